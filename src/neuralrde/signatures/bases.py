@@ -1,0 +1,86 @@
+"""The three ways to write a log-signature down, and the linear maps between them.
+
+- `WORDS`: coefficients of the Lyndon words in the tensor logarithm. The cheapest, and the default.
+- `BRACKETS`: coordinates in the Lyndon bracket basis of the free Lie algebra. What exact Lie-bracket fields need.
+- `EXPANDED`: the whole tensor logarithm, with its redundant channels, level after level.
+
+Words and brackets coincide up to depth 2 and differ from depth 3 on, by a unipotent map: feeding the one where the
+other is meant is a bug that no shape would reveal, so the basis is always named.
+"""
+
+from functools import lru_cache
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy import sparse
+
+from . import lyndon
+from ._arrays import as_floating, numpy_in_numpy_out
+
+Basis = Literal["words", "brackets", "expanded"]
+BASES: tuple[Basis, ...] = ("words", "brackets", "expanded")
+
+
+def basis_channels(channels: int, depth: int, basis: Basis = "words") -> int:
+    """Number of channels of a log-signature in a basis: β(v, N), or v + ... + v^N when expanded."""
+    check_basis(basis)
+    count = lyndon.signature_channels if basis == "expanded" else lyndon.log_signature_channels
+    lyndon.check_channels_and_depth(channels, depth)
+    return count(channels, depth)
+
+
+@numpy_in_numpy_out
+def change_basis(
+    log_signature: Float[Array, "*batch old"], channels: int, depth: int, *, old: Basis, new: Basis
+) -> Float[Array, "*batch new"]:
+    """Write log-signatures in another basis.
+
+    >>> import numpy as np
+    >>> change_basis(np.array([0.0, 0.0, 1.0]), channels=2, depth=2, old="words", new="expanded")
+    array([ 0.,  0.,  0.,  1., -1.,  0.])
+    """
+    log_signature = as_floating(log_signature, name="log_signature")
+    expected = basis_channels(channels, depth, old)
+    if log_signature.shape[-1:] != (expected,):
+        raise ValueError(
+            f"Got a log-signature of shape {log_signature.shape}; expected (..., {expected}) for a path of {channels} "
+            f"channels at depth {depth} in the {old} basis. `channels` counts the path's channels, time included."
+        )
+    check_basis(new)
+    # Up to depth 2 the two small bases coincide, so that there is nothing to do.
+    if old == new or (depth <= 2 and "expanded" not in (old, new)):
+        return jnp.asarray(log_signature)
+    return _apply(_matrix(channels, depth, old, new), log_signature)
+
+
+@lru_cache(maxsize=16)
+def _matrix(channels: int, depth: int, old: Basis, new: Basis) -> sparse.csr_array:
+    if old == "expanded":
+        positions = [lyndon.word_position(word, channels) for word in lyndon.lyndon_words(channels, depth)]
+        to_words = sparse.identity(lyndon.signature_channels(channels, depth), format="csr")[positions]
+        return to_words if new == "words" else lyndon.words_to_brackets(channels, depth) @ to_words
+    if new == "words":
+        return lyndon.brackets_to_words(channels, depth)
+    if old == "words":
+        to_brackets = lyndon.words_to_brackets(channels, depth)
+        return to_brackets if new == "brackets" else lyndon.brackets_to_expanded(channels, depth) @ to_brackets
+    return lyndon.brackets_to_expanded(channels, depth)
+
+
+def _apply(matrix: sparse.csr_array, vectors):
+    """Sparse matrix times a batch of vectors; entries are whole numbers, so it is exact up to the sums' rounding."""
+    if not isinstance(vectors, jax.Array):
+        flat = matrix.astype(vectors.dtype) @ vectors.reshape(-1, vectors.shape[-1]).T
+        return np.ascontiguousarray(flat.T).reshape(*vectors.shape[:-1], matrix.shape[0])
+    coo = matrix.tocoo()
+    terms = jnp.take(vectors, coo.col, axis=-1) * coo.data.astype(vectors.dtype)
+    zeros = jnp.zeros((*vectors.shape[:-1], matrix.shape[0]), vectors.dtype)
+    return zeros.at[..., coo.row].add(terms)
+
+
+def check_basis(basis: str) -> None:
+    if basis not in BASES:
+        raise ValueError(f"Got basis={basis!r}; expected one of {', '.join(map(repr, BASES))}.")

@@ -1,0 +1,178 @@
+"""Lyndon words: they index the log-signature, and their bracketings are a basis of the free Lie algebra.
+
+A word is a tuple of channel numbers. It is Lyndon if it comes strictly before all its proper suffixes in the
+dictionary. Everything here is combinatorics on Python integers; nothing touches data.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+from scipy import sparse
+
+Word = tuple[int, ...]
+
+
+def log_signature_channels(channels: int, depth: int) -> int:
+    r"""Number of channels of a depth-N log-signature: the paper's β(v, N), by Witt's formula.
+
+    $$\beta(v, N) = \sum_{k=1}^N \frac1k \sum_{i | k} \mu(k/i)\, v^i$$
+
+    >>> log_signature_channels(6, depth=3)
+    91
+    """
+    check_channels_and_depth(channels, depth)
+    return sum(_words_of_length(channels, length) for length in range(1, depth + 1))
+
+
+def _words_of_length(channels: int, length: int) -> int:
+    divisors = [i for i in range(1, length + 1) if length % i == 0]
+    return sum(_moebius(length // i) * channels**i for i in divisors) // length
+
+
+def _moebius(n: int) -> int:
+    sign = 1
+    for prime in range(2, n + 1):
+        if n % prime == 0:
+            n //= prime
+            if n % prime == 0:
+                return 0
+            sign = -sign
+    return sign
+
+
+@lru_cache(maxsize=64)
+def lyndon_words(channels: int, depth: int) -> tuple[Word, ...]:
+    """All Lyndon words over `channels` letters of length at most `depth`: shorter ones first, then as in a dictionary.
+
+    This is the order of the channels of a log-signature, in the words basis and in the brackets basis alike.
+
+    >>> lyndon_words(2, depth=3)
+    ((0,), (1,), (0, 1), (0, 0, 1), (0, 1, 1))
+    """
+    check_channels_and_depth(channels, depth)
+    # Duval's algorithm makes them in the order of the dictionary.
+    words, word = [], [-1]
+    while word:
+        word[-1] += 1
+        words.append(tuple(word))
+        prefix = len(word)
+        while len(word) < depth:
+            word.append(word[-prefix])
+        while word and word[-1] == channels - 1:
+            word.pop()
+    return tuple(sorted(words, key=len))
+
+
+def factorise(word: Word) -> tuple[Word, Word]:
+    """The standard factorisation of a Lyndon word into two: the second is its longest proper Lyndon suffix.
+
+    >>> factorise((0, 0, 1))
+    ((0,), (0, 1))
+    """
+    if len(word) < 2:
+        raise ValueError(f"Got the word {word}; only a Lyndon word of at least two letters has a factorisation.")
+    # The longest proper Lyndon suffix is the smallest proper suffix in the dictionary.
+    cut = min(range(1, len(word)), key=lambda i: word[i:])
+    return word[:cut], word[cut:]
+
+
+def bracketing(word: Word):
+    """The bracket of a Lyndon word as nested pairs of channel numbers, by its standard factorisation.
+
+    >>> bracketing((0, 0, 1))
+    (0, (0, 1))
+    """
+    if len(word) == 1:
+        return word[0]
+    left, right = factorise(word)
+    return bracketing(left), bracketing(right)
+
+
+@lru_cache(maxsize=16)
+def brackets_to_expanded(channels: int, depth: int) -> sparse.csr_array:
+    """Matrix whose column for a Lyndon word is its bracket written out in the tensor algebra (levels 1 to depth)."""
+    words = lyndon_words(channels, depth)
+    expansions: dict[Word, dict[Word, int]] = {}
+    for word in words:
+        expansions[word] = _expand(word, expansions)
+    rows = [word_position(w, channels) for word in words for w in expansions[word]]
+    columns = [i for i, word in enumerate(words) for _ in expansions[word]]
+    values = [value for word in words for value in expansions[word].values()]
+    shape = (signature_channels(channels, depth), len(words))
+    return sparse.csr_array((np.array(values, float), (rows, columns)), shape=shape)
+
+
+def _expand(word: Word, expansions: dict[Word, dict[Word, int]]) -> dict[Word, int]:
+    """[u, v] = uv - vu, from the expansions of the shorter words u and v."""
+    if len(word) == 1:
+        return {word: 1}
+    left, right = (expansions[part] for part in factorise(word))
+    out: dict[Word, int] = {}
+    for u, a in left.items():
+        for v, b in right.items():
+            out[u + v] = out.get(u + v, 0) + a * b
+            out[v + u] = out.get(v + u, 0) - a * b
+    return {w: value for w, value in out.items() if value}
+
+
+@lru_cache(maxsize=16)
+def brackets_to_words(channels: int, depth: int) -> sparse.csr_array:
+    """Matrix from bracket coordinates to the coefficients of the Lyndon words: unipotent, the identity up to depth 2."""
+    positions = [word_position(word, channels) for word in lyndon_words(channels, depth)]
+    return brackets_to_expanded(channels, depth)[positions]
+
+
+@lru_cache(maxsize=16)
+def words_to_brackets(channels: int, depth: int) -> sparse.csr_array:
+    """The inverse of `brackets_to_words`, exactly: both have whole numbers as entries."""
+    matrix = brackets_to_words(channels, depth)
+    words = lyndon_words(channels, depth)
+    # A bracket is its own word plus words later in the dictionary, so the system is solved from the first word on:
+    # c(w) = words(w) - sum of matrix[w, v] c(v) over the words v before w.
+    inverse: dict[int, dict[int, float]] = {}
+    for i in sorted(range(len(words)), key=lambda i: words[i]):
+        row = {i: 1.0}
+        for j, entry in zip(*_row(matrix, i), strict=True):
+            if j != i:
+                for k, value in inverse[j].items():
+                    row[k] = row.get(k, 0.0) - entry * value
+        inverse[i] = {k: value for k, value in row.items() if value}
+    rows = [i for i, row in inverse.items() for _ in row]
+    columns = [k for row in inverse.values() for k in row]
+    values = [value for row in inverse.values() for value in row.values()]
+    return sparse.csr_array((values, (rows, columns)), shape=matrix.shape)
+
+
+def _row(matrix: sparse.csr_array, i: int) -> tuple[list[int], list[float]]:
+    span = slice(matrix.indptr[i], matrix.indptr[i + 1])
+    return matrix.indices[span].tolist(), matrix.data[span].tolist()
+
+
+def word_position(word: Word, channels: int) -> int:
+    """Where a word stands in a flattened signature: after all shorter words, then in the order of the dictionary.
+
+    >>> word_position((1, 0), channels=2)
+    4
+    """
+    position = 0
+    for letter in word:
+        position = position * channels + letter
+    return position + signature_channels(channels, len(word) - 1)
+
+
+def signature_channels(channels: int, depth: int) -> int:
+    """Number of channels of a depth-N signature, v + v² + ... + v^N (the leading 1 is not stored).
+
+    >>> signature_channels(3, depth=2)
+    12
+    """
+    return sum(channels**level for level in range(1, depth + 1))
+
+
+def check_channels_and_depth(channels: int, depth: int) -> None:
+    for name, value, example in (("channels", channels, "channels=3"), ("depth", depth, "depth=2")):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise TypeError(f"Got {name}={value!r}; expected a whole number, for example {example}.")
+        if value < 1:
+            why = "depth 1 already keeps only increments" if name == "depth" else "a path needs a value to follow"
+            raise ValueError(f"Got {name}={value}; expected at least 1, because {why}. Write {example}.")
