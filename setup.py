@@ -5,31 +5,49 @@ log-signature serves instead. It holds no Python module; `neuralrde.signatures._
 """
 
 import os
-import sys
+import platform
+from pathlib import Path
 
+import jaxlib
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+folder = Path("src/neuralrde/signatures/kernel")
+# The same kernels are compiled for several kinds of processor, and the library picks one when it is loaded.
+flags = {"level_baseline": []}
+if platform.machine() in ("x86_64", "AMD64"):
+    flags["level_x86_64_v3"] = ["-march=x86-64-v3"]
+    flags["level_x86_64_v4"] = ["-march=x86-64-v4", "-mprefer-vector-width=512"]
 
 
-def ffi_headers() -> str:
-    """Where jaxlib keeps XLA's foreign function interface (also `jax.ffi.include_dir()`, without importing jax)."""
-    import jaxlib
+class build_ext_for_levels(build_ext):
+    """setuptools knows flags for an extension, not for one of its files."""
 
-    return os.path.join(os.path.dirname(jaxlib.__file__), "include")
+    def build_extensions(self):
+        compile_file = self.compiler._compile
+
+        def with_flags(object_, source, ending, arguments, extra, defines):
+            extra = [*extra, *flags.get(Path(source).stem, [])]
+            return compile_file(object_, source, ending, arguments, extra, defines)
+
+        self.compiler._compile = with_flags
+        super().build_extensions()
 
 
-folder = "src/neuralrde/signatures/kernel/"
 setup(
+    cmdclass={"build_ext": build_ext_for_levels},
     ext_modules=[
         Extension(
             "neuralrde.signatures._kernel_library",
-            sources=[folder + "library.cpp"],
-            depends=[folder + name for name in ("lanes.h", "closed_form.h", "chen.h", "windows.h")],
-            include_dirs=[ffi_headers()],
+            sources=[str(folder / f"{name}.cpp") for name in ("library", *flags)],
+            depends=[str(path) for path in sorted(folder.glob("*.h"))],
+            # XLA's foreign function interface comes with jaxlib (`jax.ffi.include_dir()`, without importing jax).
+            include_dirs=[os.path.join(os.path.dirname(jaxlib.__file__), "include")],
             language="c++",
             # -fno-math-errno and -fno-trapping-math change no result; they let loops become SIMD instructions.
-            extra_compile_args=["-std=c++17", "-O3", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi"],
-            extra_link_args=[] if sys.platform == "darwin" else ["-pthread"],
+            extra_compile_args=["-std=c++17", "-O3", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi", "-g0"],
+            extra_link_args=["-pthread"],
             optional=True,
         )
-    ]
+    ],
 )

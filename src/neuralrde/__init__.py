@@ -1,0 +1,70 @@
+"""Neural rough differential equations for long time series: log-signatures over windows, driving a hidden state.
+
+The names below stand in the order in which data flows.
+"""
+
+from ._version import __version__
+from .paths import (
+    BasePoint,
+    FillForward,
+    FillLinear,
+    ObservationCounts,
+    Scale,
+    Series,
+    Step,
+    Steps,
+    TimeChannel,
+    WithBoundaries,
+    check_finite,
+    concatenate,
+    cuts_by_count,
+    cuts_by_time,
+    window_cuts,
+)
+from .signatures import (
+    LogSignatureStream,
+    bracketing,
+    change_basis,
+    chen_inverse,
+    chen_product,
+    log_signature,
+    log_signature_channels,
+    log_signatures,
+    lyndon_words,
+    signature,
+    signature_channels,
+    tensor_exp,
+    tensor_log,
+)
+
+__all__ = [
+    "BasePoint",
+    "FillForward",
+    "FillLinear",
+    "LogSignatureStream",
+    "ObservationCounts",
+    "Scale",
+    "Series",
+    "Step",
+    "Steps",
+    "TimeChannel",
+    "WithBoundaries",
+    "__version__",
+    "bracketing",
+    "change_basis",
+    "check_finite",
+    "chen_inverse",
+    "chen_product",
+    "concatenate",
+    "cuts_by_count",
+    "cuts_by_time",
+    "log_signature",
+    "log_signature_channels",
+    "log_signatures",
+    "lyndon_words",
+    "signature",
+    "signature_channels",
+    "tensor_exp",
+    "tensor_log",
+    "window_cuts",
+]

@@ -1,0 +1,25 @@
+"""Windowed log-signatures: Lyndon words, the truncated tensor algebra, the transform itself, and streams."""
+
+from .bases import Basis, basis_channels, change_basis
+from .log_signature import log_signature, log_signatures
+from .lyndon import bracketing, log_signature_channels, lyndon_words, signature_channels
+from .stream import LogSignatureStream
+from .tensor import chen_inverse, chen_product, signature, tensor_exp, tensor_log
+
+__all__ = [
+    "Basis",
+    "LogSignatureStream",
+    "basis_channels",
+    "bracketing",
+    "change_basis",
+    "chen_inverse",
+    "chen_product",
+    "log_signature",
+    "log_signature_channels",
+    "log_signatures",
+    "lyndon_words",
+    "signature",
+    "signature_channels",
+    "tensor_exp",
+    "tensor_log",
+]

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from scipy import sparse
 
 from . import lyndon
-from ._arrays import as_floating, numpy_in_numpy_out
+from ._arrays import as_floating
 
 Basis = Literal["words", "brackets", "expanded"]
 BASES: tuple[Basis, ...] = ("words", "brackets", "expanded")
@@ -32,7 +32,6 @@ def basis_channels(channels: int, depth: int, basis: Basis = "words") -> int:
     return count(channels, depth)
 
 
-@numpy_in_numpy_out
 def change_basis(
     log_signature: Float[Array, "*batch old"], channels: int, depth: int, *, old: Basis, new: Basis
 ) -> Float[Array, "*batch new"]:
@@ -52,7 +51,7 @@ def change_basis(
     check_basis(new)
     # Up to depth 2 the two small bases coincide, so that there is nothing to do.
     if old == new or (depth <= 2 and "expanded" not in (old, new)):
-        return jnp.asarray(log_signature)
+        return log_signature
     return _apply(_matrix(channels, depth, old, new), log_signature)
 
 

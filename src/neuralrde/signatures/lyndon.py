@@ -9,6 +9,8 @@ from functools import lru_cache
 import numpy as np
 from scipy import sparse
 
+from ._memory import check_fits
+
 Word = tuple[int, ...]
 
 
@@ -49,7 +51,13 @@ def lyndon_words(channels: int, depth: int) -> tuple[Word, ...]:
     >>> lyndon_words(2, depth=3)
     ((0,), (1,), (0, 1), (0, 0, 1), (0, 1, 1))
     """
-    check_channels_and_depth(channels, depth)
+    count = log_signature_channels(channels, depth)
+    # A tuple takes 40 bytes and 8 for each letter, and two lists point to it.
+    check_fits(
+        count * (56 + 8 * depth),
+        f"The {count:,} Lyndon words over {channels} letters up to length {depth}",
+        "Take a smaller depth or fewer channels.",
+    )
     # Duval's algorithm makes them in the order of the dictionary.
     words, word = [], [-1]
     while word:

@@ -8,16 +8,16 @@ import math
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+import numpy as np
+from jaxtyping import Array, Float
 
-from ._arrays import as_floating, numpy_in_numpy_out
+from ._arrays import as_floating, namespace
 from .lyndon import check_channels_and_depth, signature_channels
 
 # Level k has shape (..., v**k); level 0 is a number. Inside this file elements are lists of levels.
 _Levels = list
 
 
-@numpy_in_numpy_out
 def signature(path: Float[Array, "*batch length channels"], depth: int) -> Float[Array, "*batch signature"]:
     r"""The depth-N signature of a piecewise-linear path: its iterated integrals up to order N (definition A.2).
 
@@ -27,7 +27,10 @@ def signature(path: Float[Array, "*batch length channels"], depth: int) -> Float
     """
     path = as_floating(path)
     check_channels_and_depth(path.shape[-1], depth)
-    return signature_of_increments(jnp.diff(path, axis=-2), depth)
+    if isinstance(path, jax.Array):
+        return signature_of_increments(jnp.diff(path, axis=-2), depth)
+    with jax.enable_x64(True):
+        return np.asarray(signature_of_increments(jnp.diff(jnp.asarray(path), axis=-2), depth))
 
 
 def signature_of_increments(
@@ -58,7 +61,6 @@ def _multiply_by_exponential(levels: list, increment) -> list:
     return out
 
 
-@numpy_in_numpy_out
 def chen_product(
     left: Float[Array, "*batch signature"], right: Float[Array, "*batch signature"], channels: int
 ) -> Float[Array, "*batch signature"]:
@@ -74,7 +76,6 @@ def chen_product(
     return _join(_multiply(_split(left, channels, 1.0), _split(right, channels, 1.0)))
 
 
-@numpy_in_numpy_out
 def chen_inverse(signature: Float[Array, "*batch signature"], channels: int) -> Float[Array, "*batch signature"]:
     """The inverse for Chen's product: the signature of the path run backwards.
 
@@ -91,7 +92,6 @@ def chen_inverse(signature: Float[Array, "*batch signature"], channels: int) -> 
     return _join(inverse)
 
 
-@numpy_in_numpy_out
 def tensor_log(signature: Float[Array, "*batch signature"], channels: int) -> Float[Array, "*batch signature"]:
     """Logarithm in the truncated tensor algebra (definition A.3): from a signature to the expanded log-signature.
 
@@ -109,7 +109,6 @@ def tensor_log(signature: Float[Array, "*batch signature"], channels: int) -> Fl
     return _join(_multiply(x, series))
 
 
-@numpy_in_numpy_out
 def tensor_exp(logarithm: Float[Array, "*batch signature"], channels: int) -> Float[Array, "*batch signature"]:
     """Exponential in the truncated tensor algebra: from an expanded log-signature back to the signature.
 
@@ -141,7 +140,7 @@ def depth_of(size: int, channels: int) -> int:
 
 
 def _split(flat, channels: int, scalar: float) -> _Levels:
-    levels, start = [jnp.asarray(scalar, flat.dtype)], 0
+    levels, start = [np.asarray(scalar, flat.dtype)], 0
     for level in range(1, depth_of(flat.shape[-1], channels) + 1):
         levels.append(flat[..., start : start + channels**level])
         start += channels**level
@@ -149,11 +148,12 @@ def _split(flat, channels: int, scalar: float) -> _Levels:
 
 
 def _join(levels: _Levels):
-    return jnp.concatenate(levels[1:], axis=-1)
+    return namespace(levels[1]).concatenate(levels[1:], axis=-1)
 
 
 def _unit(like: _Levels, scalar: float) -> _Levels:
-    return [jnp.asarray(scalar, like[1].dtype), *(jnp.zeros_like(level) for level in like[1:])]
+    zeros = namespace(like[1]).zeros_like
+    return [np.asarray(scalar, like[1].dtype), *(zeros(level) for level in like[1:])]
 
 
 def _shift(levels: _Levels, scalar: float, sign: float = 1.0) -> _Levels:
@@ -174,15 +174,3 @@ def _outer(a, b):
     product = a[..., :, None] * b[..., None, :]
     return product.reshape(*product.shape[:-2], math.prod(product.shape[-2:]))
 
-
-def windows_of_increments(
-    path: Float[Array, "*batch length channels"], cuts: Int[Array, "*batch windows+1"]
-) -> Float[Array, "*batch windows longest channels"]:
-    """The increments of each window [cuts[i], cuts[i+1]], shorter windows filled up with zeros, which drive nothing."""
-    starts, ends = cuts[..., :-1, None], cuts[..., 1:, None]
-    longest = max(int((ends - starts).max(initial=0)), 1)
-    points = (starts + jnp.arange(longest + 1)).clip(max=ends)
-    points = jnp.broadcast_to(points, (*path.shape[:-2], *points.shape[-2:]))
-    flat = points.reshape(*points.shape[:-2], -1)
-    gathered = jnp.take_along_axis(path, flat[..., None], axis=-2)
-    return jnp.diff(gathered.reshape(*points.shape, path.shape[-1]), axis=-2)

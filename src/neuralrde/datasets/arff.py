@@ -1,0 +1,152 @@
+"""Weka's `.arff` format: one channel as a row of numbers, several as a quoted table within a row.
+
+SciPy reads the first kind only, and nothing of UEA's multivariate files; aeon reads neither comments among the
+data nor series whose lengths differ.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from neuralrde.paths import Series
+
+from .dataset import Dataset, Task
+from .errors import ReadError
+from .text import is_missing, numbers, open_text, without_trailing_gaps
+
+_ATTRIBUTE = re.compile(r"@attribute\s+('[^']*'|\"[^\"]*\"|\S+)\s+(.*)", re.IGNORECASE)
+_NOMINAL = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^,\s][^,]*)")
+
+
+def read_arff(path: str | Path, *, task: Task | None = None, name: str | None = None) -> Dataset:
+    """Read an `.arff` file of series, flat or relational; the last attribute is the target.
+
+    A nominal last attribute names classes, a numeric one is a regression. UEA pads short series with missing
+    points, which are taken off again.
+
+    Args:
+        path: the file, which may be gzipped.
+        task: None believes the header; "regression" reads class labels as numbers.
+        name: of the data set; None takes the file's relation.
+    """
+    with open_text(path) as lines:
+        numbered = _without_comments(lines)
+        relation, kinds, relational = _header(numbered, path)
+        classes = _classes(kinds[-1])
+        width = len(kinds) - 1
+        points, labels = [], []
+        for number, line in numbered:
+            try:
+                cells, label = _relational(line) if relational else _flat(line, width)
+                values = np.stack([numbers(channel) for channel in cells], axis=1)
+            except ValueError as error:
+                raise ReadError(
+                    path,
+                    f"Got {str(error).removeprefix('could not convert string to float: ')[:80]}; expected numbers "
+                    "divided by commas, then the target"
+                    + (", as in `'1,2\\n3,4',label`." if relational else "."),
+                    line=number,
+                ) from None
+            if points and values.shape[1] != points[0].shape[1]:
+                raise ReadError(
+                    path,
+                    f"Got {values.shape[1]} channels beside {points[0].shape[1]} before; expected the same in every "
+                    "series.",
+                    line=number,
+                )
+            points.append(without_trailing_gaps(values))
+            labels.append(_label(label, classes, path, number))
+    if not points:
+        raise ReadError(path, "Got a header and no series; expected a line a series after @data.")
+    try:
+        series = Series.from_arrays(points)
+        if classes is None or task == "regression":
+            return Dataset(series, labels, task=task or "regression", name=name or relation)
+        target = [classes.index(label) for label in labels]
+        return Dataset(series, target, classes=classes, name=name or relation)
+    except ValueError as error:
+        raise ReadError(path, str(error)) from None
+
+
+def _without_comments(lines) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(lines, 1):
+        line = line.strip()
+        if line and not line.startswith("%"):
+            yield number, line
+
+
+def _header(lines: Iterator[tuple[int, str]], path) -> tuple[str, list[str], bool]:
+    """The relation's name, the type of each attribute in a line, and whether a table is one of them."""
+    relation, kinds, inside, relational = Path(path).name.split(".")[0], [], False, False
+    for number, line in lines:
+        word = line.split()[0].lower()
+        if word == "@data":
+            if len(kinds) < 2:
+                raise ReadError(
+                    path, f"Got {len(kinds)} attributes; expected the series and then the target.", line=number
+                )
+            return relation, kinds, relational
+        if word == "@relation":
+            relation = line[len("@relation") :].strip().strip("'\"") or relation
+        elif word == "@end":
+            inside = False
+        elif word == "@attribute":
+            match = _ATTRIBUTE.match(line)
+            if match is None:
+                raise ReadError(path, f"Got {line[:40]!r}; expected `@attribute name type`.", line=number)
+            kind = match.group(2).strip()
+            if not inside:
+                kinds.append(kind)
+            if kind.lower() == "relational":
+                inside = relational = True
+        else:
+            raise ReadError(
+                path,
+                f"Got {line[:40]!r}; expected a header of @relation and @attribute that ends with `@data`.",
+                line=number,
+            )
+    raise ReadError(path, "Got no line `@data`; expected one between the header and the series.")
+
+
+def _classes(kind: str) -> tuple[str, ...] | None:
+    if not kind.startswith("{"):
+        return None
+    return tuple("".join(groups).strip() for groups in _NOMINAL.findall(kind.strip("{}")))
+
+
+def _flat(line: str, width: int) -> tuple[list[list[str]], str]:
+    cells = line.split(",")
+    if len(cells) != width + 1:
+        raise ValueError(f"{len(cells)} values for {width + 1} attributes")
+    return [cells[:-1]], cells[-1]
+
+
+def _relational(line: str) -> tuple[list[list[str]], str]:
+    quote = line[0]
+    table, closed, label = line[1:].rpartition(quote + ",")
+    if quote not in "'\"" or not closed:
+        raise ValueError(f"{line[:40]!r}")
+    channels = [channel.split(",") for channel in table.split("\\n")]
+    if len({len(channel) for channel in channels}) > 1:
+        raise ValueError(f"channels of the lengths {[len(channel) for channel in channels]} in one series")
+    return channels, label
+
+
+def _label(label: str, classes: tuple[str, ...] | None, path, line: int) -> str | float:
+    label = label.strip().strip("'\"")
+    if classes is not None:
+        if label not in classes:
+            raise ReadError(
+                path,
+                f"Got the label {label[:40]!r}; expected one of {list(classes)[:10]}, as the header says.",
+                line=line,
+            )
+        return label
+    try:
+        if is_missing(label):
+            raise ValueError
+        return float(label)
+    except ValueError:
+        raise ReadError(path, f"Got the target {label[:40]!r}; expected a number.", line=line) from None

@@ -1,0 +1,142 @@
+"""Folders: a training and a test file, parts in sub-folders, classes in sub-folders, or a file a series."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neuralrde.paths import concatenate
+
+from .dataset import Dataset, Task, pool
+from .errors import ReadError
+
+_PAIR = re.compile(r"(.*?)_?(train|test|val|validation)", re.IGNORECASE)
+_PARTS = {"train": "train", "training": "train", "val": "validation", "validation": "validation", "test": "test"}
+_LABELS = "labels.csv"
+
+
+def read_folder(
+    path: str | Path, *, reader: Callable[..., Dataset], task: Task | None = None, name: str | None = None, **options: Any
+) -> Dataset:
+    """Read a folder of series in one of four layouts, tried in this order.
+
+    1. `NAME_TRAIN.ts` and `NAME_TEST.ts` (or another format; `_VALIDATION` too): one data set with its split.
+    2. Sub-folders `train`, `test` (and `validation`), each in layout 3 or 4: one data set with its split.
+    3. Sub-folders of files, a file a series: a sub-folder is a class.
+    4. Files, a file a series. `labels.csv` beside them, if there, has a column `id` with the files' names
+       (without their endings), and `target`, and perhaps `group` and `split`.
+
+    A file's name, without its ending, is the id of its series; hidden files and SOURCE, README and LICENSE
+    are passed over.
+
+    Args:
+        path: the folder.
+        reader: reads one file.
+        task: as in `Dataset`.
+        name: of the data set; None takes the folder's.
+        options: for the reader of the files.
+    """
+    path = Path(path)
+    folders, files = _inside(path)
+    name = name or path.name
+    pair = _pair(files)
+    if pair:
+        parts = [_marked(reader(file, task=task, **options), part) for part, file in pair]
+        return replace(_pooled(parts, path), name=name if len(_names(pair)) != 1 else _names(pair).pop())
+    if folders and all(folder.name.lower() in _PARTS for folder in folders):
+        parts = [
+            _marked(read_folder(folder, reader=reader, task=task, **options), _PARTS[folder.name.lower()])
+            for folder in folders
+        ]
+        return replace(_pooled(parts, path), name=name)
+    if folders:
+        if files:
+            raise ReadError(
+                path,
+                f"Got the sub-folders {[f.name for f in folders][:5]} beside the files {[f.name for f in files][:5]}; "
+                "expected sub-folders only (a class each), or files only (a series each).",
+            )
+        parts = [(folder.name, _a_file_a_series(_inside(folder)[1], folder, reader, options)) for folder in folders]
+        series = concatenate([part.series for _, part in parts])
+        target = [label for label, part in parts for _ in range(len(part))]
+        return Dataset(series, target, task=task or "classification", name=name)
+    labels = [file for file in files if file.name.lower() == _LABELS]
+    data = _a_file_a_series([file for file in files if file not in labels], path, reader, options)
+    return replace(_labelled(data, labels[0], task) if labels else data, name=name)
+
+
+def _inside(path: Path) -> tuple[list[Path], list[Path]]:
+    things = sorted(thing for thing in path.iterdir() if not thing.name.startswith((".", "_")))
+    notes = ("source", "readme", "license")
+    files = [thing for thing in things if thing.is_file() and not thing.name.lower().startswith(notes)]
+    return [thing for thing in things if thing.is_dir()], files
+
+
+def _stem(file: Path) -> str:
+    return file.name.removesuffix(".gz").rsplit(".", 1)[0]
+
+
+def _pair(files: list[Path]) -> list[tuple[str, Path]]:
+    """Files that are parts of one data set, training first; the first format of which there is a pair."""
+    found: dict[str, dict[str, Path]] = {}
+    for file in files:
+        match = _PAIR.fullmatch(_stem(file))
+        if match:
+            kind = file.name.removesuffix(".gz").rsplit(".", 1)[-1].lower()
+            found.setdefault(f"{match[1]}.{kind}", {})[_PARTS[match[2].lower()]] = file
+    pairs = [parts for parts in found.values() if len(parts) > 1]
+    # Archives hold a set in several formats and versions (NAME_eq_TRAIN.ts): the shortest name, .ts first.
+    pairs.sort(key=lambda parts: min((not file.name.lower().endswith((".ts", ".ts.gz")), len(file.name)) for file in parts.values()))
+    return [(part, pairs[0][part]) for part in ("train", "validation", "test") if part in pairs[0]] if pairs else []
+
+
+def _names(pair: list[tuple[str, Path]]) -> set[str]:
+    matches = (_PAIR.fullmatch(_stem(file)) for _, file in pair)
+    return {match[1] for match in matches if match and match[1]}
+
+
+def _marked(data: Dataset, part: str) -> Dataset:
+    return replace(data, split=np.full(len(data), part))
+
+
+def _pooled(parts: list[Dataset], path: Path) -> Dataset:
+    try:
+        return pool(parts)
+    except ValueError as error:
+        raise ReadError(path, str(error)) from None
+
+
+def _a_file_a_series(files: list[Path], path: Path, reader: Callable[..., Dataset], options) -> Dataset:
+    if not files:
+        raise ReadError(path, "Got a folder without files; expected a file a series, or NAME_TRAIN and NAME_TEST.")
+    parts = []
+    for file in files:
+        data = reader(file, one=True, **options)
+        if len(data) != 1:
+            raise ReadError(
+                file,
+                f"Got {len(data)} series; expected one, because {path} holds a file a series. Read this file by "
+                "itself.",
+            )
+        ids = np.array([_stem(file)])
+        parts.append(replace(data, series=replace(data.series, ids=ids)))
+    return _pooled(parts, path)
+
+
+def _labelled(data: Dataset, labels: Path, task: Task | None) -> Dataset:
+    from .csv import read_labels
+
+    rows = read_labels(labels)
+    ids = np.asarray(data.series.ids).tolist()
+    absent = [id for id in ids if id not in rows["id"]]
+    if absent:
+        raise ReadError(labels, f"Got no row for {absent[:5]}; expected one for each file, without its ending.")
+    order = [rows["id"].index(id) for id in ids]
+
+    def pick(column):
+        return None if column not in rows else np.array(rows[column])[order]
+
+    return Dataset(data.series, pick("target"), task=task, groups=pick("group"), split=pick("split"))

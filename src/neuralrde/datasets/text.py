@@ -1,0 +1,100 @@
+"""Text files as people have them: zipped, with byte order marks, in old encodings, numbers missing, dates."""
+
+import codecs
+import gzip
+import io
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from .errors import ReadError
+
+# How files spell a value that is not there.
+MISSING = frozenset({"", "?", "nan", "na", "n/a", "null", "none", "-", ".", "missing"})
+
+# Archives carry old encodings in comments and names; each byte becomes a letter, and different ones stay so.
+codecs.register_error("latin", lambda e: (e.object[e.start : e.end].decode("latin-1"), e.end))  # type: ignore
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x19\x1b-\x1f]")
+
+
+def check_file(path: str | Path) -> Path:
+    """The path of a file that is there and not empty."""
+    path = Path(path).expanduser()
+    if path.is_dir():
+        raise ReadError(path, "Got a folder; expected a file. `read(folder)` reads folders.")
+    if not path.exists():
+        beside = sorted(p.name for p in path.parent.iterdir())[:5] if path.parent.is_dir() else []
+        there = f"In {path.parent} are {', '.join(beside)}." if beside else f"{path.parent} is empty or absent."
+        raise ReadError(path, f"Got no file of this name. {there}")
+    if path.stat().st_size == 0:
+        raise ReadError(path, "Got an empty file; expected series.")
+    return path
+
+
+def open_text(path: str | Path) -> io.TextIOBase:
+    """A text file, plain or gzipped, in UTF-8, UTF-16 with a mark, or an older encoding; not a binary one."""
+    path = check_file(path)
+    with open(path, "rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+    try:
+        with gzip.open(path) if zipped else open(path, "rb") as file:
+            head = file.read(8192)
+    except (OSError, EOFError) as error:
+        raise ReadError(path, f"Got a gzip file that is damaged ({error}). Fetch it again.") from None
+    wide = head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    control = None if wide else _CONTROL.search(head)
+    if control:
+        raise ReadError(
+            path,
+            f"Got a binary file (byte {control.group()[0]:#04x} at {control.start()}); expected text. Is it of "
+            "another format than its name says?",
+        )
+    encoding = "utf-16" if wide else "utf-8-sig"
+    opener = gzip.open if zipped else open
+    return opener(path, "rt", encoding=encoding, errors="latin", newline="")  # type: ignore
+
+
+def numbers(cells: Sequence[str]) -> np.ndarray:
+    """Cells of text as numbers, NaN for missing ones; ValueError names a cell that is neither.
+
+    >>> numbers(["1.5", "?", " 2e3 "])
+    array([   1.5,    nan, 2000. ])
+    """
+    try:
+        return np.array(list(map(float, cells)))
+    except ValueError:
+        return np.array([np.nan if is_missing(cell) else float(cell) for cell in cells])
+
+
+def is_missing(cell: str) -> bool:
+    return cell.strip().lower() in MISSING
+
+
+def seconds(cells: Iterable[str]) -> np.ndarray:
+    """Times as numbers: as they are if they are numbers, else dates in ISO 8601 as seconds since 1970.
+
+    Dates without a time zone count as UTC; dates with and without one must not be mixed, because their
+    distance is not known.
+
+    >>> seconds(["2024-01-01", "2024-01-01 00:01:00.5"]) - 1704067200
+    array([ 0. , 60.5])
+    """
+    cells = list(cells)
+    try:
+        return np.array(list(map(float, cells)))
+    except ValueError:
+        pass
+    dates = [datetime.fromisoformat(cell.strip()) for cell in cells]
+    zoned = {date.tzinfo is not None for date in dates}
+    if len(zoned) > 1:
+        raise ValueError("dates with and without a time zone")
+    return np.array([date.timestamp() if date.tzinfo else date.replace(tzinfo=UTC).timestamp() for date in dates])
+
+
+def without_trailing_gaps(points: np.ndarray) -> np.ndarray:
+    """Points `(length, channels)` up to the last that has a value: formats pad short series with missing ones."""
+    there = np.flatnonzero(~np.isnan(points).all(axis=1))
+    return points[: there[-1] + 1] if len(there) else points[:1]

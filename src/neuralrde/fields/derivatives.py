@@ -1,0 +1,84 @@
+r"""Derivatives of vector fields along vector fields (appendix A): Lie brackets, f^{∘k}, the Taylor method.
+
+Throughout, `vector(y)` for y in R^v is the autonomous field z -> f(z) y of a CDE dZ = f(Z) dX; it is linear
+in y, and `vector(e_i)` is the i-th vector field f_i.
+"""
+
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..signatures.tensor import depth_of
+from .base import Autonomous
+
+# y -> (z -> f(z) y)
+VectorFields = Callable[[Float[Array, " channels"]], Autonomous]
+
+
+def lie_bracket(f: Autonomous, g: Autonomous) -> Autonomous:
+    """[f, g] = Dg · f - Df · g, by two Jacobian-vector products.
+
+    >>> import jax.numpy as jnp
+    >>> bracket = lie_bracket(lambda z: jnp.array([1.0, 0.0]), lambda z: jnp.array([0.0, z[0]]))
+    >>> bracket(jnp.zeros(2)).tolist()
+    [0.0, 1.0]
+    """
+
+    def bracket(z):
+        _, along_f = jax.jvp(g, (z,), (f(z),))
+        _, along_g = jax.jvp(f, (z,), (g(z),))
+        return along_f - along_g
+
+    return bracket
+
+
+def tensor_field(vector: VectorFields, levels: Sequence[Float[Array, "..."]]) -> Autonomous:
+    r"""z -> $\sum_k f^{\circ k}(z)\, \pi_k$: the action of f on an element of the tensor algebra.
+
+    With f^{∘k} of definition A.4. `levels[k-1]` is level k, with k axes of v channels each. By Horner's rule
+    the levels share their derivatives,
+
+        z -> f·T1 + sum_i D(f·T2_i + sum_j D(f·T3_ij + ...) f_j) f_i,
+
+    which takes one JVP a channel at depth 2 and one nested JVP a pair of channels at depth 3, where brackets
+    taken one by one would take two JVPs for each Lyndon word of length 2 and four nested ones for each of
+    length 3.
+    """
+    first = vector(levels[0])
+    if len(levels) == 1:
+        return first
+    directions = jnp.eye(levels[0].shape[0], dtype=levels[0].dtype)
+
+    def field(z):
+        def along(direction, *rest):
+            inner = tensor_field(vector, rest)
+            _, derivative = jax.jvp(inner, (z,), (vector(direction)(z),))
+            return derivative
+
+        return first(z) + jax.vmap(along)(directions, *levels[1:]).sum(0)
+
+    return field
+
+
+def split_levels(flat: Float[Array, " expanded"], channels: int) -> list[Float[Array, "..."]]:
+    """A flattened element of the tensor algebra as its levels, level k with k axes."""
+    levels, start = [], 0
+    for level in range(1, depth_of(flat.shape[0], channels) + 1):
+        levels.append(flat[start : start + channels**level].reshape((channels,) * level))
+        start += channels**level
+    return levels
+
+
+def taylor_step(
+    vector: VectorFields, z: Float[Array, " state"], signature: Float[Array, " signature"], channels: int
+) -> Float[Array, " state"]:
+    r"""The Taylor method with the signature: $z + \sum_{k=1}^N f^{\circ k}(z)\, \pi_k(S^N)$.
+
+    >>> import jax.numpy as jnp
+    >>> growth = lambda y: lambda z: z * y[0]
+    >>> float(taylor_step(growth, jnp.ones(1), jnp.array([1.0, 0.5]), channels=1)[0])  # 1 + 1 + 1/2
+    2.5
+    """
+    return z + tensor_field(vector, split_levels(signature, channels))(z)

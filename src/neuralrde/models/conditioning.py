@@ -1,0 +1,112 @@
+"""Statistics of the training set, kept in the model: sizes of channels, mean and spread of the labels.
+
+They are NumPy arrays, which Equinox's filters leave out of training (`eqx.is_inexact_array` is True for JAX
+arrays only): no optimiser moves them and no weight decay shrinks them, but they are saved and loaded with the
+model.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from ..signatures.lyndon import lyndon_words
+
+Statistics = np.ndarray | Array
+
+
+class ChannelScale(eqx.Module):
+    """Multiplies each log-signature channel by a constant of the training set.
+
+    Log-signature channels differ in size by factors of 10,000, and what a state makes of them adds up over
+    windows. Each is divided by its root mean square (never by the standard deviation, which is about zero for
+    a steady channel such as time) and by the root of the number of windows. Zero stays zero, so that padding
+    still drives nothing, and the number of windows is that of the training set, so that an example's padding
+    cannot change its answer.
+
+    >>> ChannelScale.unit(3)(jnp.ones((2, 3))).tolist()
+    [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+    """
+
+    factors: Statistics
+
+    @staticmethod
+    def unit(controls: int) -> "ChannelScale":
+        return ChannelScale(np.ones(controls))
+
+    @staticmethod
+    def fit(
+        log_signatures: Float[Statistics, "batch windows controls"],
+        windows: Int[Statistics, " batch"] | None = None,
+    ) -> "ChannelScale":
+        """Each channel by itself: for fields that are free to use channels as they like."""
+        size, count = _root_mean_square(log_signatures, windows)
+        return ChannelScale(1 / (size * np.sqrt(count)))
+
+    @staticmethod
+    def fit_homogeneous(
+        log_signatures: Float[Statistics, "batch windows controls"],
+        windows: Int[Statistics, " batch"] | None = None,
+        *,
+        channels: int,
+        depth: int,
+    ) -> "ChannelScale":
+        """A factor for each channel of the *path*, their products for words: a scaled path's log-signature.
+
+        For exact brackets, which would no longer be those of any CDE if channels were scaled one by one.
+        """
+        size, count = _root_mean_square(log_signatures, windows)
+        letters = 1 / (size[:channels] * np.sqrt(count))
+        return ChannelScale(
+            np.array([np.prod(letters[list(word)]) for word in lyndon_words(channels, depth)])
+        )
+
+    def __call__(self, log_signatures: Float[Array, "windows controls"]) -> Float[Array, "windows controls"]:
+        return log_signatures * jax.lax.stop_gradient(jnp.asarray(self.factors, log_signatures.dtype))
+
+
+def _root_mean_square(log_signatures: Statistics, windows: Statistics | None) -> tuple[np.ndarray, float]:
+    values = np.asarray(log_signatures, np.float64)
+    if values.ndim != 3:
+        raise ValueError(
+            f"Got log-signatures of shape {values.shape}; expected (batch, windows, channels), the training "
+            "set. For a single series write `log_signatures[None]`."
+        )
+    counts = np.full(len(values), values.shape[1]) if windows is None else np.asarray(windows)
+    valid = np.arange(values.shape[1]) < counts[:, None]
+    if not valid.any():
+        raise ValueError("Got no window to fit the scale on: all series are empty. Leave `fit_scale` out.")
+    size = np.sqrt((values[valid] ** 2).mean(0))
+    if not np.isfinite(size).all():
+        raise ValueError(
+            f"Got log-signatures that are not finite in channel {int((~np.isfinite(size)).argmax())}. Fill "
+            "or drop missing values before computing them."
+        )
+    return np.where(size > 0, size, 1.0), float(counts.mean())
+
+
+class LabelScale(eqx.Module):
+    """y -> mean + spread · y: a model of unit size predicts in the label's units from the first step on.
+
+    >>> LabelScale.fit(np.array([60.0, 80.0, 100.0]))(jnp.zeros(1)).tolist()
+    [80.0]
+    """
+
+    mean: Statistics
+    spread: Statistics
+
+    @staticmethod
+    def unit(outputs: int) -> "LabelScale":
+        return LabelScale(np.zeros(outputs), np.ones(outputs))
+
+    @staticmethod
+    def fit(labels: Float[Statistics, "batch *outputs"]) -> "LabelScale":
+        labels = np.asarray(labels, np.float64)
+        flat = labels.reshape(-1, labels.shape[-1]) if labels.ndim > 1 else labels[:, None]
+        spread = flat.std(0)
+        return LabelScale(flat.mean(0), np.where(spread > 0, spread, 1.0))
+
+    def __call__(self, prediction: Float[Array, "*windows outputs"]) -> Float[Array, "*windows outputs"]:
+        mean, spread = (jnp.asarray(array, prediction.dtype) for array in (self.mean, self.spread))
+        return jax.lax.stop_gradient(mean) + jax.lax.stop_gradient(spread) * prediction

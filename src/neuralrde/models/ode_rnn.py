@@ -1,0 +1,103 @@
+"""The folded ODE-RNN, the paper's baseline: a recurrent cell over blocks of points, an ODE in between."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ..fields.trunk import trunk
+from ..solve import RK4
+from ..solve.runge_kutta import advance
+from .driven import Decoder
+from .readouts import AbstractReadout, Count, FinalState
+
+
+def fold(path: Float[Array | np.ndarray, "*batch length channels"], step: int) -> Any:
+    """Blocks of `step` points, side by side as channels: (..., blocks, step · channels).
+
+    A last block that is not full is filled by repeating the last point; no block is made of filling alone.
+
+    >>> fold(np.arange(5.0)[:, None], step=2).tolist()
+    [[0.0, 1.0], [2.0, 3.0], [4.0, 4.0]]
+    """
+    if step < 1:
+        raise ValueError(f"Got step={step}; expected at least 1 point a block.")
+    numpy = jnp if isinstance(path, jax.Array) else np
+    missing = -path.shape[-2] % step
+    filled = numpy.concatenate([path, numpy.repeat(path[..., -1:, :], missing, axis=-2)], axis=-2)
+    return filled.reshape(*path.shape[:-2], -1, step * path.shape[-1])
+
+
+class ODERNN(eqx.Module):
+    """h' = f(h) for unit time, then a GRU cell takes in a block, and so on (Rubanova et al., 2019).
+
+    Args:
+        channels: of the path.
+        outputs: channels of the prediction.
+        step: points in a block. All of them enter the cell at once: nothing is thrown away, but the cell's
+            input grows.
+        state: channels of the hidden state.
+        width, layers: of the ODE's network.
+        readout: `FinalState()`, `MeanState()` or `EveryState()`.
+        solver, substeps: of the ODE between blocks.
+        key: for the initial weights.
+
+    >>> import jax, jax.numpy as jnp
+    >>> model = ODERNN(channels=2, outputs=1, step=4, key=jax.random.key(0))
+    >>> model(fold(jnp.ones((10, 2)), step=4)).shape
+    (1,)
+    """
+
+    cell: eqx.nn.GRUCell
+    network: eqx.nn.MLP
+    last: eqx.nn.Linear
+    decoder: Decoder
+    solver: Any
+    substeps: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        channels: int,
+        outputs: int,
+        *,
+        step: int,
+        state: int = 32,
+        width: int = 64,
+        layers: int = 2,
+        readout: AbstractReadout = FinalState(),  # noqa: B008 (immutable objects)
+        solver: Any = RK4(),  # noqa: B008
+        substeps: int = 1,
+        key: PRNGKeyArray,
+    ):
+        cell_key, network_key, last_key, decoder_key = jax.random.split(key, 4)
+        self.cell = eqx.nn.GRUCell(step * channels, state, key=cell_key)
+        self.network = trunk(state, width, layers, jax.nn.relu, key=network_key)
+        self.last = eqx.nn.Linear(width, state, key=last_key)
+        self.decoder = Decoder(readout, state, outputs, key=decoder_key)
+        self.solver, self.substeps = solver, substeps
+
+    def __call__(
+        self, blocks: Float[Array, "windows block"], *, windows: Count | None = None
+    ) -> Float[Array, "*out outputs"]:
+        """The prediction. `windows` is the example's own number: a cell does not stop at padding."""
+        if blocks.ndim != 2 or blocks.shape[1] != self.cell.input_size:
+            raise ValueError(
+                f"Got blocks of shape {blocks.shape}; expected (windows, {self.cell.input_size}), step times "
+                "channels, one example. Write `fold(path, step)`, and `jax.vmap(model)` for a batch."
+            )
+        count = blocks.shape[0] if windows is None else windows
+
+        @jax.checkpoint
+        def window(h, inputs):
+            index, block = inputs
+            evolved = advance(self.solver, lambda h: self.last(self.network(h)), h, self.substeps)
+            h = jnp.where(index < count, self.cell(block, evolved), h)
+            return h, h
+
+        start = jnp.zeros(self.cell.hidden_size, blocks.dtype)
+        final, states = jax.lax.scan(window, start, (jnp.arange(blocks.shape[0]), blocks))
+        every = self.decoder.readout.every_window
+        return self.decoder(jnp.concatenate([start[None], states]) if every else final, windows)

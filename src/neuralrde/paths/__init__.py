@@ -1,0 +1,30 @@
+"""From raw series to control paths: series, steps that prepare them, and where to cut windows."""
+
+from .base_point import BasePoint
+from .boundaries import WithBoundaries
+from .channels import ObservationCounts, TimeChannel
+from .checks import check_finite
+from .filling import FillForward, FillLinear
+from .scaling import Scale
+from .series import Series, concatenate
+from .step import Step
+from .steps import Steps
+from .windows import cuts_by_count, cuts_by_time, window_cuts
+
+__all__ = [
+    "BasePoint",
+    "FillForward",
+    "FillLinear",
+    "ObservationCounts",
+    "Scale",
+    "Series",
+    "Step",
+    "Steps",
+    "TimeChannel",
+    "WithBoundaries",
+    "check_finite",
+    "concatenate",
+    "cuts_by_count",
+    "cuts_by_time",
+    "window_cuts",
+]

@@ -1,0 +1,420 @@
+"""Series: many samples of a multivariate time series in one array, each with its own times and length."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+from numpy.typing import ArrayLike
+
+from .checks import as_numbers, check_not_infinite
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Series:
+    """Samples of a multivariate time series; NaN is a missing value, infinity is refused.
+
+    Samples may have different lengths. Beyond its length a sample repeats its last point, whatever was handed
+    in there: a path that stands still has a zero log-signature, so that padding drives nothing and no mask is
+    needed later.
+
+    >>> Series([[[1.0], [2.0], [9.0]], [[3.0], [4.0], [5.0]]], lengths=[2, 3]).values[0, :, 0]
+    array([1., 2., 2.])
+
+    Args:
+        values: `(samples, length, channels)`, kept in float32 or float64 as given; whole numbers become
+            float64.
+        times: `(samples, length)`, strictly increasing in each sample, in any unit; None if the points are
+            evenly spaced or their times do not matter.
+        lengths: how many points of each sample are real, at least one; None if all are.
+        channels: a name for each channel; None calls them x0, x1, ...
+        ids: one for each sample, to find its label by; None if their order is enough.
+    """
+
+    values: Float[np.ndarray, "samples length channels"]
+    times: Float[np.ndarray, "samples length"] | None
+    lengths: Int[np.ndarray, "samples"]
+    channels: tuple[str, ...]
+    ids: Shaped[np.ndarray, "samples"] | None
+
+    def __init__(
+        self,
+        values: ArrayLike,
+        *,
+        times: ArrayLike | None = None,
+        lengths: ArrayLike | None = None,
+        channels: Sequence[str] | None = None,
+        ids: ArrayLike | None = None,
+    ):
+        values = as_numbers(values)
+        _check_shape(values)
+        lengths = as_lengths(lengths, values.shape)
+        if times is not None:
+            times = as_numbers(times, name="times").astype(np.float64, copy=False)
+            _check_times_shape(times, values.shape)
+        if (lengths < values.shape[1]).any():
+            values = _repeat_last(values, lengths)
+            times = None if times is None else _repeat_last(times, lengths)
+        names = _as_names(channels, values.shape[2])
+        check_not_infinite(values, channels=names)
+        if times is not None:
+            _check_times_increase(times, lengths)
+        # `frozen` keeps the names in place, read-only views keep the numbers: what was checked stays checked.
+        object.__setattr__(self, "values", _read_only(values))
+        object.__setattr__(self, "times", None if times is None else _read_only(times))
+        object.__setattr__(self, "lengths", _read_only(lengths))
+        object.__setattr__(self, "channels", names)
+        object.__setattr__(self, "ids", None if ids is None else _read_only(_as_ids(ids, len(values))))
+
+    @classmethod
+    def from_array(
+        cls,
+        array: ArrayLike,
+        *,
+        times: ArrayLike | None = None,
+        channels: Sequence[str] | None = None,
+        ids: ArrayLike | None = None,
+    ) -> "Series":
+        """Series of one length: `(samples, length, channels)`, or `(samples, length)` of one channel.
+
+        Args:
+            times: `(length,)` for all samples, or `(samples, length)`.
+
+        >>> Series.from_array([[1, 2, 3], [4, 5, 6]], times=[0.0, 0.5, 2.0])
+        Series(2 samples, 3 points, 1 channel: x0; times 0 to 2; float64)
+        """
+        values = as_numbers(array, name="array")
+        if values.ndim == 2:
+            values = values[..., None]
+        _check_shape(values)
+        if times is not None:
+            times = as_numbers(times, name="times")
+            if times.ndim == 1:
+                _check_times_shape(times, values.shape, shared=True)
+                times = np.broadcast_to(times, values.shape[:2])
+        return cls(values, times=times, channels=channels, ids=ids)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        arrays: Iterable[ArrayLike],
+        *,
+        times: Iterable[ArrayLike] | None = None,
+        channels: Sequence[str] | None = None,
+        ids: ArrayLike | None = None,
+    ) -> "Series":
+        """Series of different lengths: a list of arrays `(length, channels)`, or `(length,)` of one channel.
+
+        Args:
+            times: a list of arrays `(length,)`, one for each sample.
+
+        >>> Series.from_arrays([[1.0, 2.0, 3.0], [4.0, 5.0]])
+        Series(2 samples, 2 to 3 points, 1 channel: x0; float64)
+        """
+        rows = [as_numbers(array, name=f"arrays[{i}]") for i, array in enumerate(arrays)]
+        if not rows:
+            raise ValueError(
+                "Got an empty list of arrays; expected one array (length, channels) for each sample."
+            )
+        rows = [row[:, None] if row.ndim == 1 else row for row in rows]
+        for i, row in enumerate(rows):
+            if row.ndim != 2 or row.shape[1] != rows[0].shape[-1]:
+                raise ValueError(
+                    f"Got arrays[{i}] of shape {row.shape} beside arrays[0] of shape {rows[0].shape}; "
+                    "expected (length, channels) with the same channels in every sample. Fill absent "
+                    "channels with NaN."
+                )
+        lengths = np.array([len(row) for row in rows])
+        if times is not None:
+            clocks = [as_numbers(clock, name=f"times[{i}]") for i, clock in enumerate(times)]
+            if [clock.shape for clock in clocks] != [(length,) for length in lengths]:
+                raise ValueError(
+                    f"Got times of shapes {[clock.shape for clock in clocks]} for samples of lengths "
+                    f"{lengths.tolist()}; expected one array (length,) for each sample."
+                )
+            times = np.concatenate(clocks)
+        return cls._pack(np.concatenate(rows), times, lengths, channels, ids)
+
+    @classmethod
+    def from_table(
+        cls, table: Any, *, id: str = "id", time: str | None = "t", columns: Sequence[str] | None = None
+    ) -> "Series":
+        """Series from a long table: one row for each sample and time, in any order.
+
+        Args:
+            table: a mapping from column names to one-dimensional arrays; a pandas or polars DataFrame and an
+                Arrow table are such mappings.
+            id: the column that says which sample a row belongs to. Samples come out in the order in which
+                they first appear, and `series.ids` names them.
+            time: the column by which rows are sorted within a sample; None keeps their order and gives no
+                times.
+            columns: the channels; None takes all other columns.
+
+        >>> table = {"id": ["b", "a", "b"], "t": [0.2, 0.0, 0.1], "hr": [61, 80, 60]}
+        >>> series = Series.from_table(table)
+        >>> series.ids.tolist(), series.lengths.tolist(), series.values[0, :, 0].tolist()
+        (['b', 'a'], [2, 1], [60.0, 61.0])
+        """
+        names = _column_names(table)
+        keys = [id] if time is None else [id, time]
+        if columns is None:
+            columns = [name for name in names if name not in keys]
+        absent = [name for name in [*keys, *columns] if name not in names]
+        if absent:
+            raise ValueError(
+                f"Got a table with the columns {names}; expected also {absent}. Name its columns, for "
+                'example `Series.from_table(table, id="patient", time="hour", columns=["hr", "bp"])`.'
+            )
+        if len(columns) == 0:
+            raise ValueError(f"Got a table with only the columns {names}; expected a channel beside {keys}.")
+        owners = np.asarray(table[id])
+        clock = None if time is None else as_numbers(table[time], name=f"column {time!r}")
+        data = [as_numbers(table[name], name=f"column {name!r}") for name in columns]
+        shapes = {column.shape for column in [owners, *data, *([] if clock is None else [clock])]}
+        if len(shapes) > 1 or owners.ndim != 1:
+            raise ValueError(
+                f"Got columns of shapes {sorted(shapes)}; expected one-dimensional ones of one length."
+            )
+        ids, owner = _number_ids(owners, id)
+        order = np.argsort(owner, kind="stable") if clock is None else np.lexsort((clock, owner))
+        times = None if clock is None else clock[order]
+        return cls._pack(np.stack(data, axis=-1)[order], times, np.bincount(owner), columns, ids)
+
+    @classmethod
+    def _pack(cls, points, times, lengths, channels, ids) -> "Series":
+        """Points of all samples, one after the other, put into one padded array."""
+        valid = np.arange(lengths.max()) < lengths[:, None]
+        values = np.zeros((*valid.shape, points.shape[-1]), points.dtype)
+        values[valid] = points
+        if times is not None:
+            clock = np.zeros(valid.shape)
+            clock[valid] = times
+            times = clock
+        return cls(values, times=times, lengths=lengths, channels=channels, ids=ids)
+
+    @property
+    def valid(self) -> Bool[np.ndarray, "samples length"]:
+        """Which points are real, and not padding."""
+        return np.arange(self.values.shape[1]) < self.lengths[:, None]
+
+    @property
+    def ragged(self) -> bool:
+        """Whether any sample is padded."""
+        return bool((self.lengths < self.values.shape[1]).any())
+
+    @property
+    def clock(self) -> Float[np.ndarray, "samples length"]:
+        """The times, or where there are none the numbers of the points; padding repeats the last."""
+        if self.times is not None:
+            return self.times
+        return np.minimum(np.arange(self.values.shape[1]), self.lengths[:, None] - 1).astype(np.float64)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, samples) -> "Series":
+        """Some of the samples, by a slice, a mask, or numbers; one number gives a series of one sample."""
+        rows = np.atleast_1d(np.arange(len(self))[samples])
+        return replace(
+            self,
+            values=self.values[rows],
+            times=None if self.times is None else self.times[rows],
+            lengths=self.lengths[rows],
+            ids=None if self.ids is None else self.ids[rows],
+        )
+
+    def __repr__(self) -> str:
+        shortest, longest = self.lengths.min(), self.lengths.max()
+        points = f"{longest}" if shortest == longest else f"{shortest} to {longest}"
+        names = self.channels if len(self.channels) <= 6 else (*self.channels[:5], "...")
+        parts = [
+            f"{_plural(len(self), 'sample')}, {points} point{'' if longest == 1 else 's'}, "
+            f"{_plural(len(self.channels), 'channel')}: {', '.join(names)}"
+        ]
+        if self.times is not None:
+            parts.append(f"times {self.times.min():g} to {self.times.max():g}")
+        missing = np.isnan(self.values)[self.valid].mean()
+        if missing:
+            parts.append(f"{missing:.2g} of the values missing")
+        return f"Series({'; '.join([*parts, str(self.values.dtype)])})"
+
+
+def concatenate(parts: Iterable[Series]) -> Series:
+    """The samples of several series, one after the other; shorter ones are padded.
+
+    >>> concatenate([Series.from_array([[1.0, 2.0]]), Series.from_array([[1.0, 2.0, 3.0]])])
+    Series(2 samples, 2 to 3 points, 1 channel: x0; float64)
+    """
+    parts = list(parts)
+    if not parts:
+        raise ValueError("Got no series to concatenate; expected at least one.")
+    if len({part.channels for part in parts}) > 1:
+        raise ValueError(
+            f"Got series with the channels {[list(part.channels) for part in parts]}; expected the same "
+            "channels in the same order. Name them with `Series(..., channels=[...])`."
+        )
+    timed = [part.times is not None for part in parts]
+    if any(timed) != all(timed):
+        raise ValueError(
+            "Got series with times and series without; expected all or none of them to have times."
+        )
+    length = max(part.values.shape[1] for part in parts)
+
+    def stack(arrays):
+        # What stands in the padding does not matter: Series repeats the last point there.
+        pads = [[(0, 0), (0, length - a.shape[1]), *[(0, 0)] * (a.ndim - 2)] for a in arrays]
+        return np.concatenate([np.pad(a, pad) for a, pad in zip(arrays, pads, strict=True)])
+
+    ids = [part.ids for part in parts if part.ids is not None]
+    return Series(
+        stack([part.values for part in parts]),
+        times=stack([part.clock for part in parts]) if all(timed) else None,
+        lengths=np.concatenate([part.lengths for part in parts]),
+        channels=parts[0].channels,
+        ids=np.concatenate(ids) if len(ids) == len(parts) else None,
+    )
+
+
+def _check_shape(values: np.ndarray) -> None:
+    if values.ndim != 3:
+        raise ValueError(
+            f"Got values of shape {values.shape}; expected (samples, length, channels). Write `values[None]` "
+            "for one sample (length, channels), `values[..., None]` for samples (samples, length) of one "
+            "channel."
+        )
+    for size, what in zip(values.shape, ("samples", "points", "channels"), strict=True):
+        if size == 0:
+            raise ValueError(
+                f"Got an empty series, values of shape {values.shape} with no {what}; expected at least one "
+                "sample, one point and one channel, because an empty series has no path. Leave it out."
+            )
+
+
+def as_lengths(lengths, shape: tuple[int, ...]) -> np.ndarray:
+    if lengths is None:
+        return np.full(shape[0], shape[1], dtype=np.int64)
+    lengths = np.asarray(lengths)
+    if lengths.dtype.kind not in "iu":
+        raise TypeError(
+            f"Got lengths of type {lengths.dtype}; expected whole numbers, the points of each sample."
+        )
+    if lengths.shape != shape[:1]:
+        raise ValueError(
+            f"Got lengths of shape {lengths.shape}; expected ({shape[0]},), one for each sample."
+        )
+    wrong = (lengths < 1) | (lengths > shape[1])
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise ValueError(
+            f"Got length {lengths[i]} for sample {i}; expected 1 to {shape[1]}, because an empty series has "
+            "no path and the array holds no more points. Leave empty samples out."
+        )
+    return lengths.astype(np.int64)
+
+
+def _repeat_last(array: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    array = array.copy()
+    padding = np.arange(array.shape[1]) >= lengths[:, None]
+    last = array[np.arange(len(array)), lengths - 1]
+    array[padding] = np.repeat(last, array.shape[1] - lengths, axis=0)
+    return array
+
+
+def _check_times_shape(times: np.ndarray, shape: tuple[int, ...], *, shared: bool = False) -> None:
+    expected = shape[1:2] if shared else shape[:2]
+    if times.shape != expected:
+        raise ValueError(
+            f"Got times of shape {times.shape} for values of shape {shape}; expected {expected}. Times "
+            "(length,) that all samples share go into `Series.from_array(array, times=times)`."
+        )
+
+
+def _check_times_increase(times: np.ndarray, lengths: np.ndarray) -> None:
+    finite = np.isfinite(times)
+    if not finite.all():
+        i, j = (int(k) for k in np.unravel_index(np.argmin(finite), times.shape))
+        raise ValueError(
+            f"Got the time {times[i, j]} in sample {i} at point {j}; expected finite times, because a point "
+            "without a time has no place on the path. Leave such points out."
+        )
+    real = np.arange(1, times.shape[1]) < lengths[:, None]
+    wrong = (np.diff(times) <= 0) & real
+    if wrong.any():
+        i, j = (int(k) for k in np.unravel_index(np.argmax(wrong), wrong.shape))
+        raise ValueError(
+            f"Got times that do not increase in sample {i}: {times[i, j]!s} at point {j}, then "
+            f"{times[i, j + 1]!s} (and {int(wrong.sum()) - 1} more such places); expected strictly "
+            "increasing times, because a path has one value at a time. `Series.from_table` sorts rows; merge "
+            "points of the same time, for example by their mean."
+        )
+
+
+def _as_names(channels: Sequence[str] | None, count: int) -> tuple[str, ...]:
+    if channels is None:
+        return tuple(f"x{i}" for i in range(count))
+    if isinstance(channels, str):
+        raise TypeError(
+            f"Got channels={channels!r}; expected a list of names. Write channels=[{channels!r}]."
+        )
+    names = tuple(str(name) for name in channels)
+    if len(names) != count:
+        raise ValueError(f"Got {len(names)} channel names for {count} channels; expected one for each.")
+    if len(set(names)) != count:
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(
+            f"Got the channel names {twice} more than once; expected different names, to tell them apart."
+        )
+    return names
+
+
+def _as_ids(ids: ArrayLike, samples: int) -> np.ndarray:
+    ids = np.asarray(ids)
+    if ids.shape != (samples,):
+        raise ValueError(f"Got ids of shape {ids.shape}; expected ({samples},), one for each sample.")
+    return ids
+
+
+def _number_ids(owners: np.ndarray, id: str) -> tuple[np.ndarray, np.ndarray]:
+    """The ids in the order in which they first appear, and for each row the number of its id."""
+    if len(owners) == 0:
+        raise ValueError(
+            "Got a table without rows; expected at least one, because an empty series has no path."
+        )
+    try:
+        ids, first, owner = np.unique(owners, return_index=True, return_inverse=True)
+    except TypeError:
+        raise TypeError(
+            f"Got ids of mixed types in column {id!r}; expected numbers or strings only, without None. Leave "
+            "rows without an id out, or write `[str(i) for i in ids]`."
+        ) from None
+    if (owners != owners).any():
+        raise ValueError(
+            f"Got NaN in the id column {id!r} at row {int(np.argmax(owners != owners))}; expected an id in "
+            "every row, because a row without one belongs to no sample. Leave such rows out."
+        )
+    appearance = np.argsort(first)
+    return ids[appearance], np.argsort(appearance)[owner]
+
+
+def _column_names(table: Any) -> list:
+    # Arrow's `columns` are the data; polars iterates over the data; pandas and mappings iterate over names.
+    for attribute in ("column_names", "columns"):
+        if hasattr(table, attribute):
+            return list(getattr(table, attribute))
+    if hasattr(table, "keys"):
+        return list(table)
+    raise TypeError(
+        f"Got a table of type {type(table).__name__}; expected a mapping from column names to "
+        'one-dimensional arrays, for example {"id": ids, "t": times, "hr": values}, or a DataFrame.'
+    )
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

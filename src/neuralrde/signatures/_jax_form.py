@@ -1,0 +1,34 @@
+"""Windowed log-signatures in plain JAX: Chen's relation point by point, all windows at once.
+
+Any device, any depth, derivatives of any order. The compiled kernel gives the same on a CPU, many times faster.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from .lyndon import lyndon_words, word_position
+from .tensor import signature_of_increments, tensor_log
+
+
+def words(
+    path: Float[Array, "*batch length channels"], cuts: Int[np.ndarray, "*batch windows+1"], depth: int
+) -> Float[Array, "*batch windows log_signature"]:
+    """Log-signatures in the words basis over the windows [cuts[i], cuts[i+1]]."""
+    channels = path.shape[-1]
+    signatures = signature_of_increments(windows_of_increments(path, cuts), depth)
+    positions = [word_position(word, channels) for word in lyndon_words(channels, depth)]
+    return tensor_log(signatures, channels)[..., np.array(positions)]
+
+
+def windows_of_increments(
+    path: Float[Array, "*batch length channels"], cuts: Int[np.ndarray, "*batch windows+1"]
+) -> Float[Array, "*batch windows longest channels"]:
+    """The increments of each window, shorter windows filled up with zeros, which drive nothing."""
+    starts, ends = cuts[..., :-1, None], cuts[..., 1:, None]
+    longest = max(int((ends - starts).max(initial=0)), 1)
+    points = np.minimum(starts + np.arange(longest + 1), ends)
+    points = np.broadcast_to(points, (*path.shape[:-2], *points.shape[-2:]))
+    flat = points.reshape(*points.shape[:-2], -1)
+    gathered = jnp.take_along_axis(path, flat[..., None], axis=-2)
+    return jnp.diff(gathered.reshape(*points.shape, path.shape[-1]), axis=-2)

@@ -1,0 +1,102 @@
+"""Python's side of the compiled kernel in `kernel/`: C++ with SIMD over windows and threads over groups of them.
+
+NumPy arrays go in through ctypes, JAX arrays through XLA's foreign function interface (`jax.ffi`). The library is built
+when the package is installed, for the processor's widest vectors; where it was not built, `available()` is false and the
+form in `_jax_form.py` serves.
+"""
+
+import ctypes
+import functools
+import importlib.machinery
+import os
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from . import _jax_form
+from .lyndon import log_signature_channels
+
+MOST_DEPTH = 16  # of the C++ side; deeper log-signatures take the JAX form
+
+
+@functools.cache
+def library() -> ctypes.CDLL | None:
+    """The compiled library, with its JAX handlers registered; None where it was not built or does not load."""
+    if os.environ.get("NEURALRDE_KERNEL") == "off":
+        return None
+    folder = Path(__file__).parent
+    for ending in importlib.machinery.EXTENSION_SUFFIXES:
+        path = folder / f"_kernel_library{ending}"
+        if path.exists():
+            try:
+                loaded = ctypes.CDLL(str(path))
+                for name in ("forward32", "forward64", "backward32", "backward64"):
+                    handler = jax.ffi.pycapsule(getattr(loaded, f"neuralrde_jax_{name}"))
+                    jax.ffi.register_ffi_target(f"neuralrde_{name}", handler, platform="cpu")
+            except (OSError, AttributeError):  # built for another machine, or cut short
+                return None
+            return loaded
+    return None
+
+
+def available(depth: int = 1) -> bool:
+    """Whether the compiled kernel can be used."""
+    return depth <= MOST_DEPTH and library() is not None
+
+
+def _threads() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def words_of_numpy(path: np.ndarray, cuts: np.ndarray, depth: int) -> tuple[np.ndarray, bool]:
+    """Log-signatures in the words basis, and whether they are all finite."""
+    *batch, length, channels = path.shape
+    windows = cuts.shape[-1] - 1
+    path, cuts = np.ascontiguousarray(path), np.ascontiguousarray(cuts, np.int32)
+    out = np.empty((*batch, windows, log_signature_channels(channels, depth)), path.dtype)
+    samples, cut_rows = (int(np.prod(shape, dtype=np.int64)) for shape in (batch, cuts.shape[:-1]))
+    if out.size == 0:
+        return out, True
+    call = getattr(library(), f"neuralrde_forward{8 * path.itemsize}")
+    sizes = (samples, length, channels, windows, cut_rows, out.shape[-1], depth, _threads())
+    answer = call(_pointer(path), _pointer(cuts), _pointer(out), *map(ctypes.c_int64, sizes))
+    if answer == 2:
+        raise MemoryError(f"Not enough memory to follow a path of {channels} channels at depth {depth}.")
+    return out, answer == 0
+
+
+def _pointer(array: np.ndarray) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+def words(path: jax.Array, cuts: np.ndarray, depth: int) -> jax.Array:
+    """Log-signatures in the words basis inside JAX on a CPU, differentiable with respect to the path."""
+    cuts = cuts.astype(np.int32)
+    shape = (cuts.shape[-1] - 1, log_signature_channels(path.shape[-1], depth))
+
+    @jax.custom_vjp
+    def forward(path):
+        return _call("forward", (*path.shape[:-2], *shape), path, cuts, depth=depth)
+
+    @jax.custom_vjp
+    def pull_back(path, cotangent):
+        return _call("backward", path.shape, path, cuts, cotangent, depth=depth)
+
+    def in_jax(path, cotangent):
+        return jax.vjp(lambda path: _jax_form.words(path, cuts, depth), path)[1](cotangent)[0]
+
+    forward.defvjp(lambda path: (forward(path), path), lambda path, cotangent: (pull_back(path, cotangent),))
+    # Second derivatives are rare: they take the JAX form.
+    pull_back.defvjp(lambda *saved: (pull_back(*saved), saved), lambda saved, bar: jax.vjp(in_jax, *saved)[1](bar))
+    return forward(path)
+
+
+def _call(name: str, shape: tuple[int, ...], path: jax.Array, *others: Any, depth: int) -> jax.Array:
+    # Under vmap all arguments get the mapped axis, also those that do not vary: `jax.jacrev` maps the cotangent only.
+    return jax.ffi.ffi_call(
+        f"neuralrde_{name}{8 * path.dtype.itemsize}",
+        jax.ShapeDtypeStruct(shape, path.dtype),
+        vmap_method="broadcast_all",
+    )(path, *others, depth=np.int64(depth), threads=np.int64(_threads()))

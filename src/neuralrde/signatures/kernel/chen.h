@@ -1,0 +1,215 @@
+// Depth 4 and above: Chen's relation, one increment after the other, S <- S (x) exp(dx), then the logarithm.
+//
+// On level n, Horner's rule over the prefixes of a word i1 ... in:
+//
+//   h1 = dx_i1 / n + S(i1),   hk = h(k-1) dx_ik / (n - k + 1) + S(i1 ... ik),   S(i1 ... in) <- hn
+//
+// so words that begin alike share work: `Plan::trees` lists the prefixes of each level. The backward pass keeps no
+// history: it walks the path back, S <- S (x) exp(-dx), and pulls the cotangents back through each step.
+#pragma once
+#include "lanes.h"
+
+namespace neuralrde {
+namespace {
+
+constexpr int MOST_DEPTH = 16;
+
+template <class T>
+struct Chen {
+  using V = Vector<T>;
+  static constexpr int n = Lanes<T>::n;
+  const Plan& plan;
+  const Work<T>& work;
+  const int64_t d;
+  const int depth;
+  V *S, *Sbar, *words, *x, *dx, *scaled, *dxbar, *pending, *h, *hbar;
+
+  Chen(const Plan& plan, const Work<T>& work, void* space, bool backward)
+      : plan(plan), work(work), d(plan.channels), depth(plan.depth) {
+    V* at = static_cast<V*>(space);
+    S = at, at += plan.state;
+    words = at, at += plan.words;
+    x = at, at += 2 * d;
+    dx = at, at += d;
+    scaled = at, at += d * depth;
+    dxbar = at, at += d;
+    pending = at, at += 2 * d;
+    h = at, at += plan.widest * depth;
+    Sbar = at, at += backward ? plan.state : 0;
+    hbar = at;
+  }
+  static size_t vectors(const Plan& plan, bool backward) {
+    return (plan.state + plan.widest * plan.depth) * (backward ? 2 : 1) + plan.words +
+           size_t(plan.channels) * (plan.depth + 6);
+  }
+
+  const Nodes& row(int level, int k) const { return plan.trees[(level - 1) * depth + k - 1]; }
+
+  void scale_increments() {
+    for (int q = 1; q <= depth; q++)
+      for (int64_t c = 0; c < d; c++) scaled[(q - 1) * d + c] = dx[c] * T(1.0 / q);
+  }
+
+  // The prefixes' h of one level, row k at h + (k - 1) * widest.
+  void prefixes(int level) {
+    for (int k = 1; k < level; k++) {
+      const Nodes& nodes = row(level, k);
+      const V* const by = scaled + (level - k) * d;
+      const V* const above = h + (k - 2) * plan.widest;
+      V* const to = h + (k - 1) * plan.widest;
+      if (k == 1)
+        for (int64_t q = 0; q < nodes.count; q++) to[q] = by[nodes.letter[q]] + S[nodes.word[q]];
+      else
+        for (int64_t q = 0; q < nodes.count; q++)
+          to[q] = above[nodes.parent[q]] * by[nodes.letter[q]] + S[nodes.word[q]];
+    }
+  }
+
+  void step() {
+    scale_increments();
+    for (int level = depth; level > 1; level--) {
+      prefixes(level);
+      const Nodes& nodes = row(level, level);
+      const V* const above = h + (level - 2) * plan.widest;
+      for (int64_t q = 0; q < nodes.count; q++) S[nodes.word[q]] += above[nodes.parent[q]] * dx[nodes.letter[q]];
+    }
+    for (int64_t c = 0; c < d; c++) S[c] += dx[c];
+  }
+
+  // Cotangents through one step: S is the state before it, Sbar the cotangent after it and then before it.
+  void pull_back_step() {
+    for (int64_t c = 0; c < d; c++) dxbar[c] = Sbar[c];
+    for (int level = 2; level <= depth; level++) {
+      prefixes(level);
+      for (int k = level; k >= 1; k--) {
+        const Nodes& nodes = row(level, k);
+        const T factor = T(1.0 / (level - k + 1));
+        const V* const by = scaled + (level - k) * d;
+        const V* const above = h + (k - 2) * plan.widest;
+        V *const bars = hbar + (k - 1) * plan.widest, *const up = hbar + (k - 2) * plan.widest;
+        if (k > 1)
+          for (int64_t q = 0; q < row(level, k - 1).count; q++) up[q] = V{};
+        for (int64_t q = 0; q < nodes.count; q++) {
+          V bar;
+          if (k == level)
+            bar = Sbar[nodes.word[q]];
+          else
+            bar = bars[q], Sbar[nodes.word[q]] += bar;
+          if (k == 1) {
+            dxbar[nodes.letter[q]] += factor * bar;
+          } else {
+            up[nodes.parent[q]] += bar * by[nodes.letter[q]];
+            dxbar[nodes.letter[q]] += factor * bar * above[nodes.parent[q]];
+          }
+        }
+      }
+    }
+  }
+
+  // log(1 + x) of a Lyndon word is a sum over the ways to cut it into parts, with weight (-1)^(k+1) / k for k parts.
+  // parts[k][j]: the sum over the ways to cut its first j letters into k parts.
+  void count_parts(int64_t w, int length, V parts[][MOST_DEPTH + 1]) const {
+    const int32_t* const factor = plan.factors + w * depth * depth;
+    for (int j = 1; j <= length; j++) parts[1][j] = S[factor[j - 1]];
+    for (int k = 2; k <= length; k++)
+      for (int j = k; j <= length; j++) {
+        V sum = {};
+        for (int i = k - 1; i < j; i++) sum += parts[k - 1][i] * S[factor[i * depth + j - 1]];
+        parts[k][j] = sum;
+      }
+  }
+  static T weight(int k) { return (k % 2 ? T(1) : T(-1)) / T(k); }
+
+  void logarithm() {
+    V parts[MOST_DEPTH + 1][MOST_DEPTH + 1];
+    for (int64_t w = 0; w < plan.words; w++) {
+      const int length = plan.lengths[w];
+      count_parts(w, length, parts);
+      V sum = parts[1][length];
+      for (int k = 2; k <= length; k++) sum += weight(k) * parts[k][length];
+      words[w] = sum;
+    }
+  }
+
+  void pull_back_logarithm() {
+    V parts[MOST_DEPTH + 1][MOST_DEPTH + 1], bars[MOST_DEPTH + 1][MOST_DEPTH + 1];
+    for (int64_t q = 0; q < plan.state; q++) Sbar[q] = V{};
+    for (int64_t w = 0; w < plan.words; w++) {
+      const int length = plan.lengths[w];
+      const int32_t* const factor = plan.factors + w * depth * depth;
+      count_parts(w, length, parts);
+      for (int k = 1; k <= length; k++) {
+        for (int j = 1; j < length; j++) bars[k][j] = V{};
+        bars[k][length] = weight(k) * words[w];
+      }
+      for (int k = length; k >= 2; k--)
+        for (int j = k; j <= length; j++)
+          for (int i = k - 1; i < j; i++) {
+            bars[k - 1][i] += bars[k][j] * S[factor[i * depth + j - 1]];
+            Sbar[factor[i * depth + j - 1]] += bars[k][j] * parts[k - 1][i];
+          }
+      for (int j = 1; j <= length; j++) Sbar[factor[j - 1]] += bars[1][j];
+    }
+  }
+
+  // Follow the path through a group of windows; zero, or NaN in lanes that met NaN or infinity.
+  V follow(const Group<T>& group) {
+    for (int64_t q = 0; q < plan.state; q++) S[q] = V{};
+    group.load_points(x, 0, 1, d);
+    V bad = {};
+    for (int64_t t = 1; t <= group.longest; t++) {
+      group.load_points(x + d, t, 1, d);
+      for (int64_t c = 0; c < d; c++) {
+        dx[c] = x[d + c] - x[c];
+        x[c] = x[d + c];
+        bad += dx[c] - dx[c];
+      }
+      step();
+    }
+    return bad;
+  }
+
+  bool forward(int64_t begin, int64_t end) {
+    bool finite = true;
+    for (int64_t first = begin; first < end; first += n) {
+      const Group<T> group(plan, work, first, end);
+      const V bad = follow(group);
+      logarithm();
+      for (int64_t c = 0; c < d; c++) words[c] += bad;
+      finite &= store_words<T>(plan, work, first, group.lanes, words);
+    }
+    return finite;
+  }
+
+  void backward(int64_t begin, int64_t end) {
+    for (int64_t first = begin; first < end; first += n) {
+      const Group<T> group(plan, work, first, end);
+      follow(group);
+      load_cotangents<T>(plan, work, first, group.lanes, words);
+      pull_back_logarithm();
+      // A point ends one increment and begins another: what it owes to the later one is pending.
+      for (int64_t c = 0; c < d; c++) pending[c] = V{};
+      for (int64_t t = group.longest; t >= 1; t--) {
+        group.load_points(x, t - 1, 2, d);
+        for (int64_t c = 0; c < d; c++) dx[c] = x[c] - x[d + c];
+        step();
+        for (int64_t c = 0; c < d; c++) dx[c] = -dx[c];
+        scale_increments();
+        pull_back_step();
+        for (int l = 0; l < n; l++)
+          if (t > group.counts[l])
+            for (int64_t c = 0; c < d; c++) dxbar[c][l] = 0;
+        for (int l = 0; l < group.lanes; l++)
+          if (t <= group.counts[l])
+            for (int64_t c = 0; c < d; c++)
+              work.gradient[group.offset[l] + t * d + c] = dxbar[c][l] - pending[c][l];
+        for (int64_t c = 0; c < d; c++) pending[c] = dxbar[c];
+      }
+      for (int l = 0; l < group.lanes; l++)
+        for (int64_t c = 0; c < d; c++) work.first[(first + l) * d + c] = -pending[c][l];
+    }
+  }
+};
+
+}  // namespace
+}  // namespace neuralrde

@@ -1,0 +1,288 @@
+// Depth 1 to 3 of a piecewise-linear path in closed form: sums over the increments, with no state to carry along.
+//
+// With increments dx, midpoints m measured from the window's start, s = sum dx:
+//
+//   level 2:  A_ij   = 1/2 sum (m_i dx_j - m_j dx_i)
+//   level 3:  L_ijk  = 1/2 (A_ij s_k - s_i A_jk) + 1/3 s_i s_j s_k - T_ijk,
+//             T_ijk  = sum P_ik dx_j,   P_ik = m_i m_k + dx_i dx_k / 12
+//
+// Lyndon words of three letters are exactly the (i, j, k) with i < k and j >= i, so every pair i < k meets a run of j.
+// The sums go through tiles of TILE increments, whose P stay in registers while j runs.
+#pragma once
+#include "lanes.h"
+
+namespace neuralrde {
+namespace {
+
+inline int64_t pair_index(int64_t d, int64_t i, int64_t j) { return i * (2 * d - i - 1) / 2 + j - i - 1; }  // i < j
+template <class T, int TILE>
+struct ClosedForm {
+  using V = Vector<T>;
+  static constexpr int n = Lanes<T>::n;
+  const Plan& plan;
+  const Work<T>& work;
+  const int64_t d, pairs;
+  // Workspace: points of a tile, increments, midpoints, and their cotangents; the window's start; sums.
+  V *x, *dx, *m, *dxbar, *mbar, *x0, *s, *area, *triple;
+
+  ClosedForm(const Plan& plan, const Work<T>& work, void* space)
+      : plan(plan), work(work), d(plan.channels), pairs(d * (d - 1) / 2) {
+    V* at = static_cast<V*>(space);
+    x = at, at += (TILE + 1) * d;
+    dx = at, at += TILE * d;
+    m = at, at += TILE * d;
+    dxbar = at, at += TILE * d;
+    mbar = at, at += TILE * d;
+    x0 = at, at += d;
+    // The words of a log-signature, in their order.
+    s = at, at += d;
+    area = at, at += pairs;
+    triple = at;
+  }
+
+  // Vectors of workspace; `backward` adds the cotangents of the words.
+  static size_t vectors(const Plan& plan, bool backward) {
+    const size_t d = plan.channels, words = d + d * (d - 1) / 2 + plan.words;
+    return (5 * TILE + 2) * d + words * (backward ? 2 : 1) + 4 * d;
+  }
+
+  // Increments and midpoints of the tile that starts at point `from`; x[0..d) already holds that point.
+  void next_tile(const Group<T>& group, int64_t from) {
+    const int64_t count = group.longest - from < TILE ? group.longest - from : TILE;
+    group.load_points(x + d, from + 1, count, d);
+    for (int64_t c = (count + 1) * d; c < (TILE + 1) * d; c++) x[c] = x[c - d];
+    for (int64_t t = 0; t < TILE; t++)
+      for (int64_t c = 0; c < d; c++) {
+        const V left = x[t * d + c], right = x[(t + 1) * d + c];
+        dx[t * d + c] = right - left;
+        m[t * d + c] = T(0.5) * (left + right) - x0[c];
+      }
+  }
+  void carry_last_point() {
+    for (int64_t c = 0; c < d; c++) x[c] = x[TILE * d + c];
+  }
+
+  template <int DEPTH>
+  void add_tile() {
+    for (int64_t i = 0, word = 0; i < d; i++) {
+      const int64_t ks = d - i - 1;
+      for (int64_t k = i + 1; k < d; k++) {
+        V product[TILE];
+        V sum = area[pair_index(d, i, k)];
+        for (int t = 0; t < TILE; t++) {
+          const V mi = m[t * d + i], mk = m[t * d + k], dxi = dx[t * d + i], dxk = dx[t * d + k];
+          sum += mi * dxk;
+          sum -= mk * dxi;
+          if constexpr (DEPTH == 3) product[t] = mi * mk + T(1.0 / 12) * (dxi * dxk);
+        }
+        area[pair_index(d, i, k)] = sum;
+        if constexpr (DEPTH == 3)
+          for (int64_t j = i; j < d; j++) {
+            V& to = triple[word + (j - i) * ks + k - i - 1];
+            V sum = to;
+            for (int t = 0; t < TILE; t++) sum += product[t] * dx[t * d + j];
+            to = sum;
+          }
+      }
+      word += ks * (d - i);
+    }
+  }
+
+  V full_area(int64_t i, int64_t j) const {
+    if (i == j) return V{};
+    return i < j ? area[pair_index(d, i, j)] : -area[pair_index(d, j, i)];
+  }
+
+  // s, A and T over a whole group of windows. Answers zero, or NaN in lanes that met NaN or infinity.
+  template <int DEPTH>
+  V sums(const Group<T>& group) {
+    group.load_points(x0, 0, 1, d);
+    V bad = {};
+    for (int64_t c = 0; c < d; c++) x[c] = x0[c], bad += x0[c] - x0[c];
+    for (int64_t p = 0; p < pairs; p++) area[p] = V{};
+    if constexpr (DEPTH == 3)
+      for (int64_t w = 0; w < plan.words - d - pairs; w++) triple[w] = V{};
+    for (int64_t from = 0; from < group.longest; from += TILE) {
+      next_tile(group, from);
+      for (int64_t c = 0; c < TILE * d; c++) bad += dx[c] - dx[c];
+      if constexpr (DEPTH > 1) add_tile<DEPTH>();
+      carry_last_point();
+    }
+    for (int64_t c = 0; c < d; c++) s[c] = x[c] - x0[c];
+    for (int64_t p = 0; p < pairs; p++) area[p] *= T(0.5);
+    return bad;
+  }
+
+  template <int DEPTH>
+  bool forward(int64_t begin, int64_t end) {
+    bool finite = true;
+    for (int64_t first = begin; first < end; first += n) {
+      const Group<T> group(plan, work, first, end);
+      const V bad = sums<DEPTH>(group);
+      if constexpr (DEPTH == 3)
+        for (int64_t i = 0, w = 0; i < d; i++)
+          for (int64_t j = i; j < d; j++)
+            for (int64_t k = i + 1; k < d; k++, w++)
+              triple[w] = T(0.5) * (full_area(i, j) * s[k] - s[i] * full_area(j, k)) +
+                          T(1.0 / 3) * (s[i] * s[j] * s[k]) - triple[w];
+      for (int64_t c = 0; c < d; c++) s[c] += bad;
+      finite &= store_words<T>(plan, work, first, group.lanes, s);
+    }
+    return finite;
+  }
+
+  // ---- backward -----------------------------------------------------------------------------------------------
+
+  // Cotangents of dx and m in a tile, from those of the areas (halved) and of T.
+  template <int DEPTH>
+  void pull_back_tile(const V* area_bar, const V* triple_bar) {
+    pull_back_areas(area_bar);
+    if constexpr (DEPTH == 3) pull_back_triples(triple_bar);
+  }
+
+  // With the antisymmetric matrix B of the areas' cotangents: mbar = B dx, dxbar = -B m.
+  void pull_back_areas(const V* area_bar) {
+    for (int64_t c = 0; c < d; c++) {
+      V to_m[TILE] = {}, to_dx[TILE] = {};
+      for (int64_t k = 0; k < d; k++) {
+        if (k == c) continue;
+        const V bar = k < c ? -area_bar[pair_index(d, k, c)] : area_bar[pair_index(d, c, k)];
+        for (int t = 0; t < TILE; t++) {
+          to_m[t] += bar * dx[t * d + k];
+          to_dx[t] -= bar * m[t * d + k];
+        }
+      }
+      for (int t = 0; t < TILE; t++) mbar[t * d + c] = to_m[t], dxbar[t * d + c] = to_dx[t];
+    }
+  }
+
+  void pull_back_triples(const V* triple_bar) {
+    for (int64_t i = 0, word = 0; i < d; i++) {
+      const int64_t ks = d - i - 1;
+      for (int64_t k = i + 1; k < d; k++) {
+        V product[TILE], product_bar[TILE];
+        for (int t = 0; t < TILE; t++) {
+          product[t] = m[t * d + i] * m[t * d + k] + T(1.0 / 12) * (dx[t * d + i] * dx[t * d + k]);
+          product_bar[t] = V{};
+        }
+        for (int64_t j = i; j < d; j++) {
+          const V bar = triple_bar[word + (j - i) * ks + k - i - 1];
+          for (int t = 0; t < TILE; t++) {
+            product_bar[t] -= bar * dx[t * d + j];
+            dxbar[t * d + j] -= bar * product[t];
+          }
+        }
+        for (int t = 0; t < TILE; t++) {
+          const V twelfth = T(1.0 / 12) * product_bar[t];
+          mbar[t * d + i] += product_bar[t] * m[t * d + k];
+          mbar[t * d + k] += product_bar[t] * m[t * d + i];
+          dxbar[t * d + i] += twelfth * dx[t * d + k];
+          dxbar[t * d + k] += twelfth * dx[t * d + i];
+        }
+      }
+      word += ks * (d - i);
+    }
+  }
+
+  // Level 3 also depends on the areas and on s: move its cotangents there.
+  void pull_back_products(V* sbar, V* area_bar, const V* triple_bar) const {
+    auto add_area = [&](int64_t i, int64_t j, V bar) {
+      if (i < j) area_bar[pair_index(d, i, j)] += bar;
+      if (i > j) area_bar[pair_index(d, j, i)] -= bar;
+    };
+    for (int64_t i = 0, w = 0; i < d; i++)
+      for (int64_t j = i; j < d; j++)
+        for (int64_t k = i + 1; k < d; k++, w++) {
+          const V half = T(0.5) * triple_bar[w], third = T(1.0 / 3) * triple_bar[w];
+          add_area(i, j, half * s[k]);
+          add_area(j, k, -half * s[i]);
+          sbar[i] += third * s[j] * s[k] - half * full_area(j, k);
+          sbar[j] += third * s[i] * s[k];
+          sbar[k] += third * s[i] * s[j] + half * full_area(i, j);
+        }
+  }
+
+  template <int DEPTH>
+  void backward(int64_t begin, int64_t end) {
+    V* const sbar = s + d + pairs + (DEPTH == 3 ? plan.words - d - pairs : 0);
+    V *const area_bar = sbar + d, *const triple_bar = area_bar + pairs;
+    V *const pending = sbar + (plan.words > d + pairs ? plan.words : d + pairs), *const first_bar = pending + d;
+    for (int64_t first = begin; first < end; first += n) {
+      const Group<T> group(plan, work, first, end);
+      load_cotangents<T>(plan, work, first, group.lanes, sbar);
+      if constexpr (DEPTH == 1)
+        for (int64_t p = 0; p < pairs; p++) area_bar[p] = V{};
+      if constexpr (DEPTH == 3) {
+        sums<2>(group);
+        pull_back_products(sbar, area_bar, triple_bar);
+      }
+      for (int64_t p = 0; p < pairs; p++) area_bar[p] *= T(0.5);
+      group.load_points(x0, 0, 1, d);
+      for (int64_t c = 0; c < d; c++) x[c] = x0[c], pending[c] = first_bar[c] = V{};
+      for (int64_t from = 0; from < group.longest; from += TILE) {
+        next_tile(group, from);
+        pull_back_tile<DEPTH>(area_bar, triple_bar);
+        carry_last_point();
+        if (from + TILE > group.shortest) clear_padding(group, from);
+        // The points' cotangents stand where the increments' stood: each point ends one increment and begins another.
+        V* const xbar = dx;  // TILE points, the pending one behind them in m
+        for (int64_t t = 0; t < TILE; t++)
+          for (int64_t c = 0; c < d; c++) {
+            const V half = T(0.5) * mbar[t * d + c], bar = dxbar[t * d + c];
+            xbar[t * d + c] = pending[c] + (half - bar);
+            pending[c] = half + bar;
+          }
+        add_ends(group, from, xbar, pending, sbar);
+        for (int64_t c = 0; c < d; c++) xbar[TILE * d + c] = pending[c];
+        // The point that ends this tile is pending until the next, and there is no next one at the end.
+        const int64_t last = group.longest - from > TILE ? TILE - 1 : group.longest - from;
+        store_points(group, from, from == 0, last, xbar);
+        for (int64_t t = from == 0; t <= last; t++)
+          for (int64_t c = 0; c < d; c++) first_bar[c] -= xbar[t * d + c];
+      }
+      T* rows[n];
+      for (int l = 0; l < n; l++) rows[l] = work.first + (first + l) * d;
+      store_columns<T>(rows, first_bar, d, group.lanes);
+    }
+  }
+
+  // Increments beyond a window's end are zero but for the sake of the lanes: nothing flows through them.
+  void clear_padding(const Group<T>& group, int64_t from) {
+    const int64_t all = group.longest - from;
+    for (int64_t c = all * d; c < TILE * d; c++) dxbar[c] = mbar[c] = V{};
+    for (int l = 0; l < n; l++)
+      for (int64_t t = group.counts[l] > from ? group.counts[l] - from : 0; t < TILE && t < all; t++)
+        for (int64_t c = 0; c < d; c++) dxbar[t * d + c][l] = mbar[t * d + c][l] = 0;
+  }
+
+  // s is the last point less the first.
+  void add_ends(const Group<T>& group, int64_t from, V* xbar, V* pending, const V* sbar) {
+    if (group.shortest == group.longest) {
+      if (from + TILE < group.longest) return;
+      V* const at = group.longest == from + TILE ? pending : xbar + (group.longest - from) * d;
+      for (int64_t c = 0; c < d; c++) at[c] += sbar[c];
+      return;
+    }
+    for (int l = 0; l < n; l++) {
+      const int64_t point = group.counts[l] - from;
+      if (point < 1 || point > TILE) continue;
+      V* const at = point == TILE ? pending : xbar + point * d;
+      for (int64_t c = 0; c < d; c++) at[c][l] += sbar[c][l];
+    }
+  }
+
+  void store_points(const Group<T>& group, int64_t from, int64_t begin, int64_t last, const V* xbar) {
+    T* rows[n];
+    for (int l = 0; l < n; l++) rows[l] = work.gradient + group.offset[l] + (from + begin) * d;
+    if (from + last <= group.shortest) {
+      store_columns<T>(rows, xbar + begin * d, (last - begin + 1) * d, group.lanes);
+      return;
+    }
+    for (int l = 0; l < group.lanes; l++)
+      for (int64_t t = begin; t <= last && from + t <= group.counts[l]; t++)
+        for (int64_t c = 0; c < d; c++) rows[l][(t - begin) * d + c] = xbar[t * d + c][l];
+  }
+};
+
+}  // namespace
+}  // namespace neuralrde

@@ -1,0 +1,199 @@
+// SIMD over windows: lane l of a vector belongs to window l of a group. Points come in window by window and leave
+// window by window, so they are transposed in registers on the way.
+//
+// Everything here has internal linkage: the file is compiled once for each kind of processor, and the linker must not
+// merge the copies.
+#pragma once
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "work.h"
+
+namespace neuralrde {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int BYTES = 64;
+#elif defined(__AVX__)
+constexpr int BYTES = 32;
+#else
+constexpr int BYTES = 16;
+#endif
+
+template <class T>
+struct Lanes {
+  typedef T V __attribute__((vector_size(BYTES)));
+  static constexpr int n = BYTES / sizeof(T);
+};
+template <class T>
+using Vector = typename Lanes<T>::V;
+
+template <class T>
+inline Vector<T> load(const T* from) {
+  Vector<T> v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+template <class T>
+inline void store(T* to, Vector<T> v) {
+  std::memcpy(to, &v, sizeof v);
+}
+
+// Swap the off-diagonal halves of 2S x 2S blocks: with S = 1, 2, 4, ... this transposes a square of registers.
+template <class T, int S, int... I>
+inline void swap_halves(Vector<T>& a, Vector<T>& b, std::integer_sequence<int, I...>) {
+  constexpr int n = Lanes<T>::n;
+  const Vector<T> low = __builtin_shufflevector(a, b, ((I & S) == 0 ? I : I - S + n)...);
+  const Vector<T> high = __builtin_shufflevector(a, b, ((I & S) == 0 ? I + S : I + n)...);
+  a = low;
+  b = high;
+}
+template <class T, int S = 1>
+inline void transpose(Vector<T>* rows) {
+  constexpr int n = Lanes<T>::n;
+  if constexpr (S < n) {
+    for (int i = 0; i < n; i++)
+      if ((i & S) == 0) swap_halves<T, S>(rows[i], rows[i + S], std::make_integer_sequence<int, n>());
+    transpose<T, 2 * S>(rows);
+  }
+}
+
+// to[column] = column of the matrix whose rows start at rows[lane].
+template <class T>
+inline void load_columns(Vector<T>* to, const T* const* rows, int64_t columns, const T* end) {
+  constexpr int n = Lanes<T>::n;
+  if (columns < n) {
+    // One square would read too far to the right: harmless, unless it leaves the array.
+    bool inside = true;
+    for (int l = 0; l < n; l++) inside &= rows[l] + n <= end;
+    if (!inside) {
+      for (int64_t c = 0; c < columns; c++)
+        for (int l = 0; l < n; l++) to[c][l] = rows[l][c];
+      return;
+    }
+    Vector<T> square[n];
+    for (int l = 0; l < n; l++) square[l] = load<T>(rows[l]);
+    transpose<T>(square);
+    for (int64_t c = 0; c < columns; c++) to[c] = square[c];
+    return;
+  }
+  for (int64_t c = 0;; c += n) {
+    if (c > columns - n) c = columns - n;  // the last square overlaps the one before
+    Vector<T> square[n];
+    for (int l = 0; l < n; l++) square[l] = load<T>(rows[l] + c);
+    transpose<T>(square);
+    for (int l = 0; l < n; l++) to[c + l] = square[l];
+    if (c == columns - n) return;
+  }
+}
+
+template <class T>
+inline void store_columns(T* const* rows, const Vector<T>* from, int64_t columns, int lanes) {
+  constexpr int n = Lanes<T>::n;
+  if (columns < n) {
+    for (int l = 0; l < lanes; l++)
+      for (int64_t c = 0; c < columns; c++) rows[l][c] = from[c][l];
+    return;
+  }
+  for (int64_t c = 0;; c += n) {
+    if (c > columns - n) c = columns - n;
+    Vector<T> square[n];
+    for (int l = 0; l < n; l++) square[l] = from[c + l];
+    transpose<T>(square);
+    for (int l = 0; l < lanes; l++) store<T>(rows[l] + c, square[l]);
+    if (c == columns - n) return;
+  }
+}
+
+// Rows of fewer columns than lanes that follow each other in memory, as log-signatures do: each row is written whole
+// register wide and the next row overwrites what was too much; only the last is written exactly.
+template <class T>
+inline void store_short_rows(T* to, const Vector<T>* from, int64_t columns, int lanes) {
+  constexpr int n = Lanes<T>::n;
+  Vector<T> square[n];
+  for (int c = 0; c < n; c++) square[c] = from[c < columns ? c : 0];
+  transpose<T>(square);
+  int l = 0;
+  for (; (l * columns + n <= lanes * columns) && l < lanes; l++) store<T>(to + l * columns, square[l]);
+  for (; l < lanes; l++) std::memcpy(to + l * columns, &square[l], columns * sizeof(T));
+}
+
+// A group of windows, one a lane. Lanes beyond the last window repeat it, and their results are not stored.
+template <class T>
+struct Group {
+  static constexpr int n = Lanes<T>::n;
+  const T* points[n];   // first point of each window
+  int64_t offset[n];    // of that point in the path
+  int64_t counts[n];    // increments in each window
+  int64_t shortest, longest;
+  int lanes;
+  const T* end;
+
+  Group(const Plan& plan, const Work<T>& work, int64_t first, int64_t last) {
+    lanes = last - first < n ? int(last - first) : n;
+    end = work.path + work.samples * work.length * plan.channels;
+    shortest = INT64_MAX;
+    longest = 0;
+    for (int l = 0; l < n; l++) {
+      const int64_t window = first + (l < lanes ? l : lanes - 1);
+      const int64_t sample = window / work.windows;
+      const int32_t* cut = work.cuts + (sample % work.cut_rows) * (work.windows + 1) + window % work.windows;
+      offset[l] = (sample * work.length + cut[0]) * plan.channels;
+      points[l] = work.path + offset[l];
+      counts[l] = cut[1] - cut[0];
+      if (counts[l] < shortest) shortest = counts[l];
+      if (counts[l] > longest) longest = counts[l];
+    }
+  }
+
+  // Points [from, from + count) of every window; beyond a window's end its last point again, which drives nothing.
+  void load_points(Vector<T>* to, int64_t from, int64_t count, int64_t channels) const {
+    if (from + count - 1 <= shortest) {
+      const T* rows[n];
+      for (int l = 0; l < n; l++) rows[l] = points[l] + from * channels;
+      load_columns<T>(to, rows, count * channels, end);
+      return;
+    }
+    for (int l = 0; l < n; l++)
+      for (int64_t t = 0; t < count; t++) {
+        const int64_t point = from + t < counts[l] ? from + t : counts[l];
+        for (int64_t c = 0; c < channels; c++) to[t * channels + c][l] = points[l][point * channels + c];
+      }
+  }
+};
+
+template <class T>
+inline bool all_zero(Vector<T> v) {
+  for (int l = 0; l < Lanes<T>::n; l++)
+    if (!(v[l] == 0)) return false;
+  return true;
+}
+
+// Write the log-signatures of a group; answers whether they are finite.
+template <class T>
+inline bool store_words(const Plan& plan, const Work<T>& work, int64_t first, int lanes, const Vector<T>* words) {
+  constexpr int n = Lanes<T>::n;
+  Vector<T> bad = {};
+  for (int64_t w = 0; w < plan.words; w++) bad += words[w] - words[w];  // NaN for NaN and for infinity, else zero
+  T* const to = work.out + first * plan.words;
+  if (plan.words < n) {
+    store_short_rows<T>(to, words, plan.words, lanes);
+  } else {
+    T* rows[n];
+    for (int l = 0; l < n; l++) rows[l] = to + l * plan.words;
+    store_columns<T>(rows, words, plan.words, lanes);
+  }
+  return all_zero<T>(bad);
+}
+
+template <class T>
+inline void load_cotangents(const Plan& plan, const Work<T>& work, int64_t first, int lanes, Vector<T>* words) {
+  constexpr int n = Lanes<T>::n;
+  const T* rows[n];
+  for (int l = 0; l < n; l++) rows[l] = work.cotangent + (first + (l < lanes ? l : lanes - 1)) * plan.words;
+  load_columns<T>(words, rows, plan.words, work.cotangent + work.samples * work.windows * plan.words);
+}
+
+}  // namespace
+}  // namespace neuralrde

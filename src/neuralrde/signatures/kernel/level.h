@@ -1,0 +1,55 @@
+// The kernels for one kind of processor: each level_*.cpp includes this file and is compiled with its own flags.
+#include "chen.h"
+#include "closed_form.h"
+
+namespace neuralrde {
+namespace {
+
+// Short windows want short tiles, so that little is computed on padding.
+template <class T, class Run>
+auto with_tile(const Work<T>& work, const Run& run) {
+  int64_t longest = 0;
+  for (int64_t r = 0; r < work.cut_rows; r++)
+    for (int64_t w = 0; w < work.windows && longest <= 4; w++) {
+      const int32_t* cut = work.cuts + r * (work.windows + 1) + w;
+      if (cut[1] - cut[0] > longest) longest = cut[1] - cut[0];
+    }
+  if (longest <= 2) return run(std::integral_constant<int, 2>());
+  if (longest <= 4) return run(std::integral_constant<int, 4>());
+  return run(std::integral_constant<int, 8>());
+}
+
+template <class T>
+bool forward(const Plan& plan, const Work<T>& work, int64_t begin, int64_t end, void* space) {
+  if (plan.depth > 3) return Chen<T>(plan, work, space, false).forward(begin, end);
+  return with_tile(work, [&](auto tile) {
+    ClosedForm<T, tile()> kernel(plan, work, space);
+    if (plan.depth == 1) return kernel.template forward<1>(begin, end);
+    if (plan.depth == 2) return kernel.template forward<2>(begin, end);
+    return kernel.template forward<3>(begin, end);
+  });
+}
+
+template <class T>
+void backward(const Plan& plan, const Work<T>& work, int64_t begin, int64_t end, void* space) {
+  if (plan.depth > 3) return Chen<T>(plan, work, space, true).backward(begin, end);
+  with_tile(work, [&](auto tile) {
+    ClosedForm<T, tile()> kernel(plan, work, space);
+    if (plan.depth == 1) return kernel.template backward<1>(begin, end);
+    if (plan.depth == 2) return kernel.template backward<2>(begin, end);
+    return kernel.template backward<3>(begin, end);
+  });
+}
+
+size_t workspace(const Plan& plan, bool backward) {
+  // Vectors are equally wide for float and double.
+  return BYTES * (plan.depth > 3 ? Chen<float>::vectors(plan, backward)
+                                 : ClosedForm<float, 8>::vectors(plan, backward));
+}
+
+}  // namespace
+
+extern const Level LEVEL;
+const Level LEVEL = {BYTES, workspace, forward<float>, forward<double>, backward<float>, backward<double>};
+
+}  // namespace neuralrde

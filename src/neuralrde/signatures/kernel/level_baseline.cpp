@@ -1,0 +1,2 @@
+#define LEVEL level_baseline
+#include "level.h"

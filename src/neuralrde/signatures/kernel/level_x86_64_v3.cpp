@@ -1,0 +1,2 @@
+#define LEVEL level_x86_64_v3
+#include "level.h"

@@ -1,0 +1,2 @@
+#define LEVEL level_x86_64_v4
+#include "level.h"

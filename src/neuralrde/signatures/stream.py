@@ -1,0 +1,189 @@
+"""Log-signatures of a series that is still arriving."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from ..paths.checks import as_number, as_numbers, as_positive
+from ..paths.windows import cuts_by_count, positions_in_windows
+from .bases import Basis, basis_channels, change_basis
+from .log_signature import log_signatures
+from .lyndon import log_signature_channels
+from .tensor import chen_product, tensor_exp, tensor_log
+
+
+class LogSignatureStream:
+    """Push points as they come, one or many at a time; get each window's log-signature when it is complete.
+
+    What comes out, with the tail from `finish`, is what `log_signatures` gives for the whole series. Between calls the
+    stream keeps one point and one log-signature, whatever the length of the window.
+
+    Args:
+        channels: of the path, time included if it is a channel.
+        depth: of the log-signatures.
+        step: increments in a window; a window is complete with its last point.
+        every: instead of `step`, the time in a window, counted from the first point. An increment belongs to the window
+            in which its right end is observed, so a window is complete when a point after its end arrives. A window
+            without a new point has a zero log-signature.
+        basis: "words", "brackets" or "expanded".
+
+    >>> import numpy as np
+    >>> path = np.random.default_rng(0).normal(size=(100, 2))
+    >>> stream = LogSignatureStream(channels=2, depth=3, step=32)
+    >>> [stream.push(part).shape[0] for part in np.split(path, 4)]  # windows completed by each 25 points
+    [0, 1, 1, 1]
+    >>> tail = stream.finish()
+    """
+
+    def __init__(
+        self, channels: int, depth: int, *, step: int | None = None, every: float | None = None, basis: Basis = "words"
+    ):
+        if (step is None) == (every is None):
+            raise TypeError(
+                f"Got step={step} and every={every}; expected exactly one of them. Write step=32 for windows of 32 "
+                "increments, or every=0.5 for windows of half a unit of time."
+            )
+        if step is not None:
+            cuts_by_count(1, step)  # raises for a step that is not one
+        else:
+            every = as_positive(every, name="every", example="every=0.5", why="time runs forward")
+        self.channels, self.depth, self.step, self.every, self.basis = channels, depth, step, every, basis
+        self._empty = np.zeros((0, basis_channels(channels, depth, basis)))
+        self._point: np.ndarray | None = None  # the last one seen
+        self._time = self._start = 0.0  # of that point, and of the first
+        self._increments = 0  # seen so far
+        self._window = 0  # number of the window in progress
+        self._words = np.zeros(log_signature_channels(channels, depth))  # its log-signature so far
+
+    def push(
+        self, points: ArrayLike, times: ArrayLike | None = None
+    ) -> Float[np.ndarray, "windows log_signature"]:
+        """Take in points `(count, channels)`, or one point `(channels,)`, and return the windows they complete.
+
+        With windows by time, `times` gives one time a point. A point that is refused leaves the stream as it was.
+        """
+        points = np.asarray(as_numbers(points, name="points"), np.float64)
+        points = points[None] if points.ndim == 1 else points
+        if points.ndim != 2 or points.shape[1] != self.channels:
+            raise ValueError(
+                f"Got points of shape {points.shape}; expected (count, {self.channels}), or ({self.channels},) for a "
+                "single point, because this stream was made for that many channels."
+            )
+        times = self._check_times(times, len(points))
+        if len(points) == 0:
+            return self._empty
+        new = len(points)
+        if self._point is None:
+            new -= 1
+            if times is not None:
+                self._time = self._start = times[0]
+        else:
+            points = np.concatenate([self._point[None], points])
+
+        window = self._windows_of_increments(times[len(times) - new :] if times is not None else None, new)
+        complete = (self._increments + new) // self.step if self.step else (window[-1] if new else self._window)
+        # Window by window: what is left of the one in progress, those in between, and the next in progress.
+        cuts = np.searchsorted(window, np.arange(self._window, complete + 1), side="right")
+        words = log_signatures(points, self.depth, cuts=np.concatenate([[0], cuts]))
+        if self._words.any():
+            words[0] = self._append(self._words, words[0])
+        self._words, self._window, self._point = words[-1], int(complete), points[-1].copy()
+        self._increments += new
+        if times is not None:
+            self._time = times[-1]
+        return change_basis(words[:-1], self.channels, self.depth, old="words", new=self.basis)
+
+    def running(self) -> Float[np.ndarray, "log_signature"]:
+        """The log-signature of the window in progress, so far."""
+        return change_basis(self._words, self.channels, self.depth, old="words", new=self.basis)
+
+    def finish(self) -> Float[np.ndarray, "windows log_signature"]:
+        """The tail: the window in progress, if anything has arrived in it, as a batch of one window or none."""
+        if self.step:
+            in_progress = self._increments % self.step > 0 or self._increments == 0
+        else:
+            in_progress = True
+        return self.running()[None] if in_progress and self._point is not None else self._empty
+
+    def _windows_of_increments(self, times: np.ndarray | None, new: int) -> np.ndarray:
+        """The number of the window to which each new increment belongs."""
+        if self.step:
+            return (self._increments + np.arange(new)) // self.step
+        assert times is not None and self.every is not None
+        if new == 0:
+            return np.zeros(0, np.int64)
+        position, _ = positions_in_windows(times[None], self.every, self._start)
+        return np.maximum(np.ceil(position[0]).astype(np.int64) - 1, self._window)
+
+    def _append(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """The log-signature of one piece followed by another: log(exp(left) ⊗ exp(right)), Chen's relation."""
+        change = {"channels": self.channels, "depth": self.depth}
+        left, right = (
+            tensor_exp(change_basis(piece, **change, old="words", new="expanded"), self.channels)
+            for piece in (left, right)
+        )
+        whole = tensor_log(chen_product(left, right, self.channels), self.channels)
+        return change_basis(whole, **change, old="expanded", new="words")
+
+    def _check_times(self, times: Any, count: int) -> np.ndarray | None:
+        if self.every is None:
+            if times is not None:
+                raise ValueError("Got times for windows by count (step=...); leave them out, or make windows by time.")
+            return None
+        if times is None:
+            raise ValueError(
+                "Got no times for windows by time (every=...); expected one a point: `stream.push(points, times)`."
+            )
+        times = np.atleast_1d(np.asarray(as_numbers(times, name="times"), np.float64))
+        if times.shape != (count,):
+            raise ValueError(f"Got times of shape {times.shape} for {count} points; expected one time a point.")
+        steps = np.diff(times if self._point is None else np.concatenate([[self._time], times]))
+        if not (steps > 0).all() or not np.isfinite(times).all():
+            where = int(np.argmin(steps)) if len(steps) else 0
+            raise ValueError(
+                f"Got times that do not increase (by {steps[where] if len(steps) else times[0]} before point {where} of "
+                "this push); expected increasing, finite times, because a stream cannot go back. Sort the points first."
+            )
+        return times
+
+    def state(self) -> dict[str, Any]:
+        """Everything there is to know, as plain numbers: `json.dumps` keeps it exactly."""
+        return {
+            "channels": int(self.channels),
+            "depth": int(self.depth),
+            "step": None if self.step is None else int(self.step),
+            "every": self.every,
+            "basis": self.basis,
+            "point": None if self._point is None else self._point.tolist(),
+            "time": float(self._time),
+            "start": float(self._start),
+            "increments": int(self._increments),
+            "window": int(self._window),
+            "words": self._words.tolist(),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> "LogSignatureStream":
+        """A stream that goes on where the other was when it was asked for its `state`.
+
+        >>> stream = LogSignatureStream(channels=2, depth=2, step=8)
+        >>> again = LogSignatureStream.from_state(stream.state())
+        """
+        stream = cls(
+            state["channels"], state["depth"], step=state["step"], every=state["every"], basis=state["basis"]
+        )
+        words = np.asarray(state["words"], np.float64)
+        point = None if state["point"] is None else np.asarray(state["point"], np.float64)
+        if words.shape != stream._words.shape or (point is not None and point.shape != (stream.channels,)):
+            raise ValueError(
+                f"Got a state with {words.size} log-signature channels; expected {stream._words.size} for "
+                f"{stream.channels} channels at depth {stream.depth}. Restore what `state()` gave, unchanged."
+            )
+        stream._point, stream._words = point, words
+        stream._time, stream._start = (
+            as_number(state[name], name=name, example=f"{name}=0.0") for name in ("time", "start")
+        )
+        stream._increments, stream._window = int(state["increments"]), int(state["window"])
+        return stream

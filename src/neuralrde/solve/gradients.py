@@ -1,0 +1,164 @@
+"""How a solve is differentiated: four objects that carry the state through all windows.
+
+| | gradient | memory for m windows |
+|---|---|---|
+| `Recompute()` | exact | m states |
+| `Nested()` | exact | about 2 sqrt(m) states |
+| `Direct()` | exact, any order, forward mode too | everything |
+| `Backsolve()` | the paper's continuous adjoint, approximate | one state |
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..fields import AbstractField, Autonomous
+
+States = Float[Array, "..."]
+# (autonomous field, state) -> the state after unit time. Backsolve also flows trees of arrays.
+Advance = Callable[..., Any]
+
+
+class AbstractGradient(eqx.Module):
+    left_to_jax: eqx.AbstractClassVar[bool]
+    """Whether a step is left to JAX's own rules, which also know forward mode and second derivatives."""
+
+    @abstractmethod
+    def integrate(
+        self, advance: Advance, field: AbstractField, z0: States, log_signatures: States, every_window: bool
+    ) -> States:
+        """The final state, or the states after every window, (windows, state)."""
+
+
+class Recompute(AbstractGradient):
+    """Exact gradients at the memory of the adjoint method.
+
+    Only the state at each window is kept, and each window is computed again on the way back: faster than
+    keeping everything, whose memory traffic costs more than the work.
+    """
+
+    left_to_jax: ClassVar[bool] = False
+
+    def integrate(self, advance, field, z0, log_signatures, every_window):
+        return _scan(jax.checkpoint(_window(advance, field, every_window)), z0, log_signatures, every_window)
+
+
+class Direct(AbstractGradient):
+    """Exact gradients that keep everything. For short series, forward mode and second derivatives."""
+
+    left_to_jax: ClassVar[bool] = True
+
+    def integrate(self, advance, field, z0, log_signatures, every_window):
+        return _scan(_window(advance, field, every_window), z0, log_signatures, every_window)
+
+
+class Nested(AbstractGradient):
+    """Exact gradients for very long series: recomputation inside recomputation.
+
+    Args:
+        levels: memory is about levels · windows^(1/levels) states, for levels - 1 more forward passes.
+    """
+
+    levels: int = 2
+    left_to_jax: ClassVar[bool] = False
+
+    def __check_init__(self):
+        if self.levels < 1:
+            raise ValueError(f"Got levels={self.levels}; expected at least 1. Write `Nested(levels=2)`.")
+
+    def integrate(self, advance, field, z0, log_signatures, every_window):
+        def nested(z, log_signatures, levels):
+            if levels == 1:
+                return jax.lax.scan(jax.checkpoint(_window(advance, field, every_window)), z, log_signatures)
+            windows = log_signatures.shape[0]
+            inner = max(round(windows ** ((levels - 1) / levels)), 1)
+            outer = -(-windows // inner)
+            # Windows added to fill the last chunk have zero log-signatures, and leave the state where it was.
+            padded = jnp.pad(log_signatures, ((0, outer * inner - windows), (0, 0)))
+            chunks = padded.reshape(outer, inner, -1)
+            chunk = jax.checkpoint(lambda z, chunk: nested(z, chunk, levels - 1))
+            z, states = jax.lax.scan(chunk, z, chunks)
+            return z, states.reshape(outer * inner, -1)[:windows] if every_window else None
+
+        final, states = nested(z0, log_signatures, self.levels)
+        return states if every_window else final
+
+
+class Backsolve(AbstractGradient):
+    """The continuous adjoint of the paper (Chen et al., 2018).
+
+    On the way back the state is integrated in reverse, together with its adjoint and the gradients of the
+    weights and log-signatures.
+
+    Approximate: it converges to the exact gradient as substeps grow, and can drift where the field contracts
+    strongly. Under `jax.vmap` it carries the weights' gradient of each sample. For comparison; prefer
+    `Recompute`.
+    """
+
+    left_to_jax: ClassVar[bool] = False
+
+    def integrate(self, advance, field, z0, log_signatures, every_window):
+        weights, static = eqx.partition(field, eqx.is_inexact_array)
+
+        def slope(weights, log_signature, z):
+            return eqx.combine(weights, static).contract(log_signature)(z)
+
+        def forward(weights, z0, log_signatures):
+            return _scan(
+                _window(advance, eqx.combine(weights, static), every_window), z0, log_signatures, every_window
+            )
+
+        def backward(saved, cotangents):
+            weights, log_signatures, states = saved
+
+            def window(carry, inputs):
+                z, adjoint, gradient = carry
+                log_signature, end, cotangent = inputs
+                if every_window:
+                    z, adjoint = end, adjoint + cotangent
+
+                def reverse(augmented):
+                    z, adjoint, _, _ = augmented
+                    dz, pull_back = jax.vjp(slope, weights, log_signature, z)
+                    to_weights, to_log_signature, to_z = pull_back(adjoint)
+                    return -dz, to_z, to_weights, to_log_signature
+
+                start = (z, adjoint, gradient, jnp.zeros_like(log_signature))
+                z, adjoint, gradient, to_log_signature = advance(reverse, start)
+                return (z, adjoint, gradient), to_log_signature
+
+            zeros = jax.tree.map(jnp.zeros_like, weights)
+            if every_window:
+                start = (states[-1], jnp.zeros_like(states[-1]), zeros)
+                inputs = (log_signatures, states, cotangents)
+            else:
+                start, inputs = (states, cotangents, zeros), (log_signatures, None, None)
+            (_, adjoint, gradient), to_log_signatures = jax.lax.scan(window, start, inputs, reverse=True)
+            return gradient, adjoint, to_log_signatures
+
+        def keep(weights, z0, log_signatures):
+            states = forward(weights, z0, log_signatures)
+            return states, (weights, log_signatures, states)
+
+        integrate = jax.custom_vjp(forward)
+        integrate.defvjp(keep, backward)
+        return integrate(weights, z0, log_signatures)
+
+
+def _window(advance: Advance, field: AbstractField, every_window: bool) -> Callable:
+    def window(z: States, log_signature: States):
+        contracted: Autonomous = field.contract(log_signature)
+        z = advance(contracted, z)
+        return z, z if every_window else None
+
+    return window
+
+
+def _scan(window: Callable, z0: States, log_signatures: States, every_window: bool) -> States:
+    final, states = jax.lax.scan(window, z0, log_signatures)
+    return states if every_window else final

@@ -1,0 +1,88 @@
+"""`solve`: carry a state through the log-ODEs of all windows."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..fields import AbstractField, check_controls
+from .exponential import Exponential, flow_of, solve_parallel
+from .gradients import AbstractGradient, Recompute
+from .runge_kutta import RK4, advance, advance_gathered, stages_of
+
+
+def solve(
+    field: AbstractField,
+    z0: Float[Array, " state"],
+    log_signatures: Float[Array, "windows controls"],
+    *,
+    solver: Any = RK4(),  # noqa: B008 (an immutable object)
+    substeps: int = 1,
+    gradient: AbstractGradient = Recompute(),  # noqa: B008
+    every_window: bool = False,
+) -> Float[Array, " state"] | Float[Array, "windows+1 state"]:
+    r"""Solve the neural RDE: one unit-time ODE for each window (equations 10 and 11 of the paper).
+
+    Integrating f(z) LogSig / (r1 - r0) over [r0, r1] equals flowing z' = f(z) LogSig for unit time, so the
+    windows' lengths never enter. A zero log-signature leaves the state exactly where it was, bit for bit: pad
+    a batch of series of different lengths by repeating their last points.
+
+    One example; `jax.vmap` adds the batch. A solve that diverges gives a final state that is not finite;
+    `explain_divergence` says where it happened.
+
+    Args:
+        field: what the log-signatures drive.
+        z0: the initial state.
+        log_signatures: one a window, in the field's basis.
+        solver: `RK4()`, any explicit Runge-Kutta solver of Diffrax, or `Exponential()` for affine fields.
+        substeps: steps of the solver in each window.
+        gradient: `Recompute()`, `Nested()`, `Direct()` or `Backsolve()`. A parallel `Exponential()` has no
+            sequence of steps to recompute and is differentiated directly.
+        every_window: return the states at all windows' ends, z0 first, instead of the last one.
+
+    >>> import jax, jax.numpy as jnp
+    >>> from neuralrde.fields import FreeField
+    >>> field = FreeField(controls=6, state=4, key=jax.random.key(0))
+    >>> solve(field, jnp.zeros(4), jnp.ones((10, 6)), every_window=True).shape
+    (11, 4)
+    """
+    _check_arguments(field, z0, log_signatures, substeps)
+    field = field.prepare()
+    if log_signatures.shape[0] == 0:
+        states = z0[None][:0]
+    elif isinstance(solver, Exponential):
+        flow = jax.eval_shape(lambda: flow_of(field.contract(log_signatures[0])))
+        if solver.in_parallel(flow):
+            states = solve_parallel(field, z0, log_signatures)
+            states = states if every_window else states[-1]
+        else:
+            exact = lambda contracted, z: flow_of(contracted)(z)
+            states = gradient.integrate(exact, field, z0, log_signatures, every_window)
+    else:
+        stages_of(solver)  # refuse a wrong solver here rather than inside the scan
+        flow_for = advance if gradient.left_to_jax else advance_gathered
+        step = lambda contracted, z: flow_for(solver, contracted, z, substeps)
+        states = gradient.integrate(step, field, z0, log_signatures, every_window)
+    if every_window:
+        return jnp.concatenate([z0[None], states])
+    return states if log_signatures.shape[0] else z0
+
+
+def _check_arguments(field: AbstractField, z0: Array, log_signatures: Array, substeps: int) -> None:
+    if log_signatures.ndim != 2 or z0.ndim != 1:
+        raise ValueError(
+            f"Got z0 of shape {z0.shape} and log-signatures of shape {log_signatures.shape}; expected "
+            "(state,) and (windows, controls), one example. For a batch write `jax.vmap(solve, "
+            "in_axes=(None, 0, 0))(...)`."
+        )
+    check_controls(field, log_signatures.shape[-1])
+    if z0.shape[0] != field.state:
+        raise ValueError(
+            f"Got z0 of {z0.shape[0]} channels; expected {field.state}, the state of this "
+            f"{type(field).__name__}."
+        )
+    if substeps < 1:
+        raise ValueError(
+            f"Got substeps={substeps}; expected at least 1, because a window needs a step to cross it."
+        )

@@ -1,0 +1,119 @@
+"""Linear fields against SciPy's matrix exponential and against the CDE itself."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.linalg
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neuralrde.fields import DiagonalField, LinearField, RotationField, expm
+from neuralrde.fields.expm import phi
+from neuralrde.signatures.log_signature import log_signatures
+from neuralrde.solve import Exponential, solve
+
+
+EXPM, PHI = jax.jit(jax.vmap(expm)), jax.jit(phi)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-8, 0.3, 1.0, 7.0, 60.0])
+@pytest.mark.parametrize("wide", [False, True])
+def test_expm_equals_scipy(size, wide):
+    with jax.enable_x64(wide):
+        matrices = np.random.default_rng(3).normal(size=(5, 6, 6)) * size / 4
+        got = np.asarray(EXPM(jnp.asarray(matrices)))
+        expected = scipy.linalg.expm(np.asarray(jnp.asarray(matrices), float))
+        # Squaring s times doubles the relative error s times, so rounding is multiplied by about the norm.
+        rounding = 4e-16 if wide else 2e-7
+        error = np.abs(got - expected).max() / np.abs(expected).max()
+        assert error < 30 * rounding * max(size, 1)
+
+
+def test_expm_of_a_fast_rotation_stays_a_rotation():
+    with jax.enable_x64(True):
+        angle = 1000.0
+        turned = expm(jnp.array([[0.0, -angle], [angle, 0.0]]))
+        expected = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        np.testing.assert_allclose(turned, expected, atol=1e-12)  # rounding times the angle
+
+
+def test_expm_beyond_reason_is_nan_not_wrong():
+    assert np.isnan(expm(jnp.full((2, 2), 1e6))).all()
+    assert np.isnan(expm(jnp.full((2, 2), jnp.inf))).all()
+
+
+def test_gradient_of_expm():
+    with jax.enable_x64(True):
+        rng = np.random.default_rng(0)
+        a, direction, weight = (jnp.asarray(rng.normal(size=(4, 4))) * 2 for _ in range(3))
+        gradient = jax.grad(lambda a: (weight * expm(a)).sum())(a)
+        # SciPy's Fréchet derivative is the directional derivative.
+        _, frechet = scipy.linalg.expm_frechet(np.asarray(a), np.asarray(direction))
+        np.testing.assert_allclose((gradient * direction).sum(), (weight * frechet).sum(), rtol=1e-11)
+
+
+@given(st.complex_numbers(max_magnitude=30, allow_nan=False, allow_infinity=False))
+@settings(max_examples=60, deadline=None)
+def test_phi(a):
+    with jax.enable_x64(True):
+        matrix = np.array([[a, 1], [0, 0]])
+        # Cancellation in (e^a - 1) / a costs a digit near the switch to the series, at |a| = 1/2.
+        np.testing.assert_allclose(complex(PHI(jnp.asarray(a, complex))), scipy.linalg.expm(matrix)[0, 1], rtol=1e-13)
+
+
+@pytest.mark.parametrize("block", [None, 2])
+def test_deep_log_ode_of_a_linear_cde_is_the_product_of_the_increments_exponentials(block):
+    """Fixes the sign of the brackets: with the commutator's own sign depth 2 is *less* accurate than depth 1."""
+    with jax.enable_x64(True):
+        rng = np.random.default_rng(5)
+        path = np.cumsum(rng.normal(size=(13, 2)) * 0.1, axis=0)
+        z0 = jnp.asarray(rng.normal(size=4))
+        errors = []
+        for depth in (1, 2, 3, 4):
+            field = LinearField(2, 4, depth, block=block, key=jax.random.key(0))
+            exact = np.append(z0, 1.0)
+            for increment in np.diff(path, axis=0):
+                augmented = np.zeros((5, 5))
+                for dx, blocks, offsets in zip(increment, field.matrices, field.offsets, strict=True):
+                    augmented[:4, :4] += dx * scipy.linalg.block_diag(*np.asarray(blocks))
+                    augmented[:4, 4] += dx * np.asarray(offsets).ravel()
+                exact = scipy.linalg.expm(augmented) @ exact
+            windows = jnp.asarray(log_signatures(path, depth, step=6, basis="brackets"))
+            run = jax.jit(lambda z0, windows, field=field: solve(field, z0, windows, solver=Exponential()))
+            errors.append(np.abs(run(z0, windows) - exact[:4]).max())
+        # Each level gains about the size of a window's path times the matrices' norm: 0.3 here, and often better.
+        assert all(later < 0.6 * earlier for earlier, later in zip(errors, errors[1:], strict=False)), errors
+
+
+def test_one_window_equals_scipy_expm():
+    with jax.enable_x64(True):
+        field = LinearField(3, 4, 1, key=jax.random.key(1))
+        increment = jnp.array([[0.5, -1.0, 0.25]])
+        generator = np.zeros((5, 5))
+        generator[:4, :4] = np.einsum("c,ckij->ij", increment[0], field.matrices)
+        generator[:4, 4] = np.einsum("c,cki->i", increment[0], field.offsets)
+        z0 = np.arange(4.0)
+        expected = (scipy.linalg.expm(generator) @ np.append(z0, 1.0))[:4]
+        got = solve(field, jnp.asarray(z0), increment, solver=Exponential())
+        np.testing.assert_allclose(got, expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("build", [DiagonalField, RotationField])
+def test_diagonal_flows_equal_dense_ones(build):
+    with jax.enable_x64(True):
+        field = build(3, 4, key=jax.random.key(2))
+        affine = field.contract(jnp.array([0.3, -0.2, 0.5]))
+        generator = np.zeros((5, 5))
+        generator[:4, 4] = affine(jnp.zeros(4))
+        generator[:4, :4] = jax.jacobian(affine)(jnp.zeros(4))
+        z0 = np.array([1.0, -2.0, 0.5, 0.3])
+        expected = (scipy.linalg.expm(generator) @ np.append(z0, 1.0))[:4]
+        np.testing.assert_allclose(affine.flow()(jnp.asarray(z0)), expected, rtol=1e-12)
+
+
+def test_errors_say_what_to_write():
+    with pytest.raises(ValueError, match=r"block=2"):
+        LinearField(2, 4, 1, block=6, key=jax.random.key(0))
+    with pytest.raises(ValueError, match=r"state=6"):
+        RotationField(2, 5, key=jax.random.key(0))
