@@ -4,8 +4,10 @@
 //
 //   h1 = dx_i1 / n + S(i1),   hk = h(k-1) dx_ik / (n - k + 1) + S(i1 ... ik),   S(i1 ... in) <- hn
 //
-// so words that begin alike share work: `Plan::trees` lists the prefixes of each level. The backward pass keeps no
-// history: it walks the path back, S <- S (x) exp(-dx), and pulls the cotangents back through each step.
+// so words that begin alike share work: `Plan::trees` lists the prefixes of each level. Forward, level after level takes
+// TILE increments at once: a level needs the levels below it as they were before each increment (`history`), and then
+// every prefix keeps its TILE values of h in registers. The backward pass walks the path back one increment at a time,
+// S <- S (x) exp(-dx), so that it needs no history, and pulls the cotangents back through each step.
 #pragma once
 #include "lanes.h"
 
@@ -22,14 +24,17 @@ struct Chen {
   const Work<T>& work;
   const int64_t d;
   const int depth;
-  V *S, *Sbar, *words, *x, *dx, *scaled, *dxbar, *pending, *h, *hbar;
+  static constexpr int TILE = 8;
+  V *S, *Sbar, *words, *x, *dx, *scaled, *dxbar, *pending, *h, *hbar, *tile, *history;
 
   Chen(const Plan& plan, const Work<T>& work, void* space, bool backward)
       : plan(plan), work(work), d(plan.channels), depth(plan.depth) {
     V* at = static_cast<V*>(space);
     S = at, at += plan.state;
     words = at, at += plan.words;
-    x = at, at += 2 * d;
+    x = at, at += (TILE + 1) * d;
+    tile = at, at += TILE * d * depth;
+    history = at, at += TILE * plan.below;
     dx = at, at += d;
     scaled = at, at += d * depth;
     dxbar = at, at += d;
@@ -40,10 +45,12 @@ struct Chen {
   }
   static size_t vectors(const Plan& plan, bool backward) {
     return (plan.state + plan.widest * plan.depth) * (backward ? 2 : 1) + plan.words +
-           size_t(plan.channels) * (plan.depth + 6);
+           size_t(TILE) * (plan.below + plan.channels * (plan.depth + 1)) + size_t(plan.channels) * (plan.depth + 5);
   }
 
   const Nodes& row(int level, int k) const { return plan.trees[(level - 1) * depth + k - 1]; }
+
+  // ---- one increment at a time, for the way back ----------------------------------------------------------------
 
   void scale_increments() {
     for (int q = 1; q <= depth; q++)
@@ -152,19 +159,58 @@ struct Chen {
     }
   }
 
+  // dx / q of channel c, for the TILE increments.
+  const V* increments(int q, int64_t c) const { return tile + ((q - 1) * d + c) * TILE; }
+
+  // Words of `level` that begin with node q of row k, whose values of h are given.
+  void walk(int level, int k, int64_t q, const V* prefix) {
+    const Nodes &nodes = row(level, k), &below = row(level, k + 1);
+    for (int64_t child = nodes.children[q]; child < nodes.children[q + 1]; child++) {
+      const V* const by = increments(level - k, below.letter[child]);
+      const int64_t word = below.word[child];
+      if (k + 1 < level) {
+        V longer[TILE];
+        for (int t = 0; t < TILE; t++) longer[t] = prefix[t] * by[t] + history[word * TILE + t];
+        walk(level, k + 1, child, longer);
+        continue;
+      }
+      V sum = S[word];
+      if (level < depth)
+        for (int t = 0; t < TILE; t++) {
+          history[word * TILE + t] = sum;
+          sum += prefix[t] * by[t];
+        }
+      else
+        for (int t = 0; t < TILE; t++) sum += prefix[t] * by[t];
+      S[word] = sum;
+    }
+  }
+
   // Follow the path through a group of windows; zero, or NaN in lanes that met NaN or infinity.
   V follow(const Group<T>& group) {
     for (int64_t q = 0; q < plan.state; q++) S[q] = V{};
     group.load_points(x, 0, 1, d);
     V bad = {};
-    for (int64_t t = 1; t <= group.longest; t++) {
-      group.load_points(x + d, t, 1, d);
-      for (int64_t c = 0; c < d; c++) {
-        dx[c] = x[d + c] - x[c];
-        x[c] = x[d + c];
-        bad += dx[c] - dx[c];
-      }
-      step();
+    for (int64_t from = 0; from < group.longest; from += TILE) {
+      const int64_t count = group.longest - from < TILE ? group.longest - from : TILE;
+      group.load_points(x + d, from + 1, count, d);
+      for (int64_t c = (count + 1) * d; c < (TILE + 1) * d; c++) x[c] = x[c - d];
+      for (int64_t c = 0; c < d; c++)
+        for (int t = 0; t < TILE; t++) {
+          const V increment = x[(t + 1) * d + c] - x[t * d + c];
+          bad += increment - increment;
+          for (int q = 1; q <= depth; q++) tile[((q - 1) * d + c) * TILE + t] = increment * T(1.0 / q);
+          history[c * TILE + t] = S[c];
+          S[c] += increment;
+        }
+      for (int level = 2; level <= depth; level++)
+        for (int64_t q = 0; q < row(level, 1).count; q++) {
+          const int64_t c = row(level, 1).letter[q];
+          V prefix[TILE];
+          for (int t = 0; t < TILE; t++) prefix[t] = increments(level, c)[t] + history[c * TILE + t];
+          walk(level, 1, q, prefix);
+        }
+      for (int64_t c = 0; c < d; c++) x[c] = x[TILE * d + c];
     }
     return bad;
   }

@@ -15,13 +15,27 @@ namespace neuralrde {
 namespace {
 
 inline int64_t pair_index(int64_t d, int64_t i, int64_t j) { return i * (2 * d - i - 1) / 2 + j - i - 1; }  // i < j
-template <class T, int TILE>
+// The number of channels, known to the compiler where it is small: loops of two or three rounds cost more than their work.
+template <int D>
+struct Channels {
+  explicit Channels(int64_t) {}
+  constexpr operator int64_t() const { return D; }
+};
+template <>
+struct Channels<0> {
+  const int64_t count;
+  explicit Channels(int64_t count) : count(count) {}
+  operator int64_t() const { return count; }
+};
+
+template <class T, int TILE, int D = 0>
 struct ClosedForm {
   using V = Vector<T>;
   static constexpr int n = Lanes<T>::n;
   const Plan& plan;
   const Work<T>& work;
-  const int64_t d, pairs;
+  const Channels<D> d;
+  const int64_t pairs;
   // Workspace: points of a tile, increments, midpoints, and their cotangents; the window's start; sums.
   V *x, *dx, *m, *dxbar, *mbar, *x0, *s, *area, *triple;
 

@@ -19,14 +19,26 @@ auto with_tile(const Work<T>& work, const Run& run) {
   return run(std::integral_constant<int, 8>());
 }
 
+template <class T, int TILE, int D>
+bool forward_with_channels(const Plan& plan, const Work<T>& work, int64_t begin, int64_t end, void* space) {
+  ClosedForm<T, TILE, D> kernel(plan, work, space);
+  return plan.depth == 2 ? kernel.template forward<2>(begin, end) : kernel.template forward<3>(begin, end);
+}
+
 template <class T>
 bool forward(const Plan& plan, const Work<T>& work, int64_t begin, int64_t end, void* space) {
   if (plan.depth > 3) return Chen<T>(plan, work, space, false).forward(begin, end);
   return with_tile(work, [&](auto tile) {
-    ClosedForm<T, tile()> kernel(plan, work, space);
-    if (plan.depth == 1) return kernel.template forward<1>(begin, end);
-    if (plan.depth == 2) return kernel.template forward<2>(begin, end);
-    return kernel.template forward<3>(begin, end);
+    constexpr int TILE = tile();
+    if (plan.depth == 1) return ClosedForm<T, TILE>(plan, work, space).template forward<1>(begin, end);
+    if constexpr (TILE > 2) switch (plan.channels) {
+      case 2: return forward_with_channels<T, TILE, 2>(plan, work, begin, end, space);
+      case 3: return forward_with_channels<T, TILE, 3>(plan, work, begin, end, space);
+      case 4: return forward_with_channels<T, TILE, 4>(plan, work, begin, end, space);
+      case 5: return forward_with_channels<T, TILE, 5>(plan, work, begin, end, space);
+      case 6: return forward_with_channels<T, TILE, 6>(plan, work, begin, end, space);
+    }
+    return forward_with_channels<T, TILE, 0>(plan, work, begin, end, space);
   });
 }
 

@@ -64,11 +64,12 @@ class Tables {
  public:
   Plan plan;
 
-  Tables(int channels, int depth, int64_t words) : plan{channels, depth, words, 0, 0, nullptr, nullptr, nullptr} {
+  Tables(int channels, int depth, int64_t words) : plan{channels, depth, words, 0, 0, 0, nullptr, nullptr, nullptr} {
     if (depth <= 3) return;
     const std::vector<Word> lyndon = lyndon_words(channels, depth);
     for (int k = 1; k < depth; k++) starts_.push_back(plan.state), plan.state += power(channels, k);
     starts_.push_back(plan.state);
+    plan.below = plan.state;
     std::map<Word, int32_t> top;  // the Lyndon words of the last level
     for (const Word& word : lyndon)
       if (int(word.size()) == depth) top[word] = int32_t(plan.state++);
@@ -93,7 +94,8 @@ class Tables {
       for (int k = 1; k <= level; k++) {
         std::vector<Word> words;
         Row& row = rows_[(level - 1) * depth + k - 1];
-        for (int32_t parent = 0; parent < int32_t(above.size()); parent++)
+        for (int32_t parent = 0; parent < int32_t(above.size()); parent++) {
+          if (k > 1) (&row)[-1].children.push_back(int32_t(words.size()));
           for (int32_t letter = 0; letter < channels; letter++) {
             Word word = above[parent];
             word.push_back(letter);
@@ -102,18 +104,21 @@ class Tables {
             row.word.push_back(place(word.data(), k));
             words.push_back(std::move(word));
           }
+        }
+        if (k > 1) (&row)[-1].children.push_back(int32_t(words.size()));
         plan.widest = std::max(plan.widest, int64_t(words.size()));
         above = std::move(words);
       }
     }
     for (const Row& row : rows_)
-      nodes_.push_back({int64_t(row.parent.size()), row.parent.data(), row.letter.data(), row.word.data()});
+      nodes_.push_back({int64_t(row.parent.size()), row.parent.data(), row.letter.data(), row.word.data(),
+                        row.children.data()});
     plan.trees = nodes_.data(), plan.lengths = lengths_.data(), plan.factors = factors_.data();
   }
 
  private:
   struct Row {
-    std::vector<int32_t> parent, letter, word;
+    std::vector<int32_t> parent, letter, word, children;
   };
   std::vector<int64_t> starts_;
   std::vector<int32_t> lengths_, factors_;

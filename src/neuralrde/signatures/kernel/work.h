@@ -5,11 +5,11 @@
 
 namespace neuralrde {
 
-// Children of the nodes at one depth of a prefix tree: node q extends the word of `parent[q]` by `letter[q]`, and
-// `word[q]` is where that word's coefficient stands in the state.
+// One row of a prefix tree: node q extends the word of node `parent[q]` of the row above by `letter[q]`; `word[q]` is
+// where that word's coefficient stands in the state; its children in the row below are [children[q], children[q + 1]).
 struct Nodes {
   int64_t count;
-  const int32_t *parent, *letter, *word;
+  const int32_t *parent, *letter, *word, *children;
 };
 
 // Chen's relation needs the words of every level below the last, but only the Lyndon words of the last: no level
@@ -19,6 +19,7 @@ struct Plan {
   int64_t words;           // channels of the log-signature
   // For depth 4 and above only:
   int64_t state;           // coefficients kept while following the path
+  int64_t below;           // of these, those below the last level; they come first
   int64_t widest;          // nodes in the widest row of a tree
   const Nodes* trees;      // trees[(n - 1) * depth + (k - 1)]: words of length k that begin words of level n
   const int32_t* lengths;  // of each Lyndon word
