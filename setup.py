@@ -45,7 +45,14 @@ setup(
             include_dirs=[os.path.join(os.path.dirname(jaxlib.__file__), "include")],
             language="c++",
             # -fno-math-errno and -fno-trapping-math change no result; they let loops become SIMD instructions.
-            extra_compile_args=["-std=c++17", "-O3", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi", "-g0"],
+            extra_compile_args=[
+                "-std=c++17",
+                "-O3",
+                "-fno-math-errno",
+                "-fno-trapping-math",
+                "-Wno-psabi",
+                "-g0",
+            ],
             extra_link_args=["-pthread"],
             optional=True,
         )

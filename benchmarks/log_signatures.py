@@ -39,7 +39,13 @@ def bandwidth(megabytes: int = 512) -> float:
     """Bytes a second that all cores together copy (read and written), for arrays far larger than the caches."""
     source = np.ones(megabytes << 17)
     target = np.zeros_like(source)
-    parts = list(zip(np.array_split(source, _kernel._threads()), np.array_split(target, _kernel._threads()), strict=True))
+    parts = list(
+        zip(
+            np.array_split(source, _kernel._threads()),
+            np.array_split(target, _kernel._threads()),
+            strict=True,
+        )
+    )
     with ThreadPoolExecutor(len(parts)) as pool:
         copy = lambda: list(pool.map(lambda part: np.copyto(part[1], part[0]), parts))
         return 2 * source.nbytes / race({"copy": copy})["copy"]

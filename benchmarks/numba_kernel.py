@@ -56,7 +56,8 @@ def log_signatures(path, step, out):
                     for k in range(i + 1, d):
                         for l in range(LANES):
                             sums[word, l] = (
-                                np.float32(0.5) * (area(sums, d, i, j, l) * sums[k, l] - sums[i, l] * area(sums, d, j, k, l))
+                                np.float32(0.5)
+                                * (area(sums, d, i, j, l) * sums[k, l] - sums[i, l] * area(sums, d, j, k, l))
                                 + np.float32(1 / 3) * sums[i, l] * sums[j, l] * sums[k, l]
                                 - sums[word, l]
                             )

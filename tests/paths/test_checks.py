@@ -10,9 +10,7 @@ def test_the_first_bad_value_is_named(shape):
     check_finite(values)
     values[..., 2, 1] = np.nan
     values[..., 3, 2] = np.nan
-    sample = {2: "Got NaN in channel 1", 3: "sample 0, channel 1", 4: r"sample \(0, 0\), channel 1"}[
-        len(shape)
-    ]
+    sample = {2: "Got NaN in channel 1", 3: "sample 0, channel 1", 4: r"sample \(0, 0\), channel 1"}[len(shape)]
     others = 2 * np.prod(shape[:-2], dtype=int) - 1
     words = rf"{sample}, at point 2 \(and {others} more such values\).*FillForward\(\).*FillLinear\(\)"
     with pytest.raises(ValueError, match=words):

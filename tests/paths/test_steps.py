@@ -62,9 +62,7 @@ def test_linear_filling_does_depend_on_the_future():
 @pytest.mark.parametrize("step", CAUSAL + LOOKING_AHEAD, ids=name)
 @given(given_series=series(timed=True), precision=st.sampled_from([np.float32, np.float64]))
 @settings(max_examples=30)
-def test_a_sample_is_prepared_as_if_it_were_alone_and_padded_with_its_last_point(
-    step, given_series, precision
-):
+def test_a_sample_is_prepared_as_if_it_were_alone_and_padded_with_its_last_point(step, given_series, precision):
     given_series = replace(given_series, values=given_series.values.astype(precision))
     step = step.fit(training_like(given_series))
     together = step(given_series)
@@ -128,9 +126,7 @@ def test_steps_run_in_order_each_fitted_on_what_the_last_one_left(given_series):
 
 
 def test_counting_after_filling_is_refused():
-    with pytest.raises(
-        ValueError, match=r"ObservationCounts after FillLinear.*Steps\(ObservationCounts\(\), Fill"
-    ):
+    with pytest.raises(ValueError, match=r"ObservationCounts after FillLinear.*Steps\(ObservationCounts\(\), Fill"):
         Steps(FillLinear(), Scale(), ObservationCounts())
 
 

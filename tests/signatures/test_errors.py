@@ -33,7 +33,7 @@ def test_nan_and_infinity_are_located(depth, convert, point, value, name):
 
 
 def test_overflow_is_not_a_number():
-    with pytest.raises(OverflowError, match="overflows float32.*Scale"):
+    with pytest.raises(OverflowError, match=r"overflows float32.*Scale"):
         log_signatures(with_value(1e20, dtype=np.float32), 3, step=4)
 
 
@@ -46,7 +46,11 @@ def test_overflow_is_not_a_number():
         (lambda: log_signatures(PATH, 2, step=1.5), TypeError, "step=1.5; expected a whole number"),
         (lambda: log_signatures(PATH, 2), TypeError, "exactly one"),
         (lambda: log_signatures(PATH, 2, step=2, cuts=[0, 3]), TypeError, "exactly one"),
-        (lambda: log_signatures(PATH, 2, step=2, basis="lyndon"), ValueError, "'words', 'brackets', 'expanded'"),
+        (
+            lambda: log_signatures(PATH, 2, step=2, basis="lyndon"),
+            ValueError,
+            "'words', 'brackets', 'expanded'",
+        ),
         (lambda: log_signatures(PATH[0, :, 0], 2, step=2), ValueError, r"path\[:, None\]"),
         (lambda: log_signatures(PATH[:, :0], 2, step=2), ValueError, "empty path"),
         (lambda: log_signatures(PATH[..., :0], 2, step=2), ValueError, "empty path"),
@@ -60,7 +64,11 @@ def test_overflow_is_not_a_number():
         (lambda: log_signatures(PATH, 2, cuts=[[0, 9], [0, 9]]), ValueError, "one for each"),
         (lambda: lyndon_words(0, 2), ValueError, "channels=0"),
         (lambda: log_signature_channels(2, -1), ValueError, "depth=-1"),
-        (lambda: change_basis(np.zeros(5), 3, 2, old="words", new="brackets"), ValueError, r"expected \(..., 6\)"),
+        (
+            lambda: change_basis(np.zeros(5), 3, 2, old="words", new="brackets"),
+            ValueError,
+            r"expected \(..., 6\)",
+        ),
         (lambda: tensor_log(np.zeros(5), 2), ValueError, "leading 1"),
         (lambda: signature(PATH, 0), ValueError, "depth=0"),
     ],

@@ -84,7 +84,11 @@ def shuffles(u, v):
         yield tuple(next(letters[0] if i in places else letters[1]) for i in range(len(u) + len(v)))
 
 
-@given(seeds, st.lists(st.integers(0, 2), min_size=1, max_size=2), st.lists(st.integers(0, 2), min_size=1, max_size=2))
+@given(
+    seeds,
+    st.lists(st.integers(0, 2), min_size=1, max_size=2),
+    st.lists(st.integers(0, 2), min_size=1, max_size=2),
+)
 def test_shuffle_identity(seed, u, v):
     """S(u) S(v) = sum of S(w) over the shuffles w of u and v: what makes a signature one of a path."""
     sig = signature(random_path(seed, 9, 3), 4)

@@ -54,9 +54,7 @@ class WithBoundaries(Step):
         value, change = series.values[rows, left], series.values[rows, left + 1] - series.values[rows, left]
         new_values = (value + weight[:, None] * change).astype(series.values.dtype)
         splits = np.cumsum(needed.sum(axis=1))[:-1]
-        parts = zip(
-            range(len(series)), *(np.split(a, splits) for a in (left, new_times, new_values)), strict=True
-        )
+        parts = zip(range(len(series)), *(np.split(a, splits) for a in (left, new_times, new_values)), strict=True)
         clocks, values = [], []
         for i, at, time, value in parts:
             real = slice(series.lengths[i])

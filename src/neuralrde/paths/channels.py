@@ -37,8 +37,7 @@ class ObservationCounts(Step):
     def __post_init__(self):
         if isinstance(self.channels, str):
             raise TypeError(
-                f"Got channels={self.channels!r}; expected a list of names. Write "
-                f"channels=[{self.channels!r}]."
+                f"Got channels={self.channels!r}; expected a list of names. Write channels=[{self.channels!r}]."
             )
         if self.channels is not None:
             object.__setattr__(self, "channels", tuple(self.channels))

@@ -114,9 +114,7 @@ class Series:
         """
         rows = [as_numbers(array, name=f"arrays[{i}]") for i, array in enumerate(arrays)]
         if not rows:
-            raise ValueError(
-                "Got an empty list of arrays; expected one array (length, channels) for each sample."
-            )
+            raise ValueError("Got an empty list of arrays; expected one array (length, channels) for each sample.")
         rows = [row[:, None] if row.ndim == 1 else row for row in rows]
         for i, row in enumerate(rows):
             if row.ndim != 2 or row.shape[1] != rows[0].shape[-1]:
@@ -173,9 +171,7 @@ class Series:
         data = [as_numbers(table[name], name=f"column {name!r}") for name in columns]
         shapes = {column.shape for column in [owners, *data, *([] if clock is None else [clock])]}
         if len(shapes) > 1 or owners.ndim != 1:
-            raise ValueError(
-                f"Got columns of shapes {sorted(shapes)}; expected one-dimensional ones of one length."
-            )
+            raise ValueError(f"Got columns of shapes {sorted(shapes)}; expected one-dimensional ones of one length.")
         ids, owner = _number_ids(owners, id)
         order = np.argsort(owner, kind="stable") if clock is None else np.lexsort((clock, owner))
         times = None if clock is None else clock[order]
@@ -256,9 +252,7 @@ def concatenate(parts: Iterable[Series]) -> Series:
         )
     timed = [part.times is not None for part in parts]
     if any(timed) != all(timed):
-        raise ValueError(
-            "Got series with times and series without; expected all or none of them to have times."
-        )
+        raise ValueError("Got series with times and series without; expected all or none of them to have times.")
     length = max(part.values.shape[1] for part in parts)
 
     def stack(arrays):
@@ -296,13 +290,9 @@ def as_lengths(lengths, shape: tuple[int, ...]) -> np.ndarray:
         return np.full(shape[0], shape[1], dtype=np.int64)
     lengths = np.asarray(lengths)
     if lengths.dtype.kind not in "iu":
-        raise TypeError(
-            f"Got lengths of type {lengths.dtype}; expected whole numbers, the points of each sample."
-        )
+        raise TypeError(f"Got lengths of type {lengths.dtype}; expected whole numbers, the points of each sample.")
     if lengths.shape != shape[:1]:
-        raise ValueError(
-            f"Got lengths of shape {lengths.shape}; expected ({shape[0]},), one for each sample."
-        )
+        raise ValueError(f"Got lengths of shape {lengths.shape}; expected ({shape[0]},), one for each sample.")
     wrong = (lengths < 1) | (lengths > shape[1])
     if wrong.any():
         i = int(np.argmax(wrong))
@@ -354,17 +344,13 @@ def _as_names(channels: Sequence[str] | None, count: int) -> tuple[str, ...]:
     if channels is None:
         return tuple(f"x{i}" for i in range(count))
     if isinstance(channels, str):
-        raise TypeError(
-            f"Got channels={channels!r}; expected a list of names. Write channels=[{channels!r}]."
-        )
+        raise TypeError(f"Got channels={channels!r}; expected a list of names. Write channels=[{channels!r}].")
     names = tuple(str(name) for name in channels)
     if len(names) != count:
         raise ValueError(f"Got {len(names)} channel names for {count} channels; expected one for each.")
     if len(set(names)) != count:
         twice = sorted({name for name in names if names.count(name) > 1})
-        raise ValueError(
-            f"Got the channel names {twice} more than once; expected different names, to tell them apart."
-        )
+        raise ValueError(f"Got the channel names {twice} more than once; expected different names, to tell them apart.")
     return names
 
 
@@ -378,9 +364,7 @@ def _as_ids(ids: ArrayLike, samples: int) -> np.ndarray:
 def _number_ids(owners: np.ndarray, id: str) -> tuple[np.ndarray, np.ndarray]:
     """The ids in the order in which they first appear, and for each row the number of its id."""
     if len(owners) == 0:
-        raise ValueError(
-            "Got a table without rows; expected at least one, because an empty series has no path."
-        )
+        raise ValueError("Got a table without rows; expected at least one, because an empty series has no path.")
     try:
         ids, first, owner = np.unique(owners, return_index=True, return_inverse=True)
     except TypeError:

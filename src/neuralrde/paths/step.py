@@ -50,8 +50,7 @@ class Step(abc.ABC):
         if kind not in Step._kinds:
             known = sorted(name for name, cls in Step._kinds.items() if not inspect.isabstract(cls))
             raise ValueError(
-                f"Got a state of the step {kind!r}; expected one of {known}. A step of your own must be "
-                "imported first."
+                f"Got a state of the step {kind!r}; expected one of {known}. A step of your own must be imported first."
             )
         try:
             values = {name: _from_plain(value) for name, value in state.items() if name != "step"}

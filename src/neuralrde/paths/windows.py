@@ -48,9 +48,7 @@ def window_cuts(
         )
     if step is not None:
         if start is not None:
-            raise ValueError(
-                "Got start= with windows by count, which begin at the first point. Leave it out."
-            )
+            raise ValueError("Got start= with windows by count, which begin at the first point. Leave it out.")
         cuts = cuts_by_count(series.values.shape[1], step)
         return np.minimum(cuts, series.lengths[:, None] - 1) if series.ragged else cuts
     return cuts_by_time(check_timed(series), every, lengths=series.lengths, start=start)  # type: ignore

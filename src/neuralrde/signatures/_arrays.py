@@ -25,5 +25,5 @@ def as_floating(values: Any, *, name: str = "path") -> Any:
 
 
 def namespace(array: Any) -> ModuleType:
-    """The module whose functions keep the array what it is: without this, NumPy's float64 would become JAX's float32."""
+    """The module whose functions keep an array what it is; JAX's would turn NumPy's float64 into float32."""
     return jnp if isinstance(array, jax.Array) else np

@@ -3,17 +3,19 @@
 Any device, any depth, derivatives of any order. The compiled kernel gives the same on a CPU, many times faster.
 """
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from .lyndon import lyndon_words, word_position
 from .tensor import signature_of_increments, tensor_log
 
 
 def words(
-    path: Float[Array, "*batch length channels"], cuts: Int[np.ndarray, "*batch windows+1"], depth: int
-) -> Float[Array, "*batch windows log_signature"]:
+    path: Float[Any, "*batch length channels"], cuts: Int[np.ndarray, "*samples cuts"], depth: int
+) -> Float[Any, "*batch windows log_signature"]:
     """Log-signatures in the words basis over the windows [cuts[i], cuts[i+1]]."""
     channels = path.shape[-1]
     signatures = signature_of_increments(windows_of_increments(path, cuts), depth)
@@ -22,8 +24,8 @@ def words(
 
 
 def windows_of_increments(
-    path: Float[Array, "*batch length channels"], cuts: Int[np.ndarray, "*batch windows+1"]
-) -> Float[Array, "*batch windows longest channels"]:
+    path: Float[Any, "*batch length channels"], cuts: Int[np.ndarray, "*samples cuts"]
+) -> Float[Any, "*batch windows longest channels"]:
     """The increments of each window, shorter windows filled up with zeros, which drive nothing."""
     starts, ends = cuts[..., :-1, None], cuts[..., 1:, None]
     longest = max(int((ends - starts).max(initial=0)), 1)

@@ -1,8 +1,8 @@
 """Python's side of the compiled kernel in `kernel/`: C++ with SIMD over windows and threads over groups of them.
 
 NumPy arrays go in through ctypes, JAX arrays through XLA's foreign function interface (`jax.ffi`). The library is built
-when the package is installed, for the processor's widest vectors; where it was not built, `available()` is false and the
-form in `_jax_form.py` serves.
+when the package is installed, and uses the widest vectors of the processor that it finds itself on; where it was not
+built, `available()` is false and the form in `_jax_form.py` serves.
 """
 
 import ctypes

@@ -6,9 +6,7 @@ import os
 def check_fits(size: float, what: str, instead: str) -> None:
     """Raise if `size` bytes are more than this machine has."""
     if size > (limit := _memory()):
-        raise MemoryError(
-            f"{what} need {size / 2**30:,.1f} GiB; this machine has {limit / 2**30:,.1f} GiB. {instead}"
-        )
+        raise MemoryError(f"{what} need {size / 2**30:,.1f} GiB; this machine has {limit / 2**30:,.1f} GiB. {instead}")
 
 
 def _memory() -> int:

@@ -9,12 +9,12 @@ other is meant is a bug that no shape would reveal, so the basis is always named
 """
 
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 from scipy import sparse
 
 from . import lyndon
@@ -33,8 +33,8 @@ def basis_channels(channels: int, depth: int, basis: Basis = "words") -> int:
 
 
 def change_basis(
-    log_signature: Float[Array, "*batch old"], channels: int, depth: int, *, old: Basis, new: Basis
-) -> Float[Array, "*batch new"]:
+    log_signature: Float[Any, "*batch old"], channels: int, depth: int, *, old: Basis, new: Basis
+) -> Float[Any, "*batch new"]:
     """Write log-signatures in another basis.
 
     >>> import numpy as np
@@ -59,7 +59,8 @@ def change_basis(
 def _matrix(channels: int, depth: int, old: Basis, new: Basis) -> sparse.csr_array:
     if old == "expanded":
         positions = [lyndon.word_position(word, channels) for word in lyndon.lyndon_words(channels, depth)]
-        to_words = sparse.identity(lyndon.signature_channels(channels, depth), format="csr")[positions]
+        shape = (len(positions), lyndon.signature_channels(channels, depth))
+        to_words = sparse.csr_array((np.ones(len(positions)), (range(len(positions)), positions)), shape=shape)
         return to_words if new == "words" else lyndon.words_to_brackets(channels, depth) @ to_words
     if new == "words":
         return lyndon.brackets_to_words(channels, depth)
@@ -73,10 +74,10 @@ def _apply(matrix: sparse.csr_array, vectors):
     """Sparse matrix times a batch of vectors; entries are whole numbers, so it is exact up to the sums' rounding."""
     if not isinstance(vectors, jax.Array):
         flat = matrix.astype(vectors.dtype) @ vectors.reshape(-1, vectors.shape[-1]).T
-        return np.ascontiguousarray(flat.T).reshape(*vectors.shape[:-1], matrix.shape[0])
+        return np.ascontiguousarray(flat.T).reshape(*vectors.shape[:-1], len(flat))
     coo = matrix.tocoo()
     terms = jnp.take(vectors, coo.col, axis=-1) * coo.data.astype(vectors.dtype)
-    zeros = jnp.zeros((*vectors.shape[:-1], matrix.shape[0]), vectors.dtype)
+    zeros = jnp.zeros((*vectors.shape[:-1], len(matrix.indptr) - 1), vectors.dtype)
     return zeros.at[..., coo.row].add(terms)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jax.core import Tracer
+from jaxtyping import Float, Int
 
 from ..paths import check_finite, cuts_by_count
 from . import _jax_form, _kernel
@@ -20,8 +21,8 @@ from .lyndon import check_channels_and_depth
 
 
 def log_signature(
-    path: Float[Array, "*batch length channels"], depth: int, *, basis: Basis = "words"
-) -> Float[Array, "*batch log_signature"]:
+    path: Float[Any, "*batch length channels"], depth: int, *, basis: Basis = "words"
+) -> Float[Any, "*batch log_signature"]:
     """The depth-N log-signature of a piecewise-linear path over its whole length.
 
     Args:
@@ -38,13 +39,13 @@ def log_signature(
 
 
 def log_signatures(
-    path: Float[Array, "*batch length channels"],
+    path: Float[Any, "*batch length channels"],
     depth: int,
     *,
     step: int | None = None,
-    cuts: Int[np.ndarray, "*batch windows+1"] | None = None,
+    cuts: Int[np.ndarray, "*samples cuts"] | None = None,
     basis: Basis = "words",
-) -> Float[Array, "*batch windows log_signature"]:
+) -> Float[Any, "*batch windows log_signature"]:
     r"""The log-signatures LogSig^N over consecutive windows of a path (section 3.1 of the paper).
 
     Consecutive windows share their end point, and the last, shorter window is kept: a path of `length` points has
@@ -71,14 +72,13 @@ def log_signatures(
     cuts = _check_cuts(path, step, cuts)
     _check_memory(path, depth, cuts.shape[-1] - 1, basis)
     # A path in one dimension commutes with itself: its log-signature is the increment, at any depth.
-    words = (_words if isinstance(path, jax.Array) else _words_of_numpy)(
-        path, cuts, depth if path.shape[-1] > 1 else 1
-    )
+    effective = depth if path.shape[-1] > 1 else 1
+    words = _words(path, cuts, effective) if isinstance(path, jax.Array) else _numpy_words(path, cuts, effective)
     return change_basis(words, path.shape[-1], depth, old="words", new=basis)
 
 
 def _words(path: jax.Array, cuts: np.ndarray, depth: int) -> jax.Array:
-    if not isinstance(path, jax.core.Tracer):
+    if not isinstance(path, Tracer):
         check_finite(np.asarray(path))
         on_cpu = all(device.platform == "cpu" for device in path.devices())
         return (_kernel if on_cpu and _kernel.available(depth) else _jax_form).words(path, cuts, depth)
@@ -91,7 +91,7 @@ def _words(path: jax.Array, cuts: np.ndarray, depth: int) -> jax.Array:
     )
 
 
-def _words_of_numpy(path: np.ndarray, cuts: np.ndarray, depth: int) -> np.ndarray:
+def _numpy_words(path: np.ndarray, cuts: np.ndarray, depth: int) -> np.ndarray:
     if not _kernel.available(depth):
         check_finite(path)
         with jax.enable_x64(True):
@@ -129,9 +129,9 @@ def _check_cuts(path, step: int | None, cuts: Any) -> np.ndarray:
             f"Got step={step} and cuts={'None' if cuts is None else '...'}; expected exactly one of them. Write "
             "`log_signatures(path, depth, step=32)` for windows of 32 increments."
         )
-    if cuts is None:
+    if step is not None:
         return cuts_by_count(length, step)
-    if isinstance(cuts, jax.core.Tracer):
+    if isinstance(cuts, Tracer):
         raise TypeError(
             "Got cuts that are traced by JAX; expected a NumPy array, because the number of points in a window shapes "
             "the computation. Make the cuts outside `jax.jit`."

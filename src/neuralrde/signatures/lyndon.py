@@ -125,7 +125,7 @@ def _expand(word: Word, expansions: dict[Word, dict[Word, int]]) -> dict[Word, i
 
 @lru_cache(maxsize=16)
 def brackets_to_words(channels: int, depth: int) -> sparse.csr_array:
-    """Matrix from bracket coordinates to the coefficients of the Lyndon words: unipotent, the identity up to depth 2."""
+    """Matrix from bracket coordinates to coefficients of Lyndon words: unipotent, the identity up to depth 2."""
     positions = [word_position(word, channels) for word in lyndon_words(channels, depth)]
     return brackets_to_expanded(channels, depth)[positions]
 

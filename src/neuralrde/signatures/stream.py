@@ -38,7 +38,13 @@ class LogSignatureStream:
     """
 
     def __init__(
-        self, channels: int, depth: int, *, step: int | None = None, every: float | None = None, basis: Basis = "words"
+        self,
+        channels: int,
+        depth: int,
+        *,
+        step: int | None = None,
+        every: float | None = None,
+        basis: Basis = "words",
     ):
         if (step is None) == (every is None):
             raise TypeError(
@@ -49,7 +55,8 @@ class LogSignatureStream:
             cuts_by_count(1, step)  # raises for a step that is not one
         else:
             every = as_positive(every, name="every", example="every=0.5", why="time runs forward")
-        self.channels, self.depth, self.step, self.every, self.basis = channels, depth, step, every, basis
+        self.channels, self.depth, self.step, self.every = channels, depth, step, every
+        self.basis: Basis = basis
         self._empty = np.zeros((0, basis_channels(channels, depth, basis)))
         self._point: np.ndarray | None = None  # the last one seen
         self._time = self._start = 0.0  # of that point, and of the first
@@ -57,9 +64,7 @@ class LogSignatureStream:
         self._window = 0  # number of the window in progress
         self._words = np.zeros(log_signature_channels(channels, depth))  # its log-signature so far
 
-    def push(
-        self, points: ArrayLike, times: ArrayLike | None = None
-    ) -> Float[np.ndarray, "windows log_signature"]:
+    def push(self, points: ArrayLike, times: ArrayLike | None = None) -> Float[np.ndarray, "windows log_signature"]:
         """Take in points `(count, channels)`, or one point `(channels,)`, and return the windows they complete.
 
         With windows by time, `times` gives one time a point. A point that is refused leaves the stream as it was.
@@ -101,31 +106,26 @@ class LogSignatureStream:
 
     def finish(self) -> Float[np.ndarray, "windows log_signature"]:
         """The tail: the window in progress, if anything has arrived in it, as a batch of one window or none."""
-        if self.step:
-            in_progress = self._increments % self.step > 0 or self._increments == 0
-        else:
-            in_progress = True
-        return self.running()[None] if in_progress and self._point is not None else self._empty
+        complete = self.step is not None and self._increments > 0 and self._increments % self.step == 0
+        return self._empty if complete or self._point is None else self.running()[None]
 
     def _windows_of_increments(self, times: np.ndarray | None, new: int) -> np.ndarray:
         """The number of the window to which each new increment belongs."""
         if self.step:
             return (self._increments + np.arange(new)) // self.step
-        assert times is not None and self.every is not None
-        if new == 0:
+        if new == 0 or times is None or self.every is None:
             return np.zeros(0, np.int64)
         position, _ = positions_in_windows(times[None], self.every, self._start)
         return np.maximum(np.ceil(position[0]).astype(np.int64) - 1, self._window)
 
     def _append(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """The log-signature of one piece followed by another: log(exp(left) ⊗ exp(right)), Chen's relation."""
-        change = {"channels": self.channels, "depth": self.depth}
-        left, right = (
-            tensor_exp(change_basis(piece, **change, old="words", new="expanded"), self.channels)
+        before, after = (
+            tensor_exp(change_basis(piece, self.channels, self.depth, old="words", new="expanded"), self.channels)
             for piece in (left, right)
         )
-        whole = tensor_log(chen_product(left, right, self.channels), self.channels)
-        return change_basis(whole, **change, old="expanded", new="words")
+        whole = tensor_log(chen_product(before, after, self.channels), self.channels)
+        return change_basis(whole, self.channels, self.depth, old="expanded", new="words")
 
     def _check_times(self, times: Any, count: int) -> np.ndarray | None:
         if self.every is None:
@@ -143,8 +143,8 @@ class LogSignatureStream:
         if not (steps > 0).all() or not np.isfinite(times).all():
             where = int(np.argmin(steps)) if len(steps) else 0
             raise ValueError(
-                f"Got times that do not increase (by {steps[where] if len(steps) else times[0]} before point {where} of "
-                "this push); expected increasing, finite times, because a stream cannot go back. Sort the points first."
+                f"Got times that do not increase (by {steps[where] if len(steps) else times[0]} before point {where} "
+                "of this push); expected increasing, finite times, because a stream cannot go back. Sort the points."
             )
         return times
 
@@ -171,9 +171,7 @@ class LogSignatureStream:
         >>> stream = LogSignatureStream(channels=2, depth=2, step=8)
         >>> again = LogSignatureStream.from_state(stream.state())
         """
-        stream = cls(
-            state["channels"], state["depth"], step=state["step"], every=state["every"], basis=state["basis"]
-        )
+        stream = cls(state["channels"], state["depth"], step=state["step"], every=state["every"], basis=state["basis"])
         words = np.asarray(state["words"], np.float64)
         point = None if state["point"] is None else np.asarray(state["point"], np.float64)
         if words.shape != stream._words.shape or (point is not None and point.shape != (stream.channels,)):

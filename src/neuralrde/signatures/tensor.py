@@ -5,11 +5,12 @@ for a signature and 0 for a logarithm. NumPy arrays give NumPy arrays back.
 """
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from ._arrays import as_floating, namespace
 from .lyndon import check_channels_and_depth, signature_channels
@@ -18,7 +19,7 @@ from .lyndon import check_channels_and_depth, signature_channels
 _Levels = list
 
 
-def signature(path: Float[Array, "*batch length channels"], depth: int) -> Float[Array, "*batch signature"]:
+def signature(path: Float[Any, "*batch length channels"], depth: int) -> Float[Any, "*batch signature"]:
     r"""The depth-N signature of a piecewise-linear path: its iterated integrals up to order N (definition A.2).
 
     >>> import numpy as np
@@ -34,8 +35,8 @@ def signature(path: Float[Array, "*batch length channels"], depth: int) -> Float
 
 
 def signature_of_increments(
-    increments: Float[Array, "*batch steps channels"], depth: int
-) -> Float[Array, "*batch signature"]:
+    increments: Float[Any, "*batch steps channels"], depth: int
+) -> Float[Any, "*batch signature"]:
     """One Chen product with the exponential of each increment, in turn."""
     batch, channels = increments.shape[:-2], increments.shape[-1]
     start = [jnp.zeros((*batch, channels**level), increments.dtype) for level in range(1, depth + 1)]
@@ -62,8 +63,8 @@ def _multiply_by_exponential(levels: list, increment) -> list:
 
 
 def chen_product(
-    left: Float[Array, "*batch signature"], right: Float[Array, "*batch signature"], channels: int
-) -> Float[Array, "*batch signature"]:
+    left: Float[Any, "*batch signature"], right: Float[Any, "*batch signature"], channels: int
+) -> Float[Any, "*batch signature"]:
     """Chen's relation: the signature of one path followed by another is the tensor product of their signatures.
 
     >>> import numpy as np
@@ -76,7 +77,7 @@ def chen_product(
     return _join(_multiply(_split(left, channels, 1.0), _split(right, channels, 1.0)))
 
 
-def chen_inverse(signature: Float[Array, "*batch signature"], channels: int) -> Float[Array, "*batch signature"]:
+def chen_inverse(signature: Float[Any, "*batch signature"], channels: int) -> Float[Any, "*batch signature"]:
     """The inverse for Chen's product: the signature of the path run backwards.
 
     >>> import numpy as np
@@ -92,7 +93,7 @@ def chen_inverse(signature: Float[Array, "*batch signature"], channels: int) -> 
     return _join(inverse)
 
 
-def tensor_log(signature: Float[Array, "*batch signature"], channels: int) -> Float[Array, "*batch signature"]:
+def tensor_log(signature: Float[Any, "*batch signature"], channels: int) -> Float[Any, "*batch signature"]:
     """Logarithm in the truncated tensor algebra (definition A.3): from a signature to the expanded log-signature.
 
     >>> import numpy as np
@@ -109,7 +110,7 @@ def tensor_log(signature: Float[Array, "*batch signature"], channels: int) -> Fl
     return _join(_multiply(x, series))
 
 
-def tensor_exp(logarithm: Float[Array, "*batch signature"], channels: int) -> Float[Array, "*batch signature"]:
+def tensor_exp(logarithm: Float[Any, "*batch signature"], channels: int) -> Float[Any, "*batch signature"]:
     """Exponential in the truncated tensor algebra: from an expanded log-signature back to the signature.
 
     >>> import numpy as np
@@ -173,4 +174,3 @@ def _multiply(a: _Levels, b: _Levels) -> _Levels:
 def _outer(a, b):
     product = a[..., :, None] * b[..., None, :]
     return product.reshape(*product.shape[:-2], math.prod(product.shape[-2:]))
-
