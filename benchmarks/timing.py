@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 
-def race(runners: dict[str, Callable[[], object]], *, seconds: float = 2.0, most: int = 15) -> dict[str, float]:
+def race(runners: dict[str, Callable[[], object]], *, seconds: float = 1.0, most: int = 15) -> dict[str, float]:
     """Seconds for each runner. They take turns, so that a busy moment of the machine hits all of them alike."""
     best = {}
     for name, run in runners.items():  # the first call compiles, allocates, fills caches
