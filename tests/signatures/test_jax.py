@@ -13,7 +13,7 @@ from neuralrde import cuts_by_time, log_signatures, signature
 from neuralrde.paths import cuts_by_count
 from neuralrde.signatures import _jax_form, _kernel
 
-GRID = [(1, 3), (2, 1), (2, 2), (3, 3), (6, 2), (2, 4), (3, 5), (17, 2)]
+GRID = [(1, 3), (2, 1), (2, 2), (3, 3), (6, 2), (2, 4), (2, 5), (17, 2)]
 
 
 def test_the_kernel_was_built():
@@ -32,7 +32,7 @@ def random_path(*shape):
 
 
 @pytest.mark.parametrize(("channels", "depth"), GRID)
-@pytest.mark.parametrize("step", [1, 4, 7, 100])
+@pytest.mark.parametrize("step", [1, 7, 100])
 def test_kernel_equals_jax_form_and_its_gradient(channels, depth, step):
     path = random_path(3, 23, channels)
     cuts = cuts_by_count(23, step)
@@ -137,8 +137,9 @@ np.save({0!r}, log_signatures(path, 4, step=8))
         np.testing.assert_allclose(np.load(file), log_signatures(path, 4, step=8), rtol=1e-10, atol=1e-12)
 
 
-def test_deeper_than_the_kernel_goes():
-    path = random_path(4, 2)
-    deep = log_signatures(np.asarray(path), _kernel.MOST_DEPTH + 1, step=3)
-    shallow = log_signatures(np.asarray(path), 8, step=3)
-    np.testing.assert_allclose(deep[:, : shallow.shape[1]], shallow, rtol=1e-9, atol=1e-9)  # float64 sums
+def test_deeper_than_the_kernel_goes(monkeypatch):
+    path = np.asarray(random_path(4, 2))
+    by_kernel = log_signatures(path, 6, step=3)
+    monkeypatch.setattr(_kernel, "MOST_DEPTH", 5)
+    monkeypatch.setattr(_kernel, "words_of_numpy", None)  # it must not be asked
+    np.testing.assert_allclose(log_signatures(path, 6, step=3), by_kernel, rtol=1e-9, atol=1e-9)  # float64 sums

@@ -32,7 +32,7 @@ def random_path(seed: int, length: int, channels: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(length, channels)) / 2
 
 
-@given(sizes, seeds, st.integers(2, 12))
+@given(sizes, seeds, st.sampled_from([1, 7, 12]))
 def test_chen_identity(size, seed, cut):
     channels, depth = size
     path = random_path(seed, 14, channels)

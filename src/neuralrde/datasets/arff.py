@@ -1,7 +1,7 @@
 """Weka's `.arff` format: one channel as a row of numbers, several as a quoted table within a row.
 
-SciPy reads the first kind only, and nothing of UEA's multivariate files; aeon reads neither comments among the
-data nor series whose lengths differ.
+SciPy reads the first kind only, and nothing of UEA's multivariate files; aeon reads neither comments among
+the data nor series whose lengths differ.
 """
 
 import re
@@ -12,9 +12,10 @@ import numpy as np
 
 from neuralrde.paths import Series
 
-from .dataset import Dataset, Task
+from .dataset import Dataset
 from .errors import ReadError
-from .text import is_missing, numbers, open_text, without_trailing_gaps
+from .targets import Task
+from .text import is_no_label, lengths_without_gaps, numbers, open_text
 
 _ATTRIBUTE = re.compile(r"@attribute\s+('[^']*'|\"[^\"]*\"|\S+)\s+(.*)", re.IGNORECASE)
 _NOMINAL = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^,\s][^,]*)")
@@ -44,19 +45,19 @@ def read_arff(path: str | Path, *, task: Task | None = None, name: str | None = 
             except ValueError as error:
                 raise ReadError(
                     path,
-                    f"Got {str(error).removeprefix('could not convert string to float: ')[:80]}; expected numbers "
-                    "divided by commas, then the target"
+                    f"Got {str(error).removeprefix('could not convert string to float: ')[:80]}; expected "
+                    "numbers divided by commas, then the target"
                     + (", as in `'1,2\\n3,4',label`." if relational else "."),
                     line=number,
                 ) from None
             if points and values.shape[1] != points[0].shape[1]:
                 raise ReadError(
                     path,
-                    f"Got {values.shape[1]} channels beside {points[0].shape[1]} before; expected the same in every "
-                    "series.",
+                    f"Got {values.shape[1]} channels beside {points[0].shape[1]} before; expected the same "
+                    "in every series.",
                     line=number,
                 )
-            points.append(without_trailing_gaps(values))
+            points.append(values[: lengths_without_gaps(values[None])[0]])
             labels.append(_label(label, classes, path, number))
     if not points:
         raise ReadError(path, "Got a header and no series; expected a line a series after @data.")
@@ -85,7 +86,9 @@ def _header(lines: Iterator[tuple[int, str]], path) -> tuple[str, list[str], boo
         if word == "@data":
             if len(kinds) < 2:
                 raise ReadError(
-                    path, f"Got {len(kinds)} attributes; expected the series and then the target.", line=number
+                    path,
+                    f"Got {len(kinds)} attributes; expected the series and then the target.",
+                    line=number,
                 )
             return relation, kinds, relational
         if word == "@relation":
@@ -145,7 +148,7 @@ def _label(label: str, classes: tuple[str, ...] | None, path, line: int) -> str 
             )
         return label
     try:
-        if is_missing(label):
+        if is_no_label(label):
             raise ValueError
         return float(label)
     except ValueError:

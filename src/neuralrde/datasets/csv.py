@@ -1,18 +1,21 @@
 """Tables in text: comma, semicolon or tab between cells; long (a row a point) or wide (a row a series)."""
 
 import csv
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 
-from .dataset import Dataset, Task
+from .csv_quick import quick_columns
+from .dataset import Dataset
 from .errors import ReadError
 from .table import Roles, find_roles, from_table, is_wide
+from .targets import Task
 from .text import numbers, open_text, seconds
 
-# Rows converted at a time: the text of more of them need not be in memory.
+# Rows that are converted at a time where the quick way fails.
 _ROWS = 20_000
 
 
@@ -60,7 +63,8 @@ def read_csv(
         line, first = next(rows, (0, None))
         if first is None:
             raise ReadError(path, "Got only comments and empty lines; expected a table.")
-        if header or (header is None and not all(map(_is_number, first))):
+        named = header or (header is None and not all(map(_is_number, first)))
+        if named:
             names = _names(first, path, line)
         else:
             names = [str(i) for i in range(_width(path, delimiter))]
@@ -76,7 +80,9 @@ def read_csv(
             group=group,
             split=split,
         )
-        table, short = _columns(rows, names, roles, path)
+        table, short = quick_columns(path, line if named else 0, names, roles, delimiter), None
+        if table is None:
+            table, short = _columns(rows, names, roles, path)
     if short and not is_wide(table, roles, wide):
         line, cells = short
         raise ReadError(path, f"Got {cells} cells in a row; expected {len(names)}.", line=line)
@@ -113,7 +119,7 @@ def _is_number(cell: str) -> bool:
 def _names(first: list[str], path, line: int) -> list[str]:
     names = [cell.strip() for cell in first]
     unnamed = [i for i, name in enumerate(names) if not name and i > 0]
-    twice = [name for name in names if names.count(name) > 1]
+    twice = [name for name, count in Counter(names).items() if count > 1]
     if unnamed or twice:
         what = f"no name for column {unnamed[0]}" if unnamed else f"the column {twice[0]!r} twice"
         raise ReadError(
@@ -131,7 +137,8 @@ def _width(path, delimiter: str) -> int:
 
 def _columns(rows, names: list[str], roles: Roles, path):
     """The columns that have a role, as text or numbers; and the first short row, its line and cells."""
-    kept = {i: name for i, name in enumerate(names) if name in {*roles.labels, roles.time, *roles.channels}}
+    wanted = {*roles.labels, roles.time, *roles.channels}
+    kept = {i: name for i, name in enumerate(names) if name in wanted}
     parts: dict[int, list[np.ndarray]] = {i: [] for i in kept}
     short = None
     while some := list(islice(rows, _ROWS)):

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Shaped
@@ -10,7 +9,8 @@ from numpy.typing import ArrayLike
 
 from neuralrde.paths import Series, concatenate
 
-Task = Literal["classification", "regression"]
+from .targets import Task, as_target, sorted_names
+
 PARTS = ("train", "validation", "test")
 
 
@@ -65,7 +65,8 @@ class Dataset:
                 "`Dataset(Series.from_array(array), target)`."
             )
         if target is not None:
-            target, classes = _as_target(target, task, classes, series)
+            _check_length(np.asarray(target), "target", series)
+            target, classes = as_target(target, task, classes, series.values.shape)
         elif classes is not None:
             raise ValueError(f"Got classes={list(classes)} without a target; expected both or neither.")
         if groups is not None:
@@ -74,10 +75,10 @@ class Dataset:
             split = _as_split(split, series)
         for field, value in (
             ("series", series),
-            ("target", target),
+            ("target", _read_only(target)),
             ("classes", classes),
-            ("groups", groups),
-            ("split", split),
+            ("groups", _read_only(groups)),
+            ("split", _read_only(split)),
             ("name", str(name)),
             ("source", str(source)),
         ):
@@ -163,17 +164,7 @@ def pool(parts: Iterable[Dataset]) -> Dataset:
         )
     if parts[0].per_time and len({part.series.values.shape[1] for part in parts}) > 1:
         raise ValueError("Got targets at each point of series of different lengths; expected one length.")
-    target, classes = None, parts[0].classes
-    if parts[0].target is not None:
-        targets = [part.target for part in parts]
-        if classes is not None:
-            named = {part.classes for part in parts}
-            classes = classes if len(named) == 1 else _sorted_names({name for names in named for name in names})
-            place = {name: number for number, name in enumerate(classes)}
-            # -1, no class, looks up the last number: it stays -1.
-            moves = [np.array([*(place[name] for name in part.classes), -1]) for part in parts]
-            targets = [move[target] for move, target in zip(moves, targets, strict=True)]
-        target = np.concatenate(targets)
+    target, classes = _pooled_target(parts)
 
     def join(arrays):
         return None if any(array is None for array in arrays) else np.concatenate(arrays)
@@ -188,88 +179,17 @@ def pool(parts: Iterable[Dataset]) -> Dataset:
     )
 
 
-def _as_target(target, task, classes, series: Series) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    if task not in (None, "classification", "regression"):
-        raise ValueError(f'Got task={task!r}; expected "classification", "regression" or None, to decide.')
-    target = np.asarray(target)
-    _check_length(target, "target", series)
-    if classes is not None:
-        classes = tuple(str(name) for name in classes)
-        numbered = target.dtype.kind in "iu" and ((target >= -1) & (target < len(classes))).all()
-        if not numbered or task == "regression":
-            raise ValueError(
-                f"Got a target that does not number the {len(classes)} classes {list(classes)[:10]}; expected "
-                "whole numbers from 0. Leave `classes` out to have labels numbered."
-            )
-        target = target.astype(np.int64)
-    elif is_classes(target, task):
-        target, classes = number_classes(target)
-    else:
-        target = _as_real(target)
-    shapes = "(samples,) or (samples, length)" if classes else "(samples,), (samples, outputs) or (samples, length, outputs)"
-    wrong = target.ndim > (2 if classes else 3)
-    if wrong or (target.ndim == (2 if classes else 3) and target.shape[1] != series.values.shape[1]):
-        raise ValueError(
-            f"Got a target of shape {target.shape} for series of shape {series.values.shape}; expected {shapes}."
-        )
-    absent = (target < 0) if classes else np.isnan(target)
-    if target.ndim < (2 if classes else 3) and absent.any():
-        raise ValueError(
-            f"Got no target (NaN or -1) for sample {int(np.argwhere(absent)[0][0])} (and {int(absent.sum()) - 1} "
-            "more); expected one for each sample, because nothing can be learned without. Leave such samples out."
-        )
-    return target, classes
-
-
-def is_classes(target: np.ndarray, task: Task | None) -> bool:
-    if task is not None:
-        return task == "classification"
-    if target.dtype.kind in "biu":
-        return True
-    if target.dtype.kind == "f":
-        return False
-    return not _are(float, target) or _are(int, target)
-
-
-def _are(kind: type, target: np.ndarray) -> bool:
-    try:
-        for label in target.ravel():
-            kind(label)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def number_classes(target: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
-    labels = target
-    if target.dtype.kind == "f" and not (target % 1).any():
-        labels = target.astype(np.int64)  # 1.0 and 2.0 are the classes 1 and 2
-    names = np.array([str(label) for label in labels.ravel()], dtype=object)
-    classes = _sorted_names(set(names))
-    place = {name: number for number, name in enumerate(classes)}
-    return np.array([place[name] for name in names], dtype=np.int64).reshape(target.shape), classes
-
-
-def _sorted_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Numbers by size, other names by the alphabet."""
-    try:
-        return tuple(sorted(names, key=lambda name: (float(name), name)))
-    except ValueError:
-        return tuple(sorted(names))
-
-
-def _as_real(target: np.ndarray) -> np.ndarray:
-    try:
-        real = target.astype(np.float64)
-    except (TypeError, ValueError):
-        wrong = next(label for label in target.ravel() if not _are(float, np.array([label])))
-        raise ValueError(
-            f'Got the target {wrong!r} in a regression; expected numbers. Write task="classification" if the '
-            "targets are names of classes."
-        ) from None
-    if np.isinf(real).any():
-        raise ValueError("Got an infinite target; expected finite numbers, because no loss is finite there.")
-    return real
+def _pooled_target(parts: list[Dataset]) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
+    targets = [part.target for part in parts if part.target is not None]
+    lists = [part.classes for part in parts if part.classes is not None]
+    if not targets:
+        return None, None
+    if not lists:
+        return np.concatenate(targets), None
+    classes = lists[0] if len(set(lists)) == 1 else sorted_names({name for names in lists for name in names})
+    # -1, no class, looks up the last number: it stays -1.
+    moves = [np.array([*(classes.index(name) for name in names), -1]) for names in lists]
+    return np.concatenate([move[target] for move, target in zip(moves, targets, strict=True)]), classes
 
 
 def _as_split(split, series: Series) -> np.ndarray:
@@ -294,6 +214,13 @@ def _check_length(array: np.ndarray, name: str, series: Series) -> None:
         raise ValueError(f"Got {count} in {name} for {len(series)} samples; expected one for each sample.")
 
 
+def _read_only(array: np.ndarray | None) -> np.ndarray | None:
+    if array is not None:
+        array = array.view()
+        array.flags.writeable = False
+    return array
+
+
 def _inside(series: Series) -> str:
     return repr(series)[len("Series(") : -1]
 
@@ -303,8 +230,10 @@ def _describe(data: Dataset) -> str:
     where = " at each point" if data.per_time else ""
     if data.classes is None:
         real = target[~np.isnan(target)]
-        spread = f"{real.min():.3g} to {real.max():.3g}, mean {real.mean():.3g}, standard deviation {real.std():.3g}"
-        return f"real numbers {spread}{where}" if len(real) else "unknown at every point"
+        if len(real) == 0:
+            return "unknown at every point"
+        spread = f"mean {real.mean():.3g}, standard deviation {real.std():.3g}"
+        return f"real numbers {real.min():.3g} to {real.max():.3g}, {spread}{where}"
     counts = np.bincount(target[target >= 0], minlength=len(data.classes))
     named = [f"{name} ({count})" for name, count in zip(data.classes, counts, strict=True)]
     shown = named if len(named) <= 10 else [*named[:9], "..."]

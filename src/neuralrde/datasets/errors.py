@@ -4,9 +4,12 @@
 class ReadError(ValueError):
     """A file does not hold what its reader expects; the message names the file, the line and what to do."""
 
-    def __init__(self, file: object, message: str, *, line: int | None = None):
-        where = f"{file}" if line is None else f"{file}, line {line}"
-        super().__init__(f"{where}: {message}")
+    def __init__(self, file: object, message: str, line: int | None = None):
+        super().__init__(str(file), message, line)
+
+    def __str__(self) -> str:
+        file, message, line = self.args
+        return f"{file}: {message}" if line is None else f"{file}, line {line}: {message}"
 
 
 class DatasetUnavailable(FileNotFoundError):

@@ -1,5 +1,6 @@
 """Folders: a training and a test file, parts in sub-folders, classes in sub-folders, or a file a series."""
 
+import csv
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,16 +11,30 @@ import numpy as np
 
 from neuralrde.paths import concatenate
 
-from .dataset import Dataset, Task, pool
+from .dataset import Dataset, pool
 from .errors import ReadError
+from .table import find_roles
+from .targets import Task
+from .text import open_text
 
 _PAIR = re.compile(r"(.*?)_?(train|test|val|validation)", re.IGNORECASE)
-_PARTS = {"train": "train", "training": "train", "val": "validation", "validation": "validation", "test": "test"}
+_PARTS = {
+    "train": "train",
+    "training": "train",
+    "val": "validation",
+    "validation": "validation",
+    "test": "test",
+}
 _LABELS = "labels.csv"
 
 
 def read_folder(
-    path: str | Path, *, reader: Callable[..., Dataset], task: Task | None = None, name: str | None = None, **options: Any
+    path: str | Path,
+    *,
+    reader: Callable[..., Dataset],
+    task: Task | None = None,
+    name: str | None = None,
+    **options: Any,
 ) -> Dataset:
     """Read a folder of series in one of four layouts, tried in this order.
 
@@ -56,8 +71,9 @@ def read_folder(
         if files:
             raise ReadError(
                 path,
-                f"Got the sub-folders {[f.name for f in folders][:5]} beside the files {[f.name for f in files][:5]}; "
-                "expected sub-folders only (a class each), or files only (a series each).",
+                f"Got the sub-folders {[f.name for f in folders][:5]} beside the files "
+                f"{[f.name for f in files][:5]}; expected sub-folders only (a class each), or files only (a "
+                "series each).",
             )
         parts = [(folder.name, _a_file_a_series(_inside(folder)[1], folder, reader, options)) for folder in folders]
         series = concatenate([part.series for _, part in parts])
@@ -89,7 +105,11 @@ def _pair(files: list[Path]) -> list[tuple[str, Path]]:
             found.setdefault(f"{match[1]}.{kind}", {})[_PARTS[match[2].lower()]] = file
     pairs = [parts for parts in found.values() if len(parts) > 1]
     # Archives hold a set in several formats and versions (NAME_eq_TRAIN.ts): the shortest name, .ts first.
-    pairs.sort(key=lambda parts: min((not file.name.lower().endswith((".ts", ".ts.gz")), len(file.name)) for file in parts.values()))
+    pairs.sort(
+        key=lambda parts: min(
+            (not file.name.lower().endswith((".ts", ".ts.gz")), len(file.name)) for file in parts.values()
+        )
+    )
     return [(part, pairs[0][part]) for part in ("train", "validation", "test") if part in pairs[0]] if pairs else []
 
 
@@ -118,8 +138,8 @@ def _a_file_a_series(files: list[Path], path: Path, reader: Callable[..., Datase
         if len(data) != 1:
             raise ReadError(
                 file,
-                f"Got {len(data)} series; expected one, because {path} holds a file a series. Read this file by "
-                "itself.",
+                f"Got {len(data)} series; expected one, because {path} holds a file a series. Read this file "
+                "by itself.",
             )
         ids = np.array([_stem(file)])
         parts.append(replace(data, series=replace(data.series, ids=ids)))
@@ -127,16 +147,22 @@ def _a_file_a_series(files: list[Path], path: Path, reader: Callable[..., Datase
 
 
 def _labelled(data: Dataset, labels: Path, task: Task | None) -> Dataset:
-    from .csv import read_labels
-
-    rows = read_labels(labels)
-    ids = np.asarray(data.series.ids).tolist()
-    absent = [id for id in ids if id not in rows["id"]]
+    with open_text(labels) as file:
+        rows = list(csv.DictReader(file, skipinitialspace=True))
+    names = list(rows[0]) if rows else []
+    roles = find_roles([*names, "\0"], labels)  # no channel is needed here
+    if roles.id is None or roles.target is None:
+        raise ReadError(labels, f"Got the columns {names}; expected `id`, the files' names, and `target`.", line=1)
+    ids = {row[roles.id].strip(): i for i, row in enumerate(rows)}
+    wanted = np.asarray(data.series.ids).tolist()
+    absent = [id for id in wanted if id not in ids]
     if absent:
         raise ReadError(labels, f"Got no row for {absent[:5]}; expected one for each file, without its ending.")
-    order = [rows["id"].index(id) for id in ids]
 
-    def pick(column):
-        return None if column not in rows else np.array(rows[column])[order]
+    def pick(column: str | None):
+        return None if column is None else np.array([(rows[ids[id]][column] or "").strip() for id in wanted])
 
-    return Dataset(data.series, pick("target"), task=task, groups=pick("group"), split=pick("split"))
+    try:
+        return Dataset(data.series, pick(roles.target), task=task, groups=pick(roles.group), split=pick(roles.split))
+    except ValueError as error:
+        raise ReadError(labels, str(error)) from None

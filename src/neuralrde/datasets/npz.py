@@ -9,11 +9,10 @@ import numpy as np
 
 from neuralrde.paths import Series
 
-from .dataset import Dataset, Task
+from .dataset import Dataset
 from .errors import ReadError
-from .text import check_file
-
-_KNOWN = ("X", "y", "times", "lengths", "channels", "ids", "classes", "groups", "split", "is_train", "name", "source")
+from .targets import Task
+from .text import check_file, lengths_without_gaps
 
 
 def read_npz(path: str | Path, *, task: Task | None = None, name: str | None = None) -> Dataset:
@@ -37,11 +36,15 @@ def read_npz(path: str | Path, *, task: Task | None = None, name: str | None = N
         if values.ndim == 2:
             values = values[..., None]
         if lengths is None and times is None and values.ndim == 3 and values.dtype.kind == "f":
-            lengths = _lengths(values)
+            lengths = lengths_without_gaps(values)
         if times is not None and times.ndim == 1:
             times = np.broadcast_to(times, values.shape[:2])
         series = Series(
-            values, times=times, lengths=lengths, channels=_names(arrays.get("channels")), ids=arrays.get("ids")
+            values,
+            times=times,
+            lengths=lengths,
+            channels=_names(arrays.get("channels")),
+            ids=arrays.get("ids"),
         )
         split = arrays.get("split")
         if split is None and "is_train" in arrays:
@@ -86,8 +89,8 @@ def write_npz(dataset: Dataset, path: str | Path) -> None:
     objects = [key for key, array in arrays.items() if array is not None and array.dtype == object]
     if objects:
         raise TypeError(
-            f"Got {objects} of mixed types; expected numbers or strings, because only these are stored without "
-            "pickling. Write `np.array([str(x) for x in ids])`."
+            f"Got {objects} of mixed types; expected numbers or strings, because only these are stored "
+            "without pickling. Write `np.array([str(x) for x in ids])`."
         )
     save_arrays(path, {key: array for key, array in arrays.items() if array is not None})
 
@@ -125,11 +128,6 @@ def save_arrays(path: str | Path, arrays: dict[str, Any]) -> None:
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
-
-
-def _lengths(values: np.ndarray) -> np.ndarray:
-    there = ~np.isnan(values).all(axis=2)
-    return np.where(there.any(axis=1), values.shape[1] - np.argmax(there[:, ::-1], axis=1), 1)
 
 
 def _names(array: np.ndarray | None) -> list[str] | None:

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from .dataset import Dataset, Task
+from .dataset import Dataset
 from .errors import ReadError
 from .table import find_roles, from_table
+from .targets import Task
 from .text import check_file
 
 
@@ -32,12 +33,12 @@ def read_parquet(
     """
     path = check_file(path)
     try:
-        import pyarrow as arrow
-        import pyarrow.parquet as parquet
+        import pyarrow as arrow  # type: ignore
+        import pyarrow.parquet as parquet  # type: ignore
     except ImportError:
         raise ImportError(
-            f"Got the Parquet file {path}, and no pyarrow to read it with. Write `pip install 'neuralrde[parquet]'`, "
-            "or save the table as .csv."
+            f"Got the Parquet file {path}, and no pyarrow to read it with. Write `pip install "
+            "'neuralrde[parquet]'`, or save the table as .csv."
         ) from None
     try:
         names = parquet.read_schema(path).names
@@ -53,13 +54,11 @@ def read_parquet(
             arrays[column] = _numbers(table[column], column, path, dates=column == roles.time)
         else:
             arrays[column] = np.array(["" if x is None else x for x in table[column].to_pylist()])
-    return from_table(
-        arrays, roles, file=path, wide=wide, per_time=per_time, task=task, name=name or Path(path).stem
-    )
+    return from_table(arrays, roles, file=path, wide=wide, per_time=per_time, task=task, name=name or Path(path).stem)
 
 
 def _numbers(column, name: str, path, *, dates: bool) -> np.ndarray:
-    import pyarrow as arrow
+    import pyarrow as arrow  # type: ignore
 
     kind = column.type
     if arrow.types.is_list(kind) or arrow.types.is_large_list(kind) or arrow.types.is_fixed_size_list(kind):
@@ -76,11 +75,8 @@ def _numbers(column, name: str, path, *, dates: bool) -> np.ndarray:
     if not (arrow.types.is_floating(kind) or arrow.types.is_integer(kind) or arrow.types.is_null(kind)):
         raise ReadError(
             path,
-            f"Got column {name!r} of type {kind}; expected numbers. Name the columns to read, `columns=[...]`, if "
-            "this one is of words.",
+            f"Got column {name!r} of type {kind}; expected numbers. Name the columns to read, "
+            "`columns=[...]`, if this one is of words.",
         )
     exact = arrow.float32() if kind == arrow.float32() else arrow.float64()
-    array = column.cast(exact, safe=False).to_numpy(zero_copy_only=False) if not hasattr(column, "chunks") else (
-        column.cast(exact, safe=False).to_numpy()
-    )
-    return np.asarray(array)
+    return np.asarray(column.cast(exact, safe=False))

@@ -8,9 +8,10 @@ import numpy as np
 
 from neuralrde.paths import Series
 
-from .dataset import Dataset, Task, is_classes, number_classes
+from .dataset import Dataset
 from .errors import ReadError
-from .text import is_missing
+from .targets import Task, is_classes, number_classes
+from .text import is_no_label, lengths_without_gaps
 
 # Names by which a column is known for what it is, unless the caller says otherwise; any case.
 USUAL = {
@@ -43,23 +44,18 @@ def find_roles(
     names: Sequence[str], file: Any, *, columns: Sequence[str] | None = None, **given: str | int | None
 ) -> Roles:
     """Which column is what: as given, or else by the usual names; all other columns are channels."""
-    found: dict[str, str | None] = {}
-    for role, usual in USUAL.items():
-        asked = given.get(role)
-        if asked is None:
-            found[role] = next((name for name in names if name.lower() in usual), None)
-            if columns is not None and found[role] in columns:
-                found[role] = None
-        elif str(asked) in names:
-            found[role] = str(asked)
-        else:
+    found: dict[str, str | None] = {role: str(name) for role, name in given.items() if name is not None}
+    for role, name in found.items():
+        if name not in names:
             raise ReadError(
-                file, f"Got {role}={asked!r} and the columns {_few(names)}; expected the name of one of them."
+                file, f"Got {role}={name!r} and the columns {_few(names)}; expected the name of one of them."
             )
+    if len(set(found.values())) < len(found):
+        raise ReadError(file, f"Got one column for two of {found}; expected a column for each.")
+    free = [name for name in names if name not in found.values() and name not in (columns or ())]
+    for role, usual in USUAL.items():
+        found.setdefault(role, next((name for name in free if name.lower() in usual), None))
     taken = [name for name in found.values() if name is not None]
-    twice = {name for name in taken if taken.count(name) > 1}
-    if twice:
-        raise ReadError(file, f"Got the column {twice.pop()!r} for two things; expected a column for each.")
     if columns is None:
         channels = tuple(name for name in names if name not in taken)
     else:
@@ -92,14 +88,19 @@ def from_table(
     if rows == 0:
         raise ReadError(file, "Got column names and no rows; expected series.")
     ids = None if roles.id is None else table[roles.id]
+    if ids is not None and any(map(is_no_label, np.unique(ids))):
+        raise ReadError(
+            file,
+            f"Got a row without {roles.id!r}; expected one in each, because it belongs to no series without.",
+        )
     try:
         if table[roles.channels[0]].dtype == object:
             series, owner = _from_lists(table, roles, ids), np.arange(rows)
         elif is_wide(table, roles, wide):
             if roles.time is not None:
                 raise ValueError(
-                    f"Got the time column {roles.time!r} in a wide table; expected none, because its rows are whole "
-                    "series. Write wide=False for a row a point."
+                    f"Got the time column {roles.time!r} in a wide table; expected none, because its rows "
+                    "are whole series. Write wide=False for a row a point."
                 )
             series, owner = _from_wide(table, roles, ids), np.arange(rows)
         else:
@@ -124,8 +125,8 @@ def _from_lists(table, roles: Roles, ids) -> Series:
         for i, cell in enumerate(column):
             if cell is None or np.ndim(cell) != 1 or len(cell) != len(columns[0][i]):
                 raise ValueError(
-                    f"Got in row {i} of column {name!r} no list as long as that of {roles.channels[0]!r}; expected "
-                    "lists of numbers, one for each channel of the series."
+                    f"Got in row {i} of column {name!r} no list as long as that of {roles.channels[0]!r}; "
+                    "expected lists of numbers, one for each channel of the series."
                 )
     points = [np.stack([np.asarray(c[i], np.float64) for c in columns], axis=1) for i in range(len(columns[0]))]
     times = None if roles.time is None else [np.asarray(clock) for clock in table[roles.time]]
@@ -134,8 +135,7 @@ def _from_lists(table, roles: Roles, ids) -> Series:
 
 def _from_wide(table, roles: Roles, ids) -> Series:
     values = np.stack([table[name] for name in roles.channels], axis=1)
-    there = ~np.isnan(values)
-    lengths = np.where(there.any(axis=1), values.shape[1] - np.argmax(there[:, ::-1], axis=1), 1)
+    lengths = lengths_without_gaps(values[..., None])
     return Series(values[:, : lengths.max(), None], lengths=lengths, ids=ids)
 
 
@@ -152,9 +152,7 @@ def _from_long(table, roles: Roles, ids, per_time, task, name, file) -> Dataset:
             raise ValueError('Got per_time=True without a target; expected one, `target="column"`.')
         columns[extra], classes = _numbered(table[roles.target], task)
     channels = [*roles.channels, *([extra] if per_time else [])]
-    series = Series.from_table(
-        columns, id=key, time=None if roles.time is None else clock, columns=channels
-    )
+    series = Series.from_table(columns, id=key, time=None if roles.time is None else clock, columns=channels)
     assert series.ids is not None
     place = {id: i for i, id in enumerate(series.ids.tolist())}
     owner = np.array([place[id] for id in columns[key].tolist()])
@@ -180,7 +178,7 @@ def _from_long(table, roles: Roles, ids, per_time, task, name, file) -> Dataset:
 
 def _numbered(labels: np.ndarray, task: Task | None) -> tuple[np.ndarray, tuple[str, ...] | None]:
     """Labels at points as numbers, NaN where there is none."""
-    there = np.array([not is_missing(str(label)) for label in labels])
+    there = np.array([not is_no_label(label) for label in labels])
     codes = np.full(len(labels), np.nan)
     if not is_classes(labels[there], task):
         codes[there] = labels[there].astype(np.float64)
@@ -198,14 +196,13 @@ def _of_samples(table, roles: Roles, owner, samples: int, *, names=None, skip_ta
             continue
         labels: list[Any] = [None] * samples
         for i, label in set(zip(owner.tolist(), table[column].tolist(), strict=True)):
-            if is_missing(str(label)):
+            if is_no_label(label):
                 continue
             if labels[i] is not None:
                 who = f"series {i}" if names is None else f"id {names[i]!s}"
                 raise ValueError(
-                    f"Got for {who} both {labels[i]!r} and {label!r} in column {column!r}; expected one for all its "
-                    "rows."
-                    + (" Write per_time=True for a target at each point." if field == "target" else "")
+                    f"Got for {who} both {labels[i]!r} and {label!r} in column {column!r}; expected one for "
+                    "all its rows." + (" Write per_time=True for a target at each point." if field == "target" else "")
                 )
             labels[i] = label
         if None in labels:

@@ -14,6 +14,8 @@ from .errors import ReadError
 
 # How files spell a value that is not there.
 MISSING = frozenset({"", "?", "nan", "na", "n/a", "null", "none", "-", ".", "missing"})
+# Fewer for labels: "none" and "NA" may be classes.
+NO_LABEL = frozenset({"", "?", "nan"})
 
 # Archives carry old encodings in comments and names; each byte becomes a letter, and different ones stay so.
 codecs.register_error("latin", lambda e: (e.object[e.start : e.end].decode("latin-1"), e.end))  # type: ignore
@@ -49,8 +51,8 @@ def open_text(path: str | Path) -> io.TextIOBase:
     if control:
         raise ReadError(
             path,
-            f"Got a binary file (byte {control.group()[0]:#04x} at {control.start()}); expected text. Is it of "
-            "another format than its name says?",
+            f"Got a binary file (byte {control.group()[0]:#04x} at {control.start()}); expected text. Is it "
+            "of another format than its name says?",
         )
     encoding = "utf-16" if wide else "utf-8-sig"
     opener = gzip.open if zipped else open
@@ -60,8 +62,8 @@ def open_text(path: str | Path) -> io.TextIOBase:
 def numbers(cells: Sequence[str]) -> np.ndarray:
     """Cells of text as numbers, NaN for missing ones; ValueError names a cell that is neither.
 
-    >>> numbers(["1.5", "?", " 2e3 "])
-    array([   1.5,    nan, 2000. ])
+    >>> numbers(["1.5", "?", " 2e1 "])
+    array([ 1.5,  nan, 20. ])
     """
     try:
         return np.array(list(map(float, cells)))
@@ -71,6 +73,10 @@ def numbers(cells: Sequence[str]) -> np.ndarray:
 
 def is_missing(cell: str) -> bool:
     return cell.strip().lower() in MISSING
+
+
+def is_no_label(label: object) -> bool:
+    return str(label).strip().lower() in NO_LABEL
 
 
 def seconds(cells: Iterable[str]) -> np.ndarray:
@@ -87,14 +93,25 @@ def seconds(cells: Iterable[str]) -> np.ndarray:
         return np.array(list(map(float, cells)))
     except ValueError:
         pass
-    dates = [datetime.fromisoformat(cell.strip()) for cell in cells]
+    dates = []
+    for cell in cells:
+        try:
+            dates.append(datetime.fromisoformat(cell.strip()))
+        except ValueError:
+            raise ValueError(f"the time {cell.strip()!r}") from None
     zoned = {date.tzinfo is not None for date in dates}
     if len(zoned) > 1:
         raise ValueError("dates with and without a time zone")
     return np.array([date.timestamp() if date.tzinfo else date.replace(tzinfo=UTC).timestamp() for date in dates])
 
 
-def without_trailing_gaps(points: np.ndarray) -> np.ndarray:
-    """Points `(length, channels)` up to the last that has a value: formats pad short series with missing ones."""
-    there = np.flatnonzero(~np.isnan(points).all(axis=1))
-    return points[: there[-1] + 1] if len(there) else points[:1]
+def lengths_without_gaps(values: np.ndarray) -> np.ndarray:
+    """How many points `(samples, length, channels)` has up to the last with a value, and at least one.
+
+    Formats without lengths pad short series with missing points.
+
+    >>> lengths_without_gaps(np.array([[[1.0], [np.nan], [2.0], [np.nan]]]))
+    array([3])
+    """
+    there = np.logical_not(np.all(np.isnan(values), axis=2))
+    return np.where(np.any(there, axis=1), values.shape[1] - np.argmax(there[:, ::-1], axis=1), 1)

@@ -13,9 +13,10 @@ import numpy as np
 
 from neuralrde.paths import Series
 
-from .dataset import Dataset, Task
+from .dataset import Dataset
 from .errors import ReadError
-from .text import is_missing, numbers, open_text, seconds, without_trailing_gaps
+from .targets import Task
+from .text import is_no_label, lengths_without_gaps, numbers, open_text, seconds
 
 # A point with its time, such as (0.5,12.1) or (2024-01-01 00:00:00,12.1).
 _POINT = re.compile(r"\(([^(),]*),([^(),]*)\)")
@@ -40,9 +41,7 @@ def read_ts(path: str | Path, *, task: Task | None = None, name: str | None = No
         return parse_ts(lines, file=path, task=task, name=name)
 
 
-def parse_ts(
-    lines: Iterable[str], *, file: str | Path, task: Task | None = None, name: str | None = None
-) -> Dataset:
+def parse_ts(lines: Iterable[str], *, file: str | Path, task: Task | None = None, name: str | None = None) -> Dataset:
     """Read lines of a `.ts` file; `file` is its name, for errors."""
     numbered = enumerate(lines, 1)
     header = _header(numbered, file)
@@ -59,8 +58,8 @@ def parse_ts(
         if points and len(channels) != points[0].shape[1]:
             raise ReadError(
                 file,
-                f"Got {len(channels)} channels beside {points[0].shape[1]} in line {at[0]}; expected the same in "
-                "every series, divided by colons. Is a label or a channel left out?",
+                f"Got {len(channels)} channels beside {points[0].shape[1]} in line {at[0]}; expected the "
+                "same in every series, divided by colons. Is a label or a channel left out?",
                 line=number,
             )
         if not channels:
@@ -104,8 +103,8 @@ def _header(lines: Iterator[tuple[int, str]], file) -> dict[str, Any]:
         if not key.startswith("@"):
             raise ReadError(
                 file,
-                f"Got {line.strip()[:40]!r}; expected a header of lines such as `@timeStamps false` that ends "
-                "with `@data`. Is this a .csv file?",
+                f"Got {line.strip()[:40]!r}; expected a header of lines such as `@timeStamps false` that "
+                "ends with `@data`. Is this a .csv file?",
                 line=number,
             )
         if key == "@data":
@@ -126,13 +125,14 @@ def _untimed(channels: list[str]) -> tuple[np.ndarray, None]:
     columns = [numbers(channel.split(",")) for channel in channels]
     if len({len(column) for column in columns}) > 1:
         raise ValueError(f"channels of the lengths {[len(column) for column in columns]} in one series")
-    return without_trailing_gaps(np.stack(columns, axis=1)), None
+    values = np.stack(columns, axis=1)
+    return values[: lengths_without_gaps(values[None])[0]], None
 
 
 def _timed(channels: list[str]) -> tuple[np.ndarray, np.ndarray]:
     stamped = []
     for channel in channels:
-        rest = _POINT.sub("", channel).replace(",", "").strip()
+        rest = _POINT.sub("", channel).replace(",", "").replace("()", "").strip()
         if rest:
             raise ValueError(f"{rest[:40]!r}")
         pairs = _POINT.findall(channel)
@@ -153,10 +153,8 @@ def _targets(labels, at, header, file, task: Task | None):
     if not labels:
         return None, None
     for label, line in zip(labels, at, strict=True):
-        if is_missing(label) and label not in (classes or ()):
-            raise ReadError(
-                file, f"Got the label {label!r}; expected one for each series. Leave it out.", line=line
-            )
+        if is_no_label(label) and label not in (classes or ()):
+            raise ReadError(file, f"Got the label {label!r}; expected one for each series. Leave it out.", line=line)
     if (header["regression"] and task is None) or task == "regression":
         real = np.full(len(labels), np.nan)
         for i, (label, line) in enumerate(zip(labels, at, strict=True)):
@@ -176,8 +174,8 @@ def _targets(labels, at, header, file, task: Task | None):
         if number is None:
             raise ReadError(
                 file,
-                f"Got the label {label[:40]!r}; expected one of {list(classes)[:10]}, as @classLabel says. Is the "
-                "label left out, or a class missing in the header?",
+                f"Got the label {label[:40]!r}; expected one of {list(classes)[:10]}, as @classLabel says. "
+                "Is the label left out, or a class missing in the header?",
                 line=line,
             )
         numbered.append(number)

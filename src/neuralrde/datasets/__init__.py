@@ -1,0 +1,40 @@
+"""Data sets: readers of files, named and simulated sets, and how to divide them."""
+
+from .arff import read_arff
+from .cache import data_folder
+from .catalogue import available, load
+from .csv import read_csv
+from .dataset import Dataset, pool
+from .errors import DatasetUnavailable, ReadError
+from .npz import read_npz, write_npz
+from .parquet import read_parquet
+from .read import read
+from .simulated import fractional_brownian_motion, order_of_events, spirals
+from .splits import Split, by_group, duplicates, given, random_split, stratified
+from .ts import read_ts
+
+__all__ = [
+    "Dataset",
+    "DatasetUnavailable",
+    "ReadError",
+    "Split",
+    "available",
+    "by_group",
+    "data_folder",
+    "duplicates",
+    "fractional_brownian_motion",
+    "given",
+    "load",
+    "order_of_events",
+    "pool",
+    "random_split",
+    "read",
+    "read_arff",
+    "read_csv",
+    "read_npz",
+    "read_parquet",
+    "read_ts",
+    "spirals",
+    "stratified",
+    "write_npz",
+]

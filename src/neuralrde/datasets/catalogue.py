@@ -1,0 +1,133 @@
+"""Data sets by name: what there is, and `load`."""
+
+import difflib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from .archive import find_archive_set, load_archive_set
+from .bidmc import TARGETS, find_bidmc, load_bidmc
+from .converted import WORDS, WORMS, find_converted, load_eigenworms_source44, load_speech_commands
+from .dataset import Dataset
+from .errors import DatasetUnavailable
+from .simulated import fractional_brownian_motion, order_of_events, spirals
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A named data set: its size as samples x length x channels, its task and where it comes from."""
+
+    name: str
+    size: str
+    task: str
+    origin: str
+    load: Callable[..., Dataset]
+    find: Callable[[], Path | None] | None = None
+
+    @property
+    def present(self) -> bool:
+        """Whether it can be loaded without a network."""
+        return self.find is None or self.find() is not None
+
+    def __str__(self) -> str:
+        here = "simulated" if self.find is None else "here" if self.present else "to be fetched"
+        return f"{self.name:27} {self.size:19} {self.task:29} {here:14} {self.origin}"
+
+
+class Listing(tuple[Entry, ...]):
+    """Entries that print as a table."""
+
+    def __repr__(self) -> str:
+        return "\n".join(map(str, self))
+
+
+def _archive(name: str, size: str, task: str, origin: str = "UEA archive") -> Entry:
+    return Entry(name, size, task, origin, partial(load_archive_set, name), partial(find_archive_set, name))
+
+
+_BIDMC = {
+    "BIDMC32HR": ("7950 x 4000 x 2", "heart rate"),
+    "BIDMC32RR": ("7871 x 4000 x 2", "breathing rate"),
+    "BIDMC32SpO2": ("7950 x 4000 x 2", "oxygen saturation"),
+}
+CATALOGUE = (
+    *(
+        Entry(name, size, f"regression: {task}", "PhysioNet", partial(load_bidmc, name), find_bidmc)
+        for name, (size, task) in _BIDMC.items()
+    ),
+    _archive("EigenWorms", "259 x 17984 x 6", "5 classes"),
+    Entry(
+        "eigenworms_source44",
+        "43 x 17984 x 6",
+        "5 classes",
+        "Medical Research Council; not UEA's EigenWorms",
+        load_eigenworms_source44,
+        partial(find_converted, WORMS),
+    ),
+    _archive("SelfRegulationSCP1", "561 x 896 x 6", "2 classes", "UEA archive, from a wheel"),
+    _archive("SelfRegulationSCP2", "380 x 1152 x 7", "2 classes", "UEA archive, from a wheel"),
+    _archive("FingerMovements", "416 x 50 x 28", "2 classes", "UEA archive, from a wheel"),
+    _archive("HandMovementDirection", "234 x 400 x 10", "4 classes", "UEA archive, from a wheel"),
+    _archive("EthanolConcentration", "524 x 1751 x 3", "4 classes"),
+    _archive("Heartbeat", "409 x 405 x 61", "2 classes"),
+    _archive("MotorImagery", "378 x 3000 x 64", "2 classes"),
+    _archive("StandWalkJump", "27 x 2500 x 4", "3 classes"),
+    Entry(
+        "SpeechCommands10",
+        "1000 x 16000 x 1",
+        "10 classes",
+        "Google, test files only",
+        load_speech_commands,
+        partial(find_converted, WORDS),
+    ),
+    Entry("order_of_events", "1000 x 256 x 2", "2 classes", "Levy area tells the classes", order_of_events),
+    Entry("spirals", "1000 x 100 x 2", "2 classes", "irregular times", spirals),
+    Entry(
+        "fractional_brownian_motion",
+        "1000 x 256 x 1",
+        "regression: Hurst exponent",
+        "exact in distribution",
+        fractional_brownian_motion,
+    ),
+)
+assert set(_BIDMC) == set(TARGETS)
+
+
+def available() -> Listing:
+    """The data sets that `load` knows by name, a line each: size, task, whether it is here, origin.
+
+    >>> [entry.name for entry in available() if entry.find is None]
+    ['order_of_events', 'spirals', 'fractional_brownian_motion']
+    """
+    return Listing(CATALOGUE)
+
+
+def load(name: str, **options: Any) -> Dataset:
+    """Load a data set by its name; simulated ones take the options of their functions.
+
+    Beside those that `available()` lists, the name may be that of any set in the UEA, UCR and TSER archives.
+    Data are kept in the folder that `data_folder()` names, and fetched if they are not there.
+
+    >>> load("spirals", samples=6, length=10, seed=1)
+    Dataset('spirals': 6 samples of 2 classes; 10 points, 2 channels: x, y; times 0 to 1; float64)
+    """
+    known = {entry.name.lower(): entry for entry in CATALOGUE}
+    entry = known.get(str(name).lower())
+    if entry is None:
+        near = difflib.get_close_matches(str(name).lower(), known, n=1, cutoff=0.75)
+        hint = f" Did you mean {known[near[0]].name!r}?" if near else " `available()` lists the names."
+        try:
+            return load_archive_set(name)
+        except DatasetUnavailable as error:
+            raise DatasetUnavailable(f"{error}{hint}") from None
+    allowed = list(inspect.signature(entry.load).parameters) if entry.find is None else []
+    strange = [option for option in options if option not in allowed]
+    if strange:
+        raise TypeError(
+            f"Got {strange[0]}={options[strange[0]]!r} for {entry.name}; expected "
+            + (f"one of {allowed}." if allowed else "no options, because the data are as they are.")
+        )
+    return entry.load(**options)

@@ -1,0 +1,70 @@
+"""Sets that come only as files converted from their sources: a sample of worms, and spoken words."""
+
+from pathlib import Path
+
+import numpy as np
+
+from neuralrde.paths import Series
+
+from .cache import data_folder
+from .dataset import Dataset
+from .errors import DatasetUnavailable
+from .npz import load_arrays
+
+WORMS = "eigenworms_source44/eigenworms_17984.npz"
+WORDS = "speech_commands_v2_test/sc10_100perclass_16k_int16.npz"
+
+
+def load_eigenworms_source44() -> Dataset:
+    """43 worms of five strains, six eigenworm amplitudes over 17984 video frames.
+
+    A sample of the data base from which the UEA archive drew its EigenWorms (Brown et al. 2013, PNAS
+    110:791), with the same strains, channels and length, but not that set: results on one are not comparable
+    with results on the other.
+    """
+    arrays = _arrays(
+        WORMS,
+        "X (43, 17984, 6), y and strains, made from the repository aexbrown/Motif_Analysis at b255f1b, sample_data",
+    )
+    return Dataset(
+        Series(arrays["X"], channels=[f"eigenworm {i}" for i in range(1, 7)]),
+        arrays["y"],
+        classes=[str(strain) for strain in arrays["strains"]],
+        name="eigenworms_source44",
+        source="Medical Research Council 2013, repository aexbrown/Motif_Analysis, MIT; not UEA's EigenWorms",
+    )
+
+
+def load_speech_commands() -> Dataset:
+    """1000 recordings of ten words, 16000 samples in a second, in [-1, 1); grouped by speaker.
+
+    100 of each word, from the test files of Speech Commands v0.02 (Warden 2018, arXiv 1804.03209).
+    """
+    arrays = _arrays(
+        WORDS,
+        "X (1000, 16000) int16, y, words and speaker, made from the test files of Speech Commands v0.02",
+    )
+    values = arrays["X"].astype(np.float32)[..., None] / 2**15
+    return Dataset(
+        Series.from_array(values, times=np.arange(values.shape[1]) / 16000, channels=["sound"]),
+        arrays["y"],
+        classes=[str(word) for word in arrays["words"]],
+        groups=arrays["speaker"],
+        name="SpeechCommands10",
+        source="Google, Speech Commands v0.02 test files, CC BY 4.0",
+    )
+
+
+def find_converted(file: str) -> Path | None:
+    path = data_folder() / file
+    return path if path.exists() else None
+
+
+def _arrays(file: str, content: str) -> dict[str, np.ndarray]:
+    path = find_converted(file)
+    if path is None:
+        raise DatasetUnavailable(
+            f"Got no {data_folder() / file}; expected it, because this set cannot be downloaded as it is. "
+            f"Put there an .npz file with {content}."
+        )
+    return load_arrays(path)

@@ -1,0 +1,105 @@
+"""What is to be predicted: labels as numbers of classes, or real numbers."""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+Task = Literal["classification", "regression"]
+
+
+def as_target(
+    target: ArrayLike, task: Task | None, classes: Sequence[str] | None, shape: tuple[int, ...]
+) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """The target of series of a shape as numbers, and the names of the classes if it is numbers of classes."""
+    if task not in (None, "classification", "regression"):
+        raise ValueError(f'Got task={task!r}; expected "classification", "regression" or None, to decide.')
+    target = np.asarray(target)
+    if classes is not None:
+        classes = tuple(str(name) for name in classes)
+        if len(set(classes)) < len(classes):
+            raise ValueError(f"Got the classes {list(classes)}, one of them twice; expected different names.")
+        numbered = target.dtype.kind in "iu" and ((target >= -1) & (target < len(classes))).all()
+        if not numbered or task == "regression":
+            raise ValueError(
+                f"Got a target that does not number the {len(classes)} classes {list(classes)[:10]}; "
+                "expected whole numbers from 0. Leave `classes` out to have labels numbered."
+            )
+        target = target.astype(np.int64)
+    elif is_classes(target, task):
+        target, classes = number_classes(target)
+    else:
+        target = _as_real(target)
+    at_points = 2 if classes else 3  # axes of a target at each point
+    if target.ndim > at_points or (target.ndim == at_points and target.shape[1] != shape[1]):
+        outputs = "" if classes else "(samples, outputs), "
+        raise ValueError(
+            f"Got a target of shape {target.shape} for series of shape {shape}; expected (samples,), {outputs}"
+            f"or (samples, length{'' if classes else ', outputs'})."
+        )
+    absent = (target < 0) if classes else np.isnan(target)
+    if target.ndim < at_points and absent.any():
+        raise ValueError(
+            f"Got no target (NaN or -1) for sample {int(np.argwhere(absent)[0][0])} (and "
+            f"{int(absent.sum()) - 1} more); expected one for each sample, because nothing can be learned "
+            "without. Leave such samples out."
+        )
+    return target, classes
+
+
+def is_classes(target: np.ndarray, task: Task | None) -> bool:
+    """Whether labels are taken for names of classes: words, booleans and whole numbers, unless `task` decides."""
+    if task is not None:
+        return task == "classification"
+    if target.dtype.kind in "biu":
+        return True
+    if target.dtype.kind == "f":
+        return False
+    return not _are(float, target) or _are(int, target)
+
+
+def _are(kind: type, target: np.ndarray) -> bool:
+    try:
+        for label in target.ravel():
+            kind(label)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def number_classes(target: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Labels as numbers of classes, and the names of the classes.
+
+    >>> number_classes(np.array(["b", "a", "b"]))
+    (array([1, 0, 1]), ('a', 'b'))
+    """
+    labels = target
+    if target.dtype.kind == "f" and not (target % 1).any():
+        labels = target.astype(np.int64)  # 1.0 and 2.0 are the classes 1 and 2
+    names = np.array([str(label) for label in labels.ravel()], dtype=object)
+    classes = sorted_names(set(names))
+    place = {name: number for number, name in enumerate(classes)}
+    return np.array([place[name] for name in names], dtype=np.int64).reshape(target.shape), classes
+
+
+def sorted_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Names of classes in order: numbers by size, words by the alphabet."""
+    try:
+        return tuple(sorted(names, key=lambda name: (float(name), name)))
+    except ValueError:
+        return tuple(sorted(names))
+
+
+def _as_real(target: np.ndarray) -> np.ndarray:
+    try:
+        real = target.astype(np.float64)
+    except (TypeError, ValueError):
+        wrong = next(label for label in target.ravel() if not _are(float, np.array([label])))
+        raise ValueError(
+            f"Got the target {str(wrong)!r} in a regression; expected numbers. Write "
+            'task="classification" if the targets are names of classes.'
+        ) from None
+    if np.isinf(real).any():
+        raise ValueError("Got an infinite target; expected finite numbers, because no loss is finite there.")
+    return real

@@ -1,0 +1,47 @@
+import http.server
+import os
+import threading
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# A busy machine is no failure.
+settings.register_profile("datasets", deadline=None)
+settings.load_profile("datasets")
+
+# Where the real data lie: as the variable says, or beside the repository.
+REAL = Path(os.environ.get("NEURALRDE_DATA") or Path(__file__).parents[2].parent / "shared" / "data")
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    """No test writes to the user's data folder, or finds anything there."""
+    monkeypatch.setenv("NEURALRDE_DATA", str(tmp_path / "data"))
+
+
+@pytest.fixture
+def real_data(monkeypatch) -> Path:
+    if not REAL.is_dir():
+        pytest.skip(f"no real data in {REAL}: set NEURALRDE_DATA to the folder that holds them")
+    monkeypatch.setenv("NEURALRDE_DATA", str(REAL))
+    return REAL
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A folder that is served on this machine, and its address."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    folder = tmp_path / "served"
+    folder.mkdir()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield folder, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()

@@ -1,0 +1,87 @@
+"""Parquet tables: the same as text tables, and series in lists."""
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from neuralrde.datasets import ReadError, read
+
+from .examples import assert_same, datasets, labels
+
+
+@pytest.fixture(scope="module")
+def write(tmp_path_factory):
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'neuralrde[parquet]'")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path_factory.mktemp("parquet") / "table.parquet"
+
+    def to_file(columns):
+        parquet.write_table(arrow.table(columns), path)
+        return path
+
+    return to_file
+
+
+@given(data=datasets())
+def test_long_tables_are_read_as_written(write, data):
+    rows = [(i, j) for i, length in enumerate(data.series.lengths) for j in range(length)]
+    columns = {"id": [i for i, _ in rows], "target": [labels(data)[i] for i, _ in rows]}
+    if data.series.times is not None:
+        columns["time"] = [data.series.times[i, j] for i, j in rows]
+    for c, name in enumerate(data.series.channels):
+        values = [data.series.values[i, j, c] for i, j in rows]
+        columns[name] = [None if np.isnan(value) else value for value in values]
+    assert_same(read(write(columns), wide=False), data)
+
+
+@given(data=datasets())
+def test_a_row_a_series_with_lists_in_its_cells(write, data):
+    series = data.series
+    columns = {"label": labels(data)}
+    for c, name in enumerate(series.channels):
+        columns[name] = [series.values[i, :n, c].tolist() for i, n in enumerate(series.lengths)]
+    if series.times is not None:
+        columns["time"] = [series.times[i, :n].tolist() for i, n in enumerate(series.lengths)]
+    assert_same(read(write(columns)), data)
+
+
+def test_dates_are_seconds_and_float32_stays(write):
+    days = np.array(["2024-02-28", "2024-03-01"], "M8[us]")
+    data = read(write({"id": ["a", "a"], "time": days, "x": np.array([1, 2], np.float32)}))
+    assert np.diff(data.series.times[0]).tolist() == [2 * 86400]
+    assert data.series.values.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"id": [1, 1], "x": ["a", "b"]}, "column 'x' of type string"),
+        ({"id": [1, 2], "x": [[1.0], [2.0]], "y": [[1.0], [2.0, 3.0]]}, "row 1 of column 'y'"),
+        ({"id": [1, 2], "x": [[1.0], None]}, "row 1 of column 'x'"),
+        ({"id": [1, 1], "time": [1.0, None], "x": [1.0, 2.0]}, "finite times"),
+        ({"id": [1], "x": []}, None),
+    ],
+)
+def test_wrong_tables_are_named(write, columns, message):
+    if message is None:
+        columns, message = {"id": np.zeros(0), "x": np.zeros(0)}, "no rows"
+    with pytest.raises(ReadError, match=message):
+        read(write(columns))
+
+
+def test_rubbish_is_named(tmp_path, write):
+    for content in (b"PAR1", b"PAR1 and so on", b"text"):
+        path = tmp_path / "bad.parquet"
+        path.write_bytes(content)
+        with pytest.raises(ReadError, match="no Parquet table"):
+            read(path)
+
+
+def test_without_pyarrow_a_sentence_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    path = tmp_path / "table.parquet"
+    path.write_bytes(b"PAR1")
+    with pytest.raises(ImportError, match=r"pip install 'neuralrde\[parquet\]'"):
+        read(path)

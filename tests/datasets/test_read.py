@@ -1,0 +1,125 @@
+"""One door for all files: the right reader, and for rubbish a sentence, never another error."""
+
+import io
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from neuralrde.datasets import Dataset, ReadError, read, write_npz
+
+from .examples import as_arff, as_long, as_ts, assert_same, make_dataset
+
+DATA = make_dataset(5, timed=False)
+
+
+def as_npz():
+    file = io.BytesIO()
+    arrays = {"X": DATA.series.values, "y": DATA.target, "lengths": DATA.series.lengths}
+    np.savez(file, **arrays, classes=DATA.classes)
+    return file.getvalue()
+
+
+WRITTEN = {
+    "ts": as_ts(DATA).encode(),
+    "ts with times": as_ts(make_dataset(5)).encode(),
+    "arff": as_arff(DATA).encode(),
+    "csv": as_long(DATA).encode(),
+    "npz": as_npz(),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("read")
+
+
+def assert_read_or_named(path):
+    try:
+        outcome = read(path)
+    except ReadError as error:
+        outcome = error
+    assert isinstance(outcome, Dataset) or str(path) in str(outcome)
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+@pytest.mark.parametrize("ending", ["ts", "arff", "csv", "txt", "dat"])
+def test_a_file_is_read_as_what_it_is(folder, kind, ending):
+    if kind == "csv" and ending in ("ts", "arff"):
+        return  # its ending may be right and its header lost
+    path = folder / f"file.{ending}"
+    path.write_bytes(WRITTEN[kind])
+    data = read(path)
+    if kind != "ts with times":
+        assert_same(data, DATA)
+
+
+@settings(max_examples=40)
+@pytest.mark.parametrize("kind", WRITTEN)
+@given(seed=st.integers(0, 2**32 - 1), changes=st.integers(1, 4))
+def test_damaged_files_are_read_or_named(folder, kind, seed, changes):
+    rng = np.random.default_rng(seed)
+    content = bytearray(WRITTEN[kind])
+    for _ in range(changes):
+        at, length = int(rng.integers(len(content))), int(rng.integers(0, 6))
+        pool = rng.choice([b"\n", b",", b":", b"@", b"'", b"?", b"-", b"(", b"1e999", rng.bytes(3)])
+        content[at : at + length] = pool * int(rng.integers(0, 3))
+    path = folder / f"damaged.{kind.split()[0]}"
+    path.write_bytes(content)
+    assert_read_or_named(path)
+
+
+@settings(max_examples=60)
+@given(content=st.binary(max_size=60), ending=st.sampled_from(["ts", "arff", "csv", "npz", "ts.gz", "txt", ""]))
+def test_rubbish_is_read_or_named(folder, content, ending):
+    assume(not content.startswith(b"PAR1"))  # which may need pyarrow
+    path = folder / f"rubbish.{ending}"
+    path.write_bytes(content)
+    assert_read_or_named(path)
+
+
+@pytest.mark.parametrize("ending", ["ts", "arff", "csv", "npz", "parquet", "txt"])
+def test_empty_absent_and_binary_files(folder, ending):
+    path = folder / f"none.{ending}"
+    path.unlink(missing_ok=True)
+    with pytest.raises(ReadError, match="no file of this name"):
+        read(path)
+    path.write_bytes(b"")
+    with pytest.raises(ReadError, match="empty file"):
+        read(path)
+    path.write_bytes(np.random.default_rng(0).bytes(10_000))
+    if ending != "parquet":
+        with pytest.raises(ReadError, match=r"binary file|no .npz archive"):
+            read(path)
+    path.write_bytes(b"\x1f\x8b broken")
+    if ending not in ("parquet", "npz"):
+        with pytest.raises(ReadError, match="gzip"):
+            read(path)
+
+
+def test_options_of_tables_are_refused_elsewhere(folder):
+    path = folder / "a.ts"
+    path.write_bytes(WRITTEN["ts"])
+    with pytest.raises(ReadError, match=r"Got target='y' for a .ts file"):
+        read(path, target="y")
+
+
+def test_an_error_travels_between_processes(folder):
+    error = ReadError("a.csv", "Got nothing.", line=3)
+    assert str(pickle.loads(pickle.dumps(error))) == str(error) == "a.csv, line 3: Got nothing."
+
+
+def test_strange_endings_are_named(folder):
+    path = folder / "a.xlsx"
+    path.write_text("1,2\n")
+    with pytest.raises(ReadError, match=r"ending '.xlsx'"):
+        read(path)
+
+
+def test_a_home_folder_and_names(folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder))
+    write_npz(DATA, folder / "home.npz")
+    assert len(read("~/home.npz")) == len(DATA)
+    assert read("~/home.npz", name="mine").name == "mine"
