@@ -16,7 +16,7 @@ demo: $(VENV)/library
 	@$(BIN)/python examples/windows.py demo
 
 test: $(VENV)/development
-	@$(BIN)/python -m pytest -m "not slow"
+	@$(BIN)/python -m pytest -n auto -m "not slow"
 
 test-slow: $(VENV)/development
 	@$(BIN)/python -m pytest -m slow

@@ -1,8 +1,8 @@
 """Solving neural RDEs: our time, memory and share of the machine's peak beside torchdiffeq's and Diffrax's.
 
 The same weights, data and Runge-Kutta steps for all: a training step (loss and gradients) of the paper's model on 562
-windows, one step of the 3/8 rule a window. Each way lives in a process of its own, with all cores, so that memory can be
-told apart; the processes hold their problem ready and are timed in turn, one at a time. Losses and gradients are
+windows, one step of the 3/8 rule a window. Each way lives in a process of its own, with all cores, so that its memory
+can be told; the processes hold their problem ready and are timed in turn, one at a time. Losses and gradients are
 compared before anything is timed.
 
 Then: the cost of longer and longer series, and linear models beside the nonlinear one.
@@ -14,6 +14,8 @@ import math
 import multiprocessing
 import time
 from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +23,22 @@ import numpy as np
 
 from neuralrde import log_signature_channels, log_signatures
 
-from .timing import milliseconds, race, table
+from .timing import milliseconds, table
 
 WINDOWS, CHANNELS, STATE, WIDTH, LAYERS, STAGES = 562, 6, 32, 64, 3, 4
-WORK = [(32, 2), (181, 2), (181, 3)]  # batch, depth
-WAYS = ["ours", "torchdiffeq adjoint", "torchdiffeq odeint", "Diffrax"]
-TARGETS = {(32, 2): (17, 9, None), (181, 2): (6, 4, 10), (181, 3): (9, 6, 10)}  # at least, in the order of WAYS[1:]
-ROUNDS = 3
-LENGTHS, STEP = [1_000, 10_000, 100_000, 1_000_000], 32
+ADJOINT, BACKPROP, DIFFRAX = "torchdiffeq adjoint", "torchdiffeq odeint", "Diffrax"
+# Batch, depth, and how many times faster than each peer we mean to be at least.
+WORK = [
+    (32, 2, {ADJOINT: 17, BACKPROP: 9}),
+    (181, 2, {ADJOINT: 6, BACKPROP: 4, DIFFRAX: 10}),
+    (181, 3, {ADJOINT: 9, BACKPROP: 6}),
+]
+ROUNDS = 2
+POINTS, STEP = [1_000, 10_000, 100_000, 1_000_000], 32
 PICTURE = Path("docs/images/length.png")
 
 Arrays = dict[str, np.ndarray]
-Run = Callable[[], tuple[float, Arrays]]  # the loss, and its gradient by each array of weights
+Run = Callable[[], Any]  # a training step gives the loss, and its gradient by each array of weights
 
 
 # The problem, in NumPy: what every way is handed.
@@ -85,7 +91,9 @@ def build_model(weights: Arrays, depth: int, **options: Any) -> Any:
 
     from neuralrde.models import NeuralRDE
 
-    model = NeuralRDE(CHANNELS, 1, depth=depth, state=STATE, width=WIDTH, layers=LAYERS, key=jax.random.key(0), **options)
+    model = NeuralRDE(
+        CHANNELS, 1, depth=depth, state=STATE, width=WIDTH, layers=LAYERS, key=jax.random.key(0), **options
+    )
     zero = lambda linear: eqx.tree_at(lambda l: l.bias, linear, jnp.zeros_like(linear.bias))
     model = eqx.tree_at(lambda m: (m.encoder, m.decoder.linear), model, replace_fn=zero)
     return eqx.tree_at(arrays_of, model, [jnp.asarray(weight) for weight in weights.values()])
@@ -97,33 +105,44 @@ def arrays_of(model: Any) -> list:
     return [model.encoder.weight, model.decoder.linear.weight, *layers, model.field.weight, model.field.bias]
 
 
-def in_jax(weights: Arrays, data: Arrays, depth: int, predict: Callable | None = None) -> Run:
-    """A compiled training step of our model, or of another way to `predict` with it; the batch over all cores."""
+def training_step(model: Any, data: Arrays, predict: Callable | None = None, *, backward: bool = True) -> tuple:
+    """How to place data on all cores, and a compiled step. `predict` is another way to use the model's weights."""
     import equinox as eqx
     import jax
 
-    from neuralrde.devices import device_mesh, pad_batch, replicate, shard_batch, sharded_value_and_grad, use_all_cores
-    from neuralrde.solve import RK4ThreeEighths
-
-    use_all_cores()
-    mesh = device_mesh()
-    model = replicate(build_model(weights, depth, solver=RK4ThreeEighths()), mesh)
+    from neuralrde.devices import device_mesh, pad_batch, replicate, shard_batch, sharded_value_and_grad
 
     def losses(model, batch):
         one = model if predict is None else lambda x0, logs: predict(model, x0, logs)
         return ((jax.vmap(one)(batch["x0"], batch["logs"]) - batch["labels"]) ** 2).mean(axis=-1)
 
-    batch, counts = pad_batch(data, mesh.size)
-    batch, counts = shard_batch(batch, mesh), shard_batch(counts, mesh)
+    mesh = device_mesh()
+    model = replicate(model, mesh)
+    place = lambda data: tuple(shard_batch(part, mesh) for part in pad_batch(data, mesh.size))
     step = sharded_value_and_grad(losses, mesh)
-    if predict is not None:  # Diffrax fails inside shard_map (its issue 765), so that XLA shares its batch out
+    if predict is not None:  # Diffrax fails inside shard_map (its issue 765): XLA shares its batch out
         step = eqx.filter_value_and_grad(lambda m, batch, counts: (counts * losses(m, batch)).sum() / counts.sum())
-    step = eqx.filter_jit(step).lower(model, batch, counts).compile()
+    if not backward:  # what is not asked for is not computed
+        both = step
+        step = lambda *args: (both(*args)[0], None)
+    step = eqx.filter_jit(step).lower(model, *place(data)).compile()
+    run = lambda placed: jax.block_until_ready(step(model, *placed))
+    run(place(data))  # what is set up once is not the memory of a training step
+    return place, run
+
+
+def ours(weights: Arrays, data: Arrays, depth: int, predict: Callable | None = None, *, backward: bool = True) -> Run:
+    from neuralrde.devices import use_all_cores
+    from neuralrde.solve import RK4ThreeEighths
+
+    use_all_cores()
+    model = build_model(weights, depth, solver=RK4ThreeEighths())
+    place, step = training_step(model, data, predict, backward=backward)
+    placed = place(data)
 
     def run():
-        loss, gradient = step(model, batch, counts)
-        loss.block_until_ready()
-        return float(loss), dict(zip(weights, map(np.asarray, arrays_of(gradient)), strict=True))
+        loss, gradient = step(placed)
+        return float(loss), dict(zip(weights, map(np.asarray, arrays_of(gradient)), strict=True)) if backward else None
 
     return run
 
@@ -152,18 +171,18 @@ def with_diffrax(weights: Arrays, data: Arrays, depth: int) -> Run:
 
     def predict(model, x0, logs):
         field = model.field
-        matrix = lambda t, z, _: (jnp.einsum("csw,w->sc", field.weight, field.features(z)) + field.bias.T)
+        matrix = lambda t, z, _: jnp.einsum("csw,w->sc", field.weight, field.features(z)) + field.bias.T
         solution = diffrax.diffeqsolve(
             diffrax.ControlTerm(matrix, Control(logs)), RK4ThreeEighths(), 0.0, float(WINDOWS), 1.0, model.encoder(x0),
             max_steps=WINDOWS, adjoint=diffrax.RecursiveCheckpointAdjoint(),
         )  # fmt: skip
         return model.decoder.linear(solution.ys[-1])
 
-    return in_jax(weights, data, depth, predict)
+    return ours(weights, data, depth, predict)
 
 
 def with_torchdiffeq(weights: Arrays, data: Arrays, depth: int, *, adjoint: bool) -> Run:
-    """The paper's own scheme: f(z) as a matrix, times the derivative of the control path, which is constant a window."""
+    """The paper's own scheme: f(z) as a matrix, times the derivative of the control path, constant in a window."""
     import torch
     import torchdiffeq
 
@@ -176,7 +195,7 @@ def with_torchdiffeq(weights: Arrays, data: Arrays, depth: int, *, adjoint: bool
         def __init__(self):
             super().__init__()
             sizes = [STATE] + [WIDTH] * LAYERS
-            layers = [torch.nn.Linear(*pair) for pair in zip(sizes, sizes[1:], strict=False)]
+            layers = [torch.nn.Linear(*pair) for pair in pairwise(sizes)]
             for i, layer in enumerate(layers):
                 layer.weight, layer.bias = parameters[f"trunk {i}"], parameters[f"bias {i}"]
             between = [module for layer in layers for module in (layer, torch.nn.ReLU())]
@@ -214,22 +233,27 @@ def with_torchdiffeq(weights: Arrays, data: Arrays, depth: int, *, adjoint: bool
         gradients |= {"last": last, "last bias": field.last.bias.grad.view(STATE, controls).T}
         return loss.item(), {name: gradients[name].numpy() for name in weights}
 
-    run(windows=2)  # what torch sets up once, as JAX does when it compiles, is not the memory of a training step
+    run(windows=2)  # what is set up once is not the memory of a training step
     return run
 
 
-PREPARE: dict[str, Callable[..., Run]] = {
-    "ours": in_jax,
-    "torchdiffeq adjoint": lambda *args: with_torchdiffeq(*args, adjoint=True),
-    "torchdiffeq odeint": lambda *args: with_torchdiffeq(*args, adjoint=False),
-    "Diffrax": with_diffrax,
-}
+def product(size: int = 2048) -> Run:
+    """A matrix product that keeps all cores at their peak: each multiplies matrices of its own."""
+    import jax
+    import jax.numpy as jnp
+
+    from neuralrde.devices import device_mesh, shard_batch, use_all_cores
+
+    cores = use_all_cores()
+    matrices = shard_batch(jnp.ones((cores, size, size)), device_mesh())
+    multiply = jax.jit(lambda a: (a @ a)[:, 0, 0])
+    return lambda: np.asarray(multiply(matrices))
 
 
 # Processes that hold a problem ready, and are timed in turn.
 
 
-def peak_memory(run: Callable[[], object]) -> tuple[object, int]:
+def peak_memory(run: Run) -> tuple[Any, int]:
     """What it returns, and how many bytes the process grew by at the most while it ran (Linux)."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)  # free memory that is kept for later would hide what is taken now
@@ -240,8 +264,8 @@ def peak_memory(run: Callable[[], object]) -> tuple[object, int]:
     return result, status("VmHWM") - before
 
 
-def worker(connection: Any, way: str, arguments: tuple) -> None:
-    run = PREPARE[way](*arguments)
+def worker(connection: Any, prepare: Callable[[], Run]) -> None:
+    run = prepare()
     connection.send(peak_memory(run))
     while connection.recv():
         begin = time.perf_counter()
@@ -249,25 +273,199 @@ def worker(connection: Any, way: str, arguments: tuple) -> None:
         connection.send(time.perf_counter() - begin)
 
 
-class Workers:
-    """One process for each way. Only one of them works at a time."""
+def race(ways: dict[str, Callable[[], Run]], rounds: int = ROUNDS, check: Callable = lambda results: None) -> dict:
+    """For each way, the best seconds of several rounds and the peak of memory. A process each; one at a time works."""
+    context = multiprocessing.get_context("spawn")
+    pipes, processes, results, memory = {}, [], {}, {}
+    for name, prepare in ways.items():
+        pipes[name], theirs = context.Pipe()
+        processes.append(context.Process(target=worker, args=(theirs, prepare), daemon=True))
+        processes[-1].start()
+        theirs.close()
+        results[name], memory[name] = pipes[name].recv()
+    check(results)
+    best = dict.fromkeys(ways, math.inf)
+    for _ in range(rounds):
+        for name, pipe in pipes.items():
+            pipe.send(True)
+            best[name] = min(best[name], pipe.recv())
+    for pipe, process in zip(pipes.values(), processes, strict=True):
+        pipe.send(False)
+        process.join()
+    return {name: (best[name], memory[name]) for name in ways}
 
-    def __init__(self, ways: list[str], arguments: tuple):
-        context = multiprocessing.get_context("spawn")
-        self.pipes, self.processes, self.first = {}, [], {}
-        for way in ways:
-            self.pipes[way], theirs = context.Pipe()
-            self.processes.append(context.Process(target=worker, args=(theirs, way, arguments), daemon=True))
-            self.processes[-1].start()
-            theirs.close()
-            self.first[way] = self.pipes[way].recv()  # ((loss, gradients), bytes)
 
-    def seconds(self, way: str) -> float:
-        self.pipes[way].send(True)
-        return self.pipes[way].recv()
+# What is measured.
 
-    def close(self) -> None:
-        for pipe in self.pipes.values():
-            pipe.send(False)
-        for process in self.processes:
-            process.join()
+
+# In single examples gradients agree to 1e-5, but for one in thirty or so, where a ReLU's input is zero to rounding and
+# opens here and not there. The adjoint's gradients are approximate by themselves, and at the kinks of ReLU more so.
+TOLERANCES = {ADJOINT: 5e-2, BACKPROP: 5e-3, DIFFRAX: 5e-3}
+
+
+def check_agreement(results: dict[str, Any]) -> None:
+    loss, gradients = results["ours"]
+    for way in TOLERANCES.keys() & results.keys():
+        theirs, their_gradients = results[way]
+        assert abs(theirs - loss) < 1e-4 * abs(loss), (way, theirs, loss)
+        for name, gradient in gradients.items():
+            off = np.linalg.norm(their_gradients[name] - gradient) / np.linalg.norm(gradient)
+            assert off < TOLERANCES[way], (way, name, off)
+
+
+def compare() -> None:
+    rows, shares = [], []
+    for batch, depth, targets in WORK:
+        problem = make_weights(depth), make_data(batch, depth), depth
+        peers = {
+            ADJOINT: partial(with_torchdiffeq, *problem, adjoint=True),
+            BACKPROP: partial(with_torchdiffeq, *problem, adjoint=False),
+            DIFFRAX: partial(with_diffrax, *problem),
+        }
+        ways = {"ours": partial(ours, *problem)} | {name: peers[name] for name in targets}
+        ways |= {"forward": partial(ours, *problem, backward=False), "product": product}
+        found = race(ways, check=check_agreement)
+        name, (seconds, memory) = f"batch {batch}, depth {depth}", found["ours"]
+        allowed = found[ADJOINT][1] + 4 * batch * WINDOWS * STATE
+        row = [name, f"{milliseconds(seconds)} ms, {memory / 1e6:.0f} MB"]
+        for peer in peers:
+            if peer not in targets:
+                row.append("-")
+                continue
+            theirs, their_memory = found[peer]
+            row.append(
+                f"{milliseconds(theirs)} ms = {theirs / seconds:.1f}x ({targets[peer]}x), {their_memory / 1e6:.0f} MB"
+            )
+        rows.append([*row, f"{allowed / 1e6:.0f} MB"])
+        peak = multiprocessing.cpu_count() * 2 * 2048**3 / found["product"][0]
+        there, both = flops(batch, depth)
+        rates = [there / found["forward"][0], both / seconds]
+        shares.append([name, f"{peak / 1e9:.0f}", *(f"{rate / 1e9:.0f} = {rate / peak:.0%}" for rate in rates)])
+        print(f"  measured {name}", flush=True)
+    print("\n" + table(["forward + backward", "ours", ADJOINT, BACKPROP, DIFFRAX, "memory allowed"], rows))
+    print("\nIn brackets: the ratio aimed at. Memory allowed: the adjoint's, and a state for each window.\n")
+    print(table(["GFLOP/s, all cores", "matrix product", "forward", "forward + backward"], shares), flush=True)
+
+
+def from_points(points: int, batch: int, *, nested: bool) -> Run:
+    """Log-signatures of raw series, then a training step on them, at depth 2."""
+    from neuralrde.devices import use_all_cores
+    from neuralrde.solve import Nested, Recompute
+
+    use_all_cores()
+    rng = np.random.default_rng(0)
+    path = rng.normal(size=(batch, points, CHANNELS)).astype(np.float32).cumsum(axis=1)
+    model = build_model(make_weights(2), 2, gradient=Nested() if nested else Recompute())
+    model = model.fit_scale(model.log_signatures(path, step=STEP))
+    prepare = lambda: {
+        "x0": path[:, 0],
+        "logs": model.log_signatures(path, step=STEP),
+        "labels": np.zeros((batch, 1), np.float32),
+    }
+    place, step = training_step(model, prepare())
+    return lambda: float(step(place(prepare()))[0])
+
+
+def lengths(batch: int = 8) -> None:
+    found: dict[str, list] = {"Recompute": [], "Nested": []}
+    for points in POINTS:
+        ways = {name: partial(from_points, points, batch, nested=name == "Nested") for name in found}
+        for name, measured in race(ways, rounds=2).items():
+            found[name].append(measured)
+    rows = []
+    for row, points in enumerate(POINTS):
+        (kept, kept_memory), (again, again_memory) = (found[name][row] for name in found)
+        cells = [kept, kept / points * 1e6, kept_memory / 1e6, again, again_memory / 1e6]
+        rows.append([f"{points:,}", *(f"{cell:.3g}" for cell in cells)])
+    print("\n" + table(["points", "seconds", "us a point", "MB", "Nested: seconds", "MB"], rows), flush=True)
+    draw_lengths(found, batch)
+
+
+def draw_lengths(found: dict[str, list], batch: int) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    ink, grid, colours = "#1f2430", "#d5d9e0", {"Recompute": "#0b6e99", "Nested": "#d9730d"}
+    plt.rcParams.update({"font.size": 11, "text.color": ink, "axes.labelcolor": ink, "xtick.color": ink,
+                         "ytick.color": ink, "axes.edgecolor": grid})  # fmt: skip
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), constrained_layout=True, dpi=130)
+    points = np.array(POINTS)
+    for which, axis in enumerate(axes):
+        for name, measured in found.items():
+            values = np.array([pair[which] for pair in measured]) / (1, 1e6)[which]
+            axis.loglog(points, values, "o-", color=colours[name], linewidth=1.8, markersize=5, zorder=3)
+            other = next(pair[-1][which] for key, pair in found.items() if key != name)
+            shift = 6 if measured[-1][which] > other else -6
+            axis.annotate(f"{name}()", (points[-1], values[-1]), (9, shift), color=colours[name],
+                          textcoords="offset points", va="center")  # fmt: skip
+        axis.set_xlim(points[0] / 1.6, points[-1] * 8)  # room for the labels
+        axis.set_xticks(points, [f"{p:,}" for p in POINTS])
+        axis.minorticks_off()
+        axis.grid(color=grid, linewidth=0.6)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.set_xlabel(f"points of each series (windows of {STEP})")
+    guide = found["Recompute"][1][0] * points / points[1]
+    axes[0].plot(points, guide, "--", color=ink, linewidth=1, zorder=2)
+    axes[0].annotate("proportional to length", (points[0], guide[0]), (14, -2), textcoords="offset points")
+    axes[0].set(title="Seconds: log-signatures, forward, backward")
+    axes[1].set(title=f"Peak memory, MB ({batch} series of {CHANNELS} channels)")
+    PICTURE.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(PICTURE)
+    print(f"\nPicture: {PICTURE}")
+
+
+def linear(kind: str, data: Arrays, *, parallel: bool) -> Run:
+    import jax
+
+    from neuralrde.devices import use_all_cores
+    from neuralrde.fields import DiagonalField, LinearField, RotationField
+    from neuralrde.models import NeuralRDE
+    from neuralrde.solve import Exponential
+
+    use_all_cores()
+    controls, key = data["logs"].shape[-1], jax.random.key(0)
+    field = {
+        "diagonal": lambda: DiagonalField(controls, STATE, key=key),
+        "rotations": lambda: RotationField(controls, STATE, key=key),
+        "blocks of 4": lambda: LinearField(CHANNELS, STATE, 2, block=4, key=key),
+    }[kind]()
+    model = NeuralRDE(CHANNELS, 1, depth=2, field=field, solver=Exponential(parallel=parallel), key=key)
+    place, step = training_step(model, data)
+    placed = place(data)
+    return lambda: np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(step(placed)[1])])
+
+
+def compare_linear(batch: int = 181) -> None:
+    data = make_data(batch, 2)
+    kinds = ["diagonal", "rotations", "blocks of 4"]
+    ways: dict[str, Callable] = {"nonlinear": partial(ours, make_weights(2), data, 2)}
+    for kind in kinds:
+        for order in ("parallel", "sequential"):
+            ways[f"{kind}, {order}"] = partial(linear, kind, data, parallel=order == "parallel")
+    gradients = {}
+    found = race(ways, check=gradients.update)
+    rows = [["nonlinear", "-", milliseconds(found["nonlinear"][0]), "1", "-"]]
+    for kind in kinds:
+        names = [f"{kind}, parallel", f"{kind}, sequential"]
+        one, other = (gradients[name] for name in names)
+        off = np.linalg.norm(one - other) / np.linalg.norm(other)
+        assert off < 1e-4, (kind, off)
+        times = [found[name][0] for name in names]
+        times_faster = found["nonlinear"][0] / min(times)
+        rows.append([kind, *map(milliseconds, times), f"{times_faster:.1f}", f"{off:.0e}"])
+    print("\n" + table(["linear fields, ms", "parallel", "sequential", "times faster", "gradients apart"], rows))
+
+
+def main() -> None:
+    print(f"# Training steps: {WINDOWS} windows of {CHANNELS} channels, state {STATE}, trunk {LAYERS} x {WIDTH}, rk4\n")
+    compare()
+    compare_linear()
+    lengths()
+
+
+if __name__ == "__main__":
+    begin = time.perf_counter()
+    main()
+    print(f"\n{time.perf_counter() - begin:.0f} s")

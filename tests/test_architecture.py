@@ -23,6 +23,7 @@ FLOW = (
     "serving",
     "plots",
     "cli",
+    "__main__",
 )
 SOURCE = Path(neuralrde.__file__).parent
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")

@@ -81,7 +81,7 @@ def shard_batch(batch: PyTree, mesh: Mesh) -> PyTree:
 
 
 def replicate(tree: PyTree, mesh: Mesh) -> PyTree:
-    """A copy of each JAX array on every device; everything else, such as kept statistics, as it is."""
+    """A copy of each JAX array on every device; everything else as it is."""
     arrays, rest = eqx.partition(tree, eqx.is_array)
     return eqx.combine(jax.device_put(arrays, NamedSharding(mesh, _EVERYWHERE)), rest)
 

@@ -1,7 +1,11 @@
 """Every field, entered once: a new field added here is tested with every solver and every gradient."""
 
+import functools
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from neuralrde.fields import (
     AbstractField,
@@ -19,6 +23,9 @@ CHANNELS, STATE, DEPTH = 2, 4, 3
 CONTROLS = 5  # β(2, 3)
 KEY = jax.random.key(1)
 
+# Most of the time goes into compiling, and these programs are too small to gain from optimisation.
+quick = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+
 
 def _polynomial(z):
     """A smooth field without weights: z -> (4, 5)."""
@@ -35,9 +42,9 @@ AFFINE = {
 }
 FIELDS = {
     "free": lambda: FreeField(CONTROLS, STATE, width=6, layers=2, activation=jax.nn.silu, key=KEY),
-    "bounded": lambda: BoundedField(CONTROLS, STATE, width=6, layers=2, activation=jax.nn.silu, key=KEY),
+    "bounded": lambda: BoundedField(CONTROLS, STATE, width=6, layers=1, activation=jax.nn.silu, key=KEY),
     "bracket": lambda: BracketField(
-        FreeField(CHANNELS, STATE, width=6, layers=2, activation=jax.nn.silu, key=KEY), DEPTH
+        FreeField(CHANNELS, STATE, width=3, layers=1, activation=jax.nn.silu, key=KEY), DEPTH
     ),
     "matrix": lambda: MatrixField(_polynomial, STATE, CONTROLS),
     **AFFINE,
@@ -46,12 +53,18 @@ FIELDS = {
 
 def driving(windows: int, *, seed: int = 0, size: float = 0.3):
     """Log-signatures, or anything of their shape: fields do not ask where they come from."""
-    return size * jax.random.normal(jax.random.key(seed), (windows, CONTROLS))
+    return jnp.asarray(np.random.default_rng(seed).normal(size=(windows, CONTROLS)) * size)
 
 
 def start():
-    return jax.random.normal(jax.random.key(7), (STATE,))
+    return jnp.asarray(np.random.default_rng(7).normal(size=STATE))
 
 
 def make(name: str) -> AbstractField:
-    return FIELDS[name]()
+    return _make(name, jax.config.read("jax_enable_x64"))
+
+
+@functools.cache
+def _make(name: str, wide: bool) -> AbstractField:
+    with jax.enable_x64(wide):
+        return eqx.filter_jit(FIELDS[name])()

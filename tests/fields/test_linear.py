@@ -1,5 +1,7 @@
 """Linear fields against SciPy's matrix exponential and against the CDE itself."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,8 +15,9 @@ from neuralrde.fields.expm import phi
 from neuralrde.signatures.log_signature import log_signatures
 from neuralrde.solve import Exponential, solve
 
+from .registry import quick
 
-EXPM, PHI = jax.jit(jax.vmap(expm)), jax.jit(phi)
+EXPM, PHI = quick(jax.vmap(expm)), quick(phi)
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-8, 0.3, 1.0, 7.0, 60.0])
@@ -64,7 +67,7 @@ def test_phi(a):
 
 @pytest.mark.parametrize("block", [None, 2])
 def test_deep_log_ode_of_a_linear_cde_is_the_product_of_the_increments_exponentials(block):
-    """Fixes the sign of the brackets: with the commutator's own sign depth 2 is *less* accurate than depth 1."""
+    """Fixes the sign of brackets: with the commutator's own, depth 2 is *less* accurate than depth 1."""
     with jax.enable_x64(True):
         rng = np.random.default_rng(5)
         path = np.cumsum(rng.normal(size=(13, 2)) * 0.1, axis=0)
@@ -80,10 +83,10 @@ def test_deep_log_ode_of_a_linear_cde_is_the_product_of_the_increments_exponenti
                     augmented[:4, 4] += dx * np.asarray(offsets).ravel()
                 exact = scipy.linalg.expm(augmented) @ exact
             windows = jnp.asarray(log_signatures(path, depth, step=6, basis="brackets"))
-            run = jax.jit(lambda z0, windows, field=field: solve(field, z0, windows, solver=Exponential()))
+            run = quick(lambda z0, windows, field=field: solve(field, z0, windows, solver=Exponential()))
             errors.append(np.abs(run(z0, windows) - exact[:4]).max())
-        # Each level gains about the size of a window's path times the matrices' norm: 0.3 here, and often better.
-        assert all(later < 0.6 * earlier for earlier, later in zip(errors, errors[1:], strict=False)), errors
+        # Each level gains about the size of a window's path times the matrices' norm: 0.3 here, or better.
+        assert all(later < 0.6 * earlier for earlier, later in itertools.pairwise(errors)), errors
 
 
 def test_one_window_equals_scipy_expm():

@@ -7,12 +7,12 @@ import pytest
 
 from neuralrde.fields import BoundedField, FreeField
 
-from .registry import CONTROLS, FIELDS, STATE, make, start
+from .registry import CONTROLS, FIELDS, STATE, make, quick, start
 
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_a_zero_log_signature_drives_nothing(name):
-    slope = jax.jit(lambda l, z: make(name).contract(l)(z))(jnp.zeros(CONTROLS), start())
+    slope = quick(lambda l, z: make(name).contract(l)(z))(jnp.zeros(CONTROLS), start())
     np.testing.assert_array_equal(slope, 0)
 
 
@@ -20,7 +20,7 @@ def test_a_zero_log_signature_drives_nothing(name):
 def test_a_field_is_linear_in_the_log_signature(name):
     with jax.enable_x64(True):
 
-        @jax.jit
+        @quick
         def slopes(z, a, b):
             field = make(name)
             assert (field.state, field.controls) == (STATE, CONTROLS)
@@ -31,14 +31,15 @@ def test_a_field_is_linear_in_the_log_signature(name):
         np.testing.assert_allclose(together, apart, rtol=1e-10, atol=1e-12)  # rounding
 
 
-def test_free_field_is_the_papers_network():
-    """Written out with NumPy: Linear, ReLU, Linear, ReLU, Linear, tanh, then a linear map to state x controls."""
-    field = FreeField(5, 4, width=6, layers=3, key=jax.random.key(0))
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_free_field_is_the_papers_network(layers):
+    """With NumPy: Linear, [ReLU, Linear] x (layers - 1), tanh, then a linear map to state x controls."""
+    field = FreeField(5, 4, width=6, layers=layers, key=jax.random.key(0))
     z, log_signature = np.array([0.5, -1.0, 2.0, 0.1]), np.array([1.0, -0.5, 0.2, 0.0, 3.0])
     hidden = z
     for i, layer in enumerate(field.features.layers):
         hidden = layer.weight @ hidden + layer.bias
-        hidden = np.maximum(hidden, 0) if i < 2 else np.tanh(hidden)
+        hidden = np.maximum(hidden, 0) if i < layers - 1 else np.tanh(hidden)
     matrix = np.einsum("csw,w->sc", field.weight, hidden) + np.asarray(field.bias).T
     got = field.contract(jnp.asarray(log_signature, jnp.float32))(jnp.asarray(z, jnp.float32))
     np.testing.assert_allclose(got, matrix @ log_signature, rtol=2e-5)  # float32 sums of 6 and 5 terms
@@ -48,8 +49,11 @@ def test_free_field_is_the_papers_network():
 @pytest.mark.parametrize("controls", [6, 91])
 def test_the_first_slope_is_of_order_one_whatever_the_depth(build, controls):
     slope = lambda key, l, z: build(controls, 32, key=key).contract(l)(z)
-    keys, driving = jax.random.split(jax.random.key(0), 8), jax.random.normal(jax.random.key(9), (8, controls))
-    slopes = jax.jit(jax.vmap(slope, in_axes=(0, 0, None)))(keys, driving, jnp.ones(32))
+    keys, driving = (
+        jax.random.split(jax.random.key(0), 8),
+        jax.random.normal(jax.random.key(9), (8, controls)),
+    )
+    slopes = quick(jax.vmap(slope, in_axes=(0, 0, None)))(keys, driving, jnp.ones(32))
     size = float(jnp.sqrt(jnp.mean(slopes**2)))
     assert 0.1 < size < 2.0
 
@@ -57,3 +61,5 @@ def test_the_first_slope_is_of_order_one_whatever_the_depth(build, controls):
 def test_errors_say_what_to_write():
     with pytest.raises(ValueError, match=r"layers=3"):
         FreeField(5, 4, layers=0, key=jax.random.key(0))
+    with pytest.raises(ValueError, match=r"layers=3"):
+        BoundedField(5, 4, layers=0, key=jax.random.key(0))

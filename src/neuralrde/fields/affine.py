@@ -1,6 +1,6 @@
 """Affine autonomous fields z' = A z + b and their exact flows z -> E z + c.
 
-Two kinds: dense or block-diagonal, and diagonal. Flows compose associatively, so that a long series can be
+Three kinds: dense or block-diagonal, diagonal, and rotations of pairs. Flows compose associatively, so that a long series can be
 solved in parallel over time (`neuralrde.solve.exponential`).
 """
 
@@ -10,9 +10,9 @@ from typing import Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Complex, Float
+from jaxtyping import Array, Float
 
-from .expm import expm, phi
+from .expm import expm, phi, phi_of_pair
 
 
 class AbstractFlow(eqx.Module):
@@ -70,37 +70,63 @@ class BlockAffine(AbstractAffine):
 
 
 class DiagonalFlow(AbstractFlow):
-    """One factor a state; complex ones, one a pair of states (first all real parts, then all imaginary)."""
+    """A factor for each state."""
 
-    factor: Float[Array, "*steps modes"] | Complex[Array, "*steps modes"]
-    offset: Float[Array, "*steps modes"] | Complex[Array, "*steps modes"]
+    factor: Float[Array, "*steps state"]
+    offset: Float[Array, "*steps state"]
 
     def __call__(self, z):
-        return from_modes(self.factor * to_modes(z, self.factor) + self.offset)
+        return self.factor * z + self.offset
 
     def then(self, later):
         return DiagonalFlow(later.factor * self.factor, later.factor * self.offset + later.offset)
 
 
 class DiagonalAffine(AbstractAffine):
-    rate: Float[Array, " modes"] | Complex[Array, " modes"]
-    offset: Float[Array, " modes"] | Complex[Array, " modes"]
+    rate: Float[Array, " state"]
+    offset: Float[Array, " state"]
 
     def __call__(self, z):
-        return from_modes(self.rate * to_modes(z, self.rate) + self.offset)
+        return self.rate * z + self.offset
 
     def flow(self) -> DiagonalFlow:
         return DiagonalFlow(jnp.exp(self.rate), phi(self.rate) * self.offset)
 
 
-def to_modes(z: Float[Array, " state"], like: Array) -> Array:
-    if not jnp.iscomplexobj(like):
-        return z
-    real, imaginary = jnp.split(z, 2)
-    return jax.lax.complex(real, imaginary)
+class RotationFlow(AbstractFlow):
+    """A rotation and a growth for each pair of states, (first, second): multiplication by a complex number.
+
+    Written out in real numbers, which XLA vectorises on a CPU; complex ones it does not, and was ten times slower.
+    """
+
+    first: Float[Array, "*steps pairs"]
+    second: Float[Array, "*steps pairs"]
+    offset: Float[Array, "*steps state"]
+
+    def __call__(self, z):
+        return times(self.first, self.second, z) + self.offset
+
+    def then(self, later):
+        first = later.first * self.first - later.second * self.second
+        second = later.first * self.second + later.second * self.first
+        return RotationFlow(first, second, times(later.first, later.second, self.offset) + later.offset)
 
 
-def from_modes(modes: Array) -> Float[Array, " state"]:
-    if not jnp.iscomplexobj(modes):
-        return modes
-    return jnp.concatenate([modes.real, modes.imag])
+class RotationAffine(AbstractAffine):
+    growth: Float[Array, " pairs"]
+    turning: Float[Array, " pairs"]
+    offset: Float[Array, " state"]
+
+    def __call__(self, z):
+        return times(self.growth, self.turning, z) + self.offset
+
+    def flow(self) -> RotationFlow:
+        size = jnp.exp(self.growth)
+        first, second = size * jnp.cos(self.turning), size * jnp.sin(self.turning)
+        return RotationFlow(first, second, times(*phi_of_pair(self.growth, self.turning), self.offset))
+
+
+def times(first: Array, second: Array, z: Array) -> Array:
+    """(first + i second) times a state whose first half are real parts and whose second half imaginary ones."""
+    real, imaginary = jnp.split(z, 2, axis=-1)
+    return jnp.concatenate([first * real - second * imaginary, first * imaginary + second * real], axis=-1)

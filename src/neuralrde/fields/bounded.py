@@ -41,6 +41,8 @@ class BoundedField(AbstractField):
         activation: Callable = jax.nn.relu,
         key: PRNGKeyArray,
     ):
+        if layers < 1:  # `eqx.nn.MLP` would leave out the last tanh, and with it the bound
+            raise ValueError(f"Got layers={layers}; expected at least 1 hidden layer. Write layers=3.")
         self.state, self.controls = state, controls
         network = eqx.nn.MLP(state, state * controls, width, layers, activation, jnp.tanh, key=key)
         last = lambda network: network.layers[-1].weight

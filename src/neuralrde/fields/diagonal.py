@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..signatures.bases import Basis
-from .affine import DiagonalAffine
+from .affine import DiagonalAffine, RotationAffine
 from .base import AbstractField
 
 
@@ -48,7 +48,7 @@ class DiagonalField(AbstractField):
 
 
 class RotationField(AbstractField):
-    """A rotation and a decay for each pair of states: a diagonal field with complex rates.
+    """A rotation and a decay for each pair of states: a diagonal field, as if with complex rates.
 
     At first only the `clock` channel turns the states: pair k by `turns[k]` times its increment, with turns
     spaced evenly on a logarithmic scale, so that together they resolve slow and fast changes, and with a
@@ -92,7 +92,6 @@ class RotationField(AbstractField):
         self.decay = jnp.zeros((controls, state // 2)).at[clock].set(pairs / 10)
         self.offsets = jax.random.normal(key, (controls, state)) / math.sqrt(controls)
 
-    def contract(self, log_signature: Float[Array, " controls"]) -> DiagonalAffine:
-        rate = jax.lax.complex(-(log_signature @ self.decay), log_signature @ self.turning)
-        real, imaginary = jnp.split(log_signature @ self.offsets, 2)
-        return DiagonalAffine(rate, jax.lax.complex(real, imaginary))
+    def contract(self, log_signature: Float[Array, " controls"]) -> RotationAffine:
+        growth, turning = -(log_signature @ self.decay), log_signature @ self.turning
+        return RotationAffine(growth, turning, log_signature @ self.offsets)

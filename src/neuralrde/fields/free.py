@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..signatures.bases import Basis
 from .base import AbstractField
-from .trunk import trunk
+from .trunk import Trunk
 
 
 class ContractedNetwork(eqx.Module):
@@ -52,7 +52,7 @@ class FreeField(AbstractField):
     (4,)
     """
 
-    features: eqx.nn.MLP
+    features: Trunk
     weight: Float[Array, "controls state width"]
     bias: Float[Array, "controls state"]
     state: int = eqx.field(static=True)
@@ -71,7 +71,7 @@ class FreeField(AbstractField):
     ):
         trunk_key, last_key = jax.random.split(key)
         self.state, self.controls = state, controls
-        self.features = trunk(state, width, layers, activation, key=trunk_key)
+        self.features = Trunk(state, width, layers, activation, key=trunk_key)
         # One over the root of what is summed, controls included: with log-signatures of unit size the state
         # moves by about one a unit of time whatever the depth, which without this grows with the number of
         # channels.

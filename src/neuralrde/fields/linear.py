@@ -116,9 +116,7 @@ class FreeLinearField(AbstractField):
         self.matrices, self.offsets = matrices, offsets
 
     @staticmethod
-    def random(
-        controls: int, state: int, *, block: int | None = None, key: PRNGKeyArray
-    ) -> "FreeLinearField":
+    def random(controls: int, state: int, *, block: int | None = None, key: PRNGKeyArray) -> "FreeLinearField":
         """Random matrices and offsets; of depth 1 there is no bracket, so that each control is a letter of
         its own.
         """

@@ -1,19 +1,34 @@
-"""Statistics of the training set, kept in the model: sizes of channels, mean and spread of the labels.
-
-They are NumPy arrays, which Equinox's filters leave out of training (`eqx.is_inexact_array` is True for JAX
-arrays only): no optimiser moves them and no weight decay shrinks them, but they are saved and loaded with the
-model.
-"""
+"""Statistics of the training set, kept in the model: sizes of channels, mean and spread of the labels."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Int32
 
 from ..signatures.lyndon import lyndon_words
 
 Statistics = np.ndarray | Array
+
+
+class Constant(eqx.Module):
+    """Numbers that are kept in a model, saved and loaded with it, and are no weights of it.
+
+    They are held as whole numbers of the same 32 bits. Equinox and Optax take all floating arrays for weights:
+    a constant held as floats would get no gradient and still be shrunk by weight decay.
+
+    >>> Constant(np.array([0.5, 2.0])).value.tolist()
+    [0.5, 2.0]
+    """
+
+    bits: Int32[Statistics, " size"]
+
+    def __init__(self, values: Float[Statistics, " size"]):
+        self.bits = np.asarray(values, np.float32).view(np.int32)
+
+    @property
+    def value(self) -> Float[Array, " size"]:
+        return jax.lax.bitcast_convert_type(jnp.asarray(self.bits), jnp.float32)
 
 
 class ChannelScale(eqx.Module):
@@ -29,11 +44,11 @@ class ChannelScale(eqx.Module):
     [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
     """
 
-    factors: Statistics
+    factors: Constant
 
     @staticmethod
     def unit(controls: int) -> "ChannelScale":
-        return ChannelScale(np.ones(controls))
+        return ChannelScale(Constant(np.ones(controls)))
 
     @staticmethod
     def fit(
@@ -42,7 +57,7 @@ class ChannelScale(eqx.Module):
     ) -> "ChannelScale":
         """Each channel by itself: for fields that are free to use channels as they like."""
         size, count = _root_mean_square(log_signatures, windows)
-        return ChannelScale(1 / (size * np.sqrt(count)))
+        return ChannelScale(Constant(1 / (size * np.sqrt(count))))
 
     @staticmethod
     def fit_homogeneous(
@@ -58,12 +73,11 @@ class ChannelScale(eqx.Module):
         """
         size, count = _root_mean_square(log_signatures, windows)
         letters = 1 / (size[:channels] * np.sqrt(count))
-        return ChannelScale(
-            np.array([np.prod(letters[list(word)]) for word in lyndon_words(channels, depth)])
-        )
+        words = lyndon_words(channels, depth)
+        return ChannelScale(Constant(np.array([np.prod(letters[list(word)]) for word in words])))
 
     def __call__(self, log_signatures: Float[Array, "windows controls"]) -> Float[Array, "windows controls"]:
-        return log_signatures * jax.lax.stop_gradient(jnp.asarray(self.factors, log_signatures.dtype))
+        return log_signatures * self.factors.value.astype(log_signatures.dtype)
 
 
 def _root_mean_square(log_signatures: Statistics, windows: Statistics | None) -> tuple[np.ndarray, float]:
@@ -93,20 +107,20 @@ class LabelScale(eqx.Module):
     [80.0]
     """
 
-    mean: Statistics
-    spread: Statistics
+    mean: Constant
+    spread: Constant
 
     @staticmethod
     def unit(outputs: int) -> "LabelScale":
-        return LabelScale(np.zeros(outputs), np.ones(outputs))
+        return LabelScale(Constant(np.zeros(outputs)), Constant(np.ones(outputs)))
 
     @staticmethod
     def fit(labels: Float[Statistics, "batch *outputs"]) -> "LabelScale":
         labels = np.asarray(labels, np.float64)
         flat = labels.reshape(-1, labels.shape[-1]) if labels.ndim > 1 else labels[:, None]
         spread = flat.std(0)
-        return LabelScale(flat.mean(0), np.where(spread > 0, spread, 1.0))
+        return LabelScale(Constant(flat.mean(0)), Constant(np.where(spread > 0, spread, 1.0)))
 
     def __call__(self, prediction: Float[Array, "*windows outputs"]) -> Float[Array, "*windows outputs"]:
-        mean, spread = (jnp.asarray(array, prediction.dtype) for array in (self.mean, self.spread))
-        return jax.lax.stop_gradient(mean) + jax.lax.stop_gradient(spread) * prediction
+        mean, spread = (constant.value.astype(prediction.dtype) for constant in (self.mean, self.spread))
+        return mean + spread * prediction

@@ -39,9 +39,7 @@ def natural_control(times: Times, path: Path) -> diffrax.CubicInterpolation:
         h = steps[:, 0]
         zero = jnp.zeros(1, h.dtype)
         lower, upper = jnp.concatenate([zero, h[1:-1]]), jnp.concatenate([h[1:-1], zero])
-        inner = jax.lax.linalg.tridiagonal_solve(
-            lower, 2 * (h[:-1] + h[1:]), upper, 6 * jnp.diff(slopes, axis=0)
-        )
+        inner = jax.lax.linalg.tridiagonal_solve(lower, 2 * (h[:-1] + h[1:]), upper, 6 * jnp.diff(slopes, axis=0))
         curvature = curvature.at[1:-1].set(inner)
     cubic = jnp.diff(curvature, axis=0) / (6 * steps)
     linear = slopes - steps * (2 * curvature[:-1] + curvature[1:]) / 6
@@ -93,16 +91,12 @@ class CubicCDE(eqx.Module):
     ):
         encoder_key, field_key, decoder_key = jax.random.split(key, 3)
         self.encoder = eqx.nn.Linear(channels, state, key=encoder_key)
-        self.field = BoundedField(
-            channels, state, width=width, layers=layers, activation=activation, key=field_key
-        )
+        self.field = BoundedField(channels, state, width=width, layers=layers, activation=activation, key=field_key)
         self.decoder = Decoder(readout, state, outputs, key=decoder_key)
         self.control, self.solver, self.controller = control, solver, controller
         self.dt0, self.adjoint, self.max_steps = dt0, adjoint, max_steps
 
-    def __call__(
-        self, times: Times, path: Path, *, windows: Count | None = None
-    ) -> Float[Array, "*out outputs"]:
+    def __call__(self, times: Times, path: Path, *, windows: Count | None = None) -> Float[Array, "*out outputs"]:
         """The prediction for one example: (outputs,), or (length, outputs) with `EveryState()`."""
         control = self.control(times, path)
         every = self.decoder.readout.every_window

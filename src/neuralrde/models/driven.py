@@ -27,9 +27,7 @@ class Decoder(eqx.Module):
         self.linear = eqx.nn.Linear(state, outputs, key=key)
         self.labels = LabelScale.unit(outputs)
 
-    def __call__(
-        self, states: Float[Array, "*windows state"], windows: Count | None
-    ) -> Float[Array, "*out outputs"]:
+    def __call__(self, states: Float[Array, "*windows state"], windows: Count | None) -> Float[Array, "*out outputs"]:
         seen = self.readout(states, windows)
         linear: Callable = self.linear if seen.ndim == 1 else jax.vmap(self.linear)
         return self.labels(linear(seen))
@@ -91,11 +89,10 @@ class AbstractDrivenModel(eqx.Module):
         Without it the first predictions can be hundreds of times the label's spread, and training starts by
         undoing that.
         """
-        self.check_shapes(np.zeros(self.channels), log_signatures[0])
+        if log_signatures.ndim == 3:  # else `fit` says so
+            self.check_shapes(np.zeros(self.channels), log_signatures[0])
         if self.basis == "brackets":
-            new = ChannelScale.fit_homogeneous(
-                log_signatures, windows, channels=self.channels, depth=self.depth
-            )
+            new = ChannelScale.fit_homogeneous(log_signatures, windows, channels=self.channels, depth=self.depth)
         else:
             new = ChannelScale.fit(log_signatures, windows)
         return eqx.tree_at(lambda model: model.scale, self, new)

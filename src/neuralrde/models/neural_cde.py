@@ -47,6 +47,4 @@ def LogNCDE(
     """
     model_key, field_key = jax.random.split(key)
     vectors = FreeField(channels, state, width=width, layers=layers, activation=activation, key=field_key)
-    return NeuralRDE(
-        channels, outputs, depth=depth, field=BracketField(vectors, depth), key=model_key, **options
-    )
+    return NeuralRDE(channels, outputs, depth=depth, field=BracketField(vectors, depth), key=model_key, **options)

@@ -69,9 +69,7 @@ class NeuralRDE(AbstractDrivenModel):
         encoder_key, field_key, decoder_key = jax.random.split(key, 3)
         if field is None:
             controls = log_signature_channels(channels, depth)
-            field = FreeField(
-                controls, state, width=width, layers=layers, activation=activation, key=field_key
-            )
+            field = FreeField(controls, state, width=width, layers=layers, activation=activation, key=field_key)
         check_controls(field, basis_channels(channels, depth, field.basis))
         self.encoder = eqx.nn.Linear(channels, field.state, key=encoder_key)
         self.field = field
@@ -84,9 +82,7 @@ class NeuralRDE(AbstractDrivenModel):
     def basis(self) -> Basis:
         return self.field.basis
 
-    def states(
-        self, x0: Float[Array, " channels"], scaled: Float[Array, "windows controls"]
-    ) -> Float[Array, "..."]:
+    def states(self, x0: Float[Array, " channels"], scaled: Float[Array, "windows controls"]) -> Float[Array, "..."]:
         return solve(
             self.field,
             self.encoder(x0),

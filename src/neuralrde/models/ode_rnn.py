@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..fields.trunk import trunk
+from ..fields.trunk import Trunk
 from ..solve import RK4
 from ..solve.runge_kutta import advance
 from .driven import Decoder
@@ -52,7 +52,7 @@ class ODERNN(eqx.Module):
     """
 
     cell: eqx.nn.GRUCell
-    network: eqx.nn.MLP
+    network: Trunk
     last: eqx.nn.Linear
     decoder: Decoder
     solver: Any
@@ -74,7 +74,7 @@ class ODERNN(eqx.Module):
     ):
         cell_key, network_key, last_key, decoder_key = jax.random.split(key, 4)
         self.cell = eqx.nn.GRUCell(step * channels, state, key=cell_key)
-        self.network = trunk(state, width, layers, jax.nn.relu, key=network_key)
+        self.network = Trunk(state, width, layers, key=network_key)
         self.last = eqx.nn.Linear(width, state, key=last_key)
         self.decoder = Decoder(readout, state, outputs, key=decoder_key)
         self.solver, self.substeps = solver, substeps

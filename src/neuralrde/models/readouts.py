@@ -15,9 +15,7 @@ class AbstractReadout(eqx.Module):
     """Whether the states at all windows' ends are needed, or the last one alone."""
 
     @abstractmethod
-    def __call__(
-        self, states: Float[Array, "*windows state"], windows: Count | None
-    ) -> Float[Array, "*out state"]:
+    def __call__(self, states: Float[Array, "*windows state"], windows: Count | None) -> Float[Array, "*out state"]:
         """What the decoder sees. `windows` is the example's own number, without padding; None for all."""
 
 

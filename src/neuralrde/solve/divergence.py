@@ -75,9 +75,7 @@ def explain_divergence(
     driving = np.asarray(log_signatures[sample, window])
     if not np.isfinite(driving).all():
         channel = int((~np.isfinite(driving)).argmax())
-        why = (
-            f"Its log-signature is {driving[channel]} in channel {channel}: look at the data, not the model."
-        )
+        why = f"Its log-signature is {driving[channel]} in channel {channel}: look at the data, not the model."
     else:
         why = (
             f"Its log-signature is finite, at most {np.abs(driving).max():.3g}: the field runs away. Scale "
@@ -85,8 +83,7 @@ def explain_divergence(
             "more `substeps`."
         )
     raise DivergenceError(
-        f"The solve diverged: sample {sample} is not finite after window {window} of {windows} "
-        f"(counted from 0). {why}",
+        f"The solve diverged: sample {sample} is not finite after window {window} of {windows} (counted from 0). {why}",
         sample=sample,
         window=window,
     )

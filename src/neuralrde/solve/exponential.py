@@ -5,6 +5,7 @@ import jax
 from jaxtyping import Array, Float
 
 from ..fields import AbstractAffine, AbstractField, AbstractFlow, Autonomous
+from ..fields.affine import DiagonalFlow
 
 
 class Exponential(eqx.Module):
@@ -30,8 +31,6 @@ class Exponential(eqx.Module):
     def in_parallel(self, flow: AbstractFlow) -> bool:
         if self.parallel is not None:
             return self.parallel
-        from ..fields.affine import DiagonalFlow
-
         return isinstance(flow, DiagonalFlow) or jax.default_backend() != "cpu"
 
 

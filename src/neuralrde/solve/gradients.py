@@ -109,9 +109,7 @@ class Backsolve(AbstractGradient):
             return eqx.combine(weights, static).contract(log_signature)(z)
 
         def forward(weights, z0, log_signatures):
-            return _scan(
-                _window(advance, eqx.combine(weights, static), every_window), z0, log_signatures, every_window
-            )
+            return _scan(_window(advance, eqx.combine(weights, static), every_window), z0, log_signatures, every_window)
 
         def backward(saved, cotangents):
             weights, log_signatures, states = saved

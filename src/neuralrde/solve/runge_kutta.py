@@ -54,9 +54,7 @@ class RK4ThreeEighths(diffrax.AbstractERK):
 
 def stages_of(solver: Any) -> tuple[list[list[float]], list[float]]:
     """The rows of a solver's tableau, the first one empty, and the weights of the stages."""
-    if isinstance(
-        solver, diffrax.Euler
-    ):  # the one explicit Runge-Kutta method that Diffrax writes without a tableau
+    if isinstance(solver, diffrax.Euler):  # the one explicit Runge-Kutta method that Diffrax writes without a tableau
         return [[]], [1.0]
     if not isinstance(solver, diffrax.AbstractERK):
         raise TypeError(

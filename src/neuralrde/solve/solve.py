@@ -79,10 +79,7 @@ def _check_arguments(field: AbstractField, z0: Array, log_signatures: Array, sub
     check_controls(field, log_signatures.shape[-1])
     if z0.shape[0] != field.state:
         raise ValueError(
-            f"Got z0 of {z0.shape[0]} channels; expected {field.state}, the state of this "
-            f"{type(field).__name__}."
+            f"Got z0 of {z0.shape[0]} channels; expected {field.state}, the state of this {type(field).__name__}."
         )
     if substeps < 1:
-        raise ValueError(
-            f"Got substeps={substeps}; expected at least 1, because a window needs a step to cross it."
-        )
+        raise ValueError(f"Got substeps={substeps}; expected at least 1, because a window needs a step to cross it.")
