@@ -93,6 +93,7 @@ def sharded_value_and_grad(losses: Callable[[Any, Any], Float[Array, " batch"]],
     device, to rounding. Call it inside `eqx.filter_jit` as `function(model, batch, weights)`, with weights
     from `pad_batch`.
 
+    >>> import jax.numpy as jnp
     >>> mesh = device_mesh()
     >>> function = sharded_value_and_grad(lambda slope, x: slope * x, mesh)
     >>> value, gradient = function(jnp.array(2.0), jnp.full(mesh.size, 3.0), jnp.ones(mesh.size))

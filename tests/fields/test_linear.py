@@ -1,5 +1,6 @@
 """Linear fields against SciPy's matrix exponential and against the CDE itself."""
 
+import functools
 import itertools
 
 import jax
@@ -11,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuralrde.fields import DiagonalField, LinearField, RotationField, expm
-from neuralrde.fields.expm import phi
+from neuralrde.fields.expm import affine_flow, phi, phi_of_pair
 from neuralrde.signatures.log_signature import log_signatures
 from neuralrde.solve import Exponential, solve
 
 from .registry import quick
 
-EXPM, PHI = quick(jax.vmap(expm)), quick(phi)
+EXPM, PHI, PHI_OF_PAIR = quick(jax.vmap(expm)), quick(phi), quick(phi_of_pair)
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-8, 0.3, 1.0, 7.0, 60.0])
@@ -56,13 +57,44 @@ def test_gradient_of_expm():
         np.testing.assert_allclose((gradient * direction).sum(), (weight * frechet).sum(), rtol=1e-11)
 
 
+@pytest.mark.parametrize("size", [0.0, 0.5, 4.0])
+def test_affine_flow_and_its_gradient(size):
+    """Against the augmented exponential, whose own gradient is checked above."""
+    with jax.enable_x64(True):
+        rng = np.random.default_rng(4)
+        matrix, offset, z = (rng.normal(size=shape) for shape in ((2, 3, 3), (2, 3), (2, 3)))
+        matrix = matrix * size / 3
+
+        def by_expm(matrix, offset, z):
+            augmented = jnp.pad(jnp.concatenate([matrix, offset[..., None]], -1), ((0, 0), (0, 1), (0, 0)))
+            exponential = jax.vmap(expm)(augmented)
+            return jnp.einsum("kij,kj->ki", exponential[:, :3, :3], z) + exponential[:, :3, 3]
+
+        loss = lambda flow, *point: jnp.sin(flow(*point) / (1 + size) ** 2).sum()
+        grad = lambda flow: quick(jax.value_and_grad(functools.partial(loss, flow), (0, 1, 2)))(matrix, offset, z)
+        got, expected = (jax.tree.leaves(grad(flow)) for flow in (affine_flow, by_expm))
+        for a, b in zip(got, expected, strict=True):
+            # Rounding, times the norm for each of the two ways.
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10 * max(np.abs(b).max(), 1))
+
+
 @given(st.complex_numbers(max_magnitude=30, allow_nan=False, allow_infinity=False))
 @settings(max_examples=60, deadline=None)
 def test_phi(a):
     with jax.enable_x64(True):
-        matrix = np.array([[a, 1], [0, 0]])
-        # Cancellation in (e^a - 1) / a costs a digit near the switch to the series, at |a| = 1/2.
-        np.testing.assert_allclose(complex(PHI(jnp.asarray(a, complex))), scipy.linalg.expm(matrix)[0, 1], rtol=1e-13)
+        expected = scipy.linalg.expm(np.array([[a, 1], [0, 0]]))[0, 1]
+        real, imaginary = PHI_OF_PAIR(jnp.asarray(a.real), jnp.asarray(a.imag))
+        # SciPy's own rounding at |a| = 30 is what is seen here.
+        np.testing.assert_allclose(complex(real, imaginary), expected, rtol=1e-12)
+        expected = scipy.linalg.expm(np.array([[a.real, 1], [0, 0]]))[0, 1]
+        np.testing.assert_allclose(PHI(jnp.asarray(a.real)), expected, rtol=1e-12)
+
+
+def test_phi_has_its_derivative_at_zero():
+    """phi(a) = 1 + a/2 + ...: a driven state whose rates are all zero still learns them."""
+    assert jax.grad(phi)(0.0) == 0.5
+    (to_a, _), (_, to_b) = jax.jacobian(phi_of_pair, (0, 1))(0.0, 0.0)
+    assert (to_a, to_b) == (0.5, 0.5)
 
 
 @pytest.mark.parametrize("block", [None, 2])

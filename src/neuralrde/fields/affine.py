@@ -1,7 +1,7 @@
 """Affine autonomous fields z' = A z + b and their exact flows z -> E z + c.
 
-Three kinds: dense or block-diagonal, diagonal, and rotations of pairs. Flows compose associatively, so that a long series can be
-solved in parallel over time (`neuralrde.solve.exponential`).
+Three kinds: dense or block-diagonal, diagonal, and rotations of pairs. Flows compose associatively, so that a long
+series can be solved in parallel over time (`neuralrde.solve.exponential`).
 """
 
 from abc import abstractmethod
@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .expm import expm, phi, phi_of_pair
+from .expm import affine_flow, expm, phi, phi_of_pair
 
 
 class AbstractFlow(eqx.Module):
@@ -36,7 +36,11 @@ class AbstractAffine(eqx.Module):
 
     @abstractmethod
     def flow(self) -> AbstractFlow:
-        """The map from the state before the window to the state after it."""
+        """The map from the state before the window to the state after it, for solving in parallel."""
+
+    def advance(self, z: Float[Array, " state"]) -> Float[Array, " state"]:
+        """The state after the window, from the state before it."""
+        return self.flow()(z)
 
 
 class BlockFlow(AbstractFlow):
@@ -59,6 +63,9 @@ class BlockAffine(AbstractAffine):
     def __call__(self, z):
         blocks = z.reshape(self.offset.shape)
         return (jnp.einsum("kij,kj->ki", self.matrix, blocks) + self.offset).reshape(-1)
+
+    def advance(self, z):
+        return affine_flow(self.matrix, self.offset, z.reshape(self.offset.shape)).reshape(-1)
 
     def flow(self) -> BlockFlow:
         # [[A, b], [0, 0]] acts on (z, 1) as the affine field does, so one exponential gives its whole flow.

@@ -37,27 +37,33 @@ def lie_bracket(f: Autonomous, g: Autonomous) -> Autonomous:
 def tensor_field(vector: VectorFields, levels: Sequence[Float[Array, "..."]]) -> Autonomous:
     r"""z -> $\sum_k f^{\circ k}(z)\, \pi_k$: the action of f on an element of the tensor algebra.
 
-    With f^{∘k} of definition A.4. `levels[k-1]` is level k, with k axes of v channels each. By Horner's rule
-    the levels share their derivatives,
+    With f^{∘k} of definition A.4. `levels[k-1]` is level k, with k axes of v channels each. Levels 1 and 2 take one
+    JVP a channel,
 
-        z -> f·T1 + sum_i D(f·T2_i + sum_j D(f·T3_ij + ...) f_j) f_i,
+        f·T1 + sum_j Df_j (sum_i T2_ij f_i),
 
-    which takes one JVP a channel at depth 2 and one nested JVP a pair of channels at depth 3, where brackets
-    taken one by one would take two JVPs for each Lyndon word of length 2 and four nested ones for each of
-    length 3.
+    and higher ones are derivatives of such a sum along each f_i, so that depth 3 takes one nested JVP a pair of
+    channels. Brackets one by one would take two JVPs for each Lyndon word of length 2 and four nested ones for each of
+    length 3. Only f_1, ..., f_v themselves are ever evaluated, never f contracted with the levels: the weights of a
+    network then stay shared by a batch, and its products large.
     """
-    first = vector(levels[0])
-    if len(levels) == 1:
-        return first
-    directions = jnp.eye(levels[0].shape[0], dtype=levels[0].dtype)
+    channels = levels[0].shape[0]
+    units = jnp.eye(channels, dtype=levels[0].dtype)
 
     def field(z):
-        def along(direction, *rest):
-            inner = tensor_field(vector, rest)
-            _, derivative = jax.jvp(inner, (z,), (vector(direction)(z),))
-            return derivative
+        columns = jax.vmap(lambda unit: vector(unit)(z))(units)  # f_i(z) in row i
+        total = levels[0] @ columns
+        if len(levels) > 1:
+            along = lambda unit, direction: jax.jvp(vector(unit), (z,), (direction,))[1]
+            total = total + jax.vmap(along)(units, levels[1].T @ columns).sum(0)
+        if len(levels) > 2:
+            nothing = jnp.zeros_like(levels[0])
 
-        return first(z) + jax.vmap(along)(directions, *levels[1:]).sum(0)
+            def higher(column, *rest):
+                return jax.jvp(tensor_field(vector, (nothing, *rest)), (z,), (column,))[1]
+
+            total = total + jax.vmap(higher)(columns, *levels[2:]).sum(0)
+        return total
 
     return field
 

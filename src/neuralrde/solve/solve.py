@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..fields import AbstractField, check_controls
-from .exponential import Exponential, flow_of, solve_parallel
+from .exponential import Exponential, affine, solve_parallel
 from .gradients import AbstractGradient, Recompute
 from .runge_kutta import RK4, advance, advance_gathered, stages_of
 
@@ -52,12 +51,11 @@ def solve(
     if log_signatures.shape[0] == 0:
         states = z0[None][:0]
     elif isinstance(solver, Exponential):
-        flow = jax.eval_shape(lambda: flow_of(field.contract(log_signatures[0])))
-        if solver.in_parallel(flow):
+        if solver.in_parallel():
             states = solve_parallel(field, z0, log_signatures)
             states = states if every_window else states[-1]
         else:
-            exact = lambda contracted, z: flow_of(contracted)(z)
+            exact = lambda contracted, z: affine(contracted).advance(z)
             states = gradient.integrate(exact, field, z0, log_signatures, every_window)
     else:
         stages_of(solver)  # refuse a wrong solver here rather than inside the scan
