@@ -66,5 +66,6 @@ def make(name: str) -> AbstractField:
 
 @functools.cache
 def _make(name: str, wide: bool) -> AbstractField:
-    with jax.enable_x64(wide):
+    # Real numbers even when first asked for inside a trace: what is kept must not hold tracers.
+    with jax.ensure_compile_time_eval(), jax.enable_x64(wide):
         return eqx.filter_jit(FIELDS[name])()
