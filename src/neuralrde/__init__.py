@@ -3,43 +3,9 @@
 The imports stand in the order in which data flows.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from ._version import __version__
-from .devices import (
-    device_mesh,
-    pad_batch,
-    replicate,
-    shard_batch,
-    sharded_value_and_grad,
-    use_all_cores,
-)
-from .fields import (
-    AbstractField,
-    BoundedField,
-    BracketField,
-    DiagonalField,
-    FreeField,
-    FreeLinearField,
-    LinearField,
-    MatrixField,
-    RotationField,
-    expm,
-    lie_bracket,
-    taylor_step,
-)
-from .models import (
-    ODERNN,
-    CubicCDE,
-    EveryState,
-    FinalState,
-    LinearRDE,
-    LogNCDE,
-    MeanState,
-    NeuralCDE,
-    NeuralRDE,
-    fold,
-    hermite_control,
-    natural_control,
-)
 from .paths import (
     BasePoint,
     FillForward,
@@ -72,6 +38,20 @@ from .signatures import (
     tensor_exp,
     tensor_log,
 )
+from .fields import (
+    AbstractField,
+    BoundedField,
+    BracketField,
+    DiagonalField,
+    FreeField,
+    FreeLinearField,
+    LinearField,
+    MatrixField,
+    RotationField,
+    expm,
+    lie_bracket,
+    taylor_step,
+)
 from .solve import (
     RK4,
     Backsolve,
@@ -80,13 +60,38 @@ from .solve import (
     Exponential,
     LogSignaturePath,
     Nested,
-    Recompute,
     RK4ThreeEighths,
+    Recompute,
     explain_divergence,
     solve,
     solve_adaptive,
     stop_if_divergent,
 )
+from .devices import (
+    device_mesh,
+    pad_batch,
+    replicate,
+    shard_batch,
+    sharded_value_and_grad,
+    use_all_cores,
+)
+from .models import (
+    ODERNN,
+    CubicCDE,
+    EveryState,
+    FinalState,
+    LinearRDE,
+    LogNCDE,
+    MeanState,
+    NeuralCDE,
+    NeuralRDE,
+    fold,
+    hermite_control,
+    natural_control,
+)
+
+if TYPE_CHECKING:
+    from .estimators import LogSignatureTransformer, NeuralRDEClassifier, NeuralRDERegressor
 
 __all__ = [
     "ODERNN",
@@ -112,11 +117,14 @@ __all__ = [
     "LogNCDE",
     "LogSignaturePath",
     "LogSignatureStream",
+    "LogSignatureTransformer",
     "MatrixField",
     "MeanState",
     "Nested",
     "NeuralCDE",
     "NeuralRDE",
+    "NeuralRDEClassifier",
+    "NeuralRDERegressor",
     "ObservationCounts",
     "RK4ThreeEighths",
     "Recompute",
@@ -162,3 +170,12 @@ __all__ = [
     "use_all_cores",
     "window_cuts",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The estimators are imported when they are asked for: scikit-learn takes a second that others need not wait."""
+    if name in ("LogSignatureTransformer", "NeuralRDEClassifier", "NeuralRDERegressor"):
+        from . import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,6 +4,7 @@ On a CPU the cores are made devices (`use_all_cores`), because XLA does not thre
 The same code runs on GPUs and, after `jax.distributed.initialize()`, on several hosts.
 """
 
+import contextlib
 import os
 from collections.abc import Callable
 from typing import Any
@@ -38,6 +39,17 @@ def use_all_cores(count: int | None = None) -> int:
                 "it at the top of the program, before any array is made, or set the environment variable "
                 f"JAX_NUM_CPU_DEVICES={count}."
             ) from None
+    return jax.device_count()
+
+
+def try_all_cores() -> int:
+    """As `use_all_cores`, where it is not too late: a program that has computed something goes on as it is.
+
+    >>> try_all_cores() == jax.device_count()
+    True
+    """
+    with contextlib.suppress(RuntimeError):
+        use_all_cores()
     return jax.device_count()
 
 

@@ -1,6 +1,6 @@
 """Models: Equinox modules of one example; `jax.vmap` for a batch."""
 
-from .conditioning import ChannelScale, LabelScale
+from .conditioning import ChannelScale, LabelScale, ScaledField
 from .cubic_cde import CubicCDE, hermite_control, natural_control
 from .driven import AbstractDrivenModel
 from .linear_rde import LinearBlock, LinearRDE
@@ -24,6 +24,7 @@ __all__ = [
     "MeanState",
     "NeuralCDE",
     "NeuralRDE",
+    "ScaledField",
     "fold",
     "hermite_control",
     "natural_control",

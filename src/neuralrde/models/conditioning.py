@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Int32
 
+from ..fields import AbstractField, Autonomous
 from ..signatures.lyndon import lyndon_words
 
 Statistics = np.ndarray | Array
@@ -76,8 +77,33 @@ class ChannelScale(eqx.Module):
         words = lyndon_words(channels, depth)
         return ChannelScale(Constant(np.array([np.prod(letters[list(word)]) for word in words])))
 
-    def __call__(self, log_signatures: Float[Array, "windows controls"]) -> Float[Array, "windows controls"]:
+    def __call__(self, log_signatures: Float[Array, "*windows controls"]) -> Float[Array, "*windows controls"]:
         return log_signatures * self.factors.value.astype(log_signatures.dtype)
+
+
+class ScaledField(AbstractField):
+    """A field that scales each window's log-signature when it meets it: no scaled copy of a whole batch is made."""
+
+    field: AbstractField
+    scale: ChannelScale
+
+    @property
+    def state(self):
+        return self.field.state
+
+    @property
+    def controls(self):
+        return self.field.controls
+
+    @property
+    def basis(self):
+        return self.field.basis
+
+    def contract(self, log_signature: Float[Array, " controls"]) -> Autonomous:
+        return self.field.contract(self.scale(log_signature))
+
+    def prepare(self) -> "ScaledField":
+        return ScaledField(self.field.prepare(), self.scale)
 
 
 def _root_mean_square(log_signatures: Statistics, windows: Statistics | None) -> tuple[np.ndarray, float]:

@@ -36,7 +36,7 @@ class Decoder(eqx.Module):
 class AbstractDrivenModel(eqx.Module):
     """A model of one example, `model(x0, log_signatures)`; `jax.vmap(model)` for a batch.
 
-    A leaf says what it is made of and how the scaled log-signatures become `states`; the rest is here.
+    A leaf says what it is made of and how log-signatures, scaled, become `states`; the rest is here.
     """
 
     decoder: eqx.AbstractVar[Decoder]
@@ -49,7 +49,7 @@ class AbstractDrivenModel(eqx.Module):
 
     @abstractmethod
     def states(
-        self, x0: Float[Array, " channels"], scaled: Float[Array, "windows controls"]
+        self, x0: Float[Array, " channels"], logs: Float[Array, "windows controls"]
     ) -> Float[Array, "*windows state"]:
         """The final state, or all of them where the readout asks for every window."""
 
@@ -69,7 +69,7 @@ class AbstractDrivenModel(eqx.Module):
                 need it.
         """
         self.check_shapes(x0, log_signatures)
-        return self.decoder(self.states(x0, self.scale(log_signatures)), windows)
+        return self.decoder(self.states(x0, log_signatures), windows)
 
     def log_signatures(
         self, path: Float[Statistics, "*batch length channels"], *, step: int | None = None, cuts: Any = None

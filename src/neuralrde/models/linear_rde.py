@@ -110,7 +110,8 @@ class LinearRDE(AbstractDrivenModel):
         self.scale = ChannelScale.unit(controls)
         self.channels, self.depth, self.basis = channels, depth, "words"
 
-    def states(self, x0: Float[Array, " channels"], scaled: Float[Array, "windows controls"]) -> Float[Array, "..."]:
+    def states(self, x0: Float[Array, " channels"], logs: Float[Array, "windows controls"]) -> Float[Array, "..."]:
+        scaled = self.scale(logs)
         # The first block's input path stands still at the encoded first point: only the data drive it.
         path = jnp.broadcast_to(self.encoder(x0), (scaled.shape[0] + 1, self.encoder.out_features))
         for block in self.blocks:

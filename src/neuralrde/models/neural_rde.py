@@ -11,7 +11,7 @@ from ..fields import AbstractField, FreeField, check_controls
 from ..signatures.bases import Basis, basis_channels
 from ..signatures.lyndon import log_signature_channels
 from ..solve import RK4, AbstractGradient, Recompute, solve
-from .conditioning import ChannelScale
+from .conditioning import ChannelScale, ScaledField
 from .driven import AbstractDrivenModel, Decoder
 from .readouts import AbstractReadout, FinalState
 
@@ -82,11 +82,11 @@ class NeuralRDE(AbstractDrivenModel):
     def basis(self) -> Basis:
         return self.field.basis
 
-    def states(self, x0: Float[Array, " channels"], scaled: Float[Array, "windows controls"]) -> Float[Array, "..."]:
+    def states(self, x0: Float[Array, " channels"], logs: Float[Array, "windows controls"]) -> Float[Array, "..."]:
         return solve(
-            self.field,
+            ScaledField(self.field, self.scale),
             self.encoder(x0),
-            scaled,
+            logs,
             solver=self.solver,
             substeps=self.substeps,
             gradient=self.gradient,

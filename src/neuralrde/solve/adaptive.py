@@ -16,6 +16,11 @@ class LogSignaturePath(diffrax.AbstractPath):
     """
 
     log_signatures: Float[Array, "windows controls"]
+    cumulative: Float[Array, "windows+1 controls"]
+
+    def __init__(self, log_signatures: Float[Array, "windows controls"]):
+        self.log_signatures = log_signatures
+        self.cumulative = jnp.pad(jnp.cumsum(log_signatures, axis=0), ((1, 0), (0, 0)))
 
     @property
     def t0(self):
@@ -28,9 +33,8 @@ class LogSignaturePath(diffrax.AbstractPath):
     def evaluate(self, t0, t1=None, left=True):
         if t1 is not None:
             return self.evaluate(t1, left=left) - self.evaluate(t0, left=left)
-        cumulative = jnp.pad(jnp.cumsum(self.log_signatures, axis=0), ((1, 0), (0, 0)))
         window = self.window(t0, left)
-        return cumulative[window] + (t0 - window) * self.log_signatures[window]
+        return self.cumulative[window] + (t0 - window) * self.log_signatures[window]
 
     def derivative(self, t, left=True):
         return self.log_signatures[self.window(t, left)]

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..fields import AbstractField, Autonomous
+from .reading import read_window, windows_and_probes
 
 States = Float[Array, "..."]
 # (autonomous field, state) -> the state after unit time. Backsolve also flows trees of arrays.
@@ -45,7 +46,13 @@ class Recompute(AbstractGradient):
     left_to_jax: ClassVar[bool] = False
 
     def integrate(self, advance, field, z0, log_signatures, every_window):
-        return _scan(jax.checkpoint(_window(advance, field, every_window)), z0, log_signatures, every_window)
+        window = _window(advance, field, every_window)
+
+        @jax.checkpoint
+        def read_and_advance(z, window_and_probe):
+            return window(z, read_window(log_signatures, *window_and_probe))
+
+        return _scan(read_and_advance, z0, windows_and_probes(log_signatures), every_window)
 
 
 class Direct(AbstractGradient):
@@ -72,20 +79,28 @@ class Nested(AbstractGradient):
             raise ValueError(f"Got levels={self.levels}; expected at least 1. Write `Nested(levels=2)`.")
 
     def integrate(self, advance, field, z0, log_signatures, every_window):
-        def nested(z, log_signatures, levels):
+        total, window = log_signatures.shape[0], _window(advance, field, every_window)
+
+        @jax.checkpoint
+        def read_and_advance(z, window_and_probe):
+            # Windows added to fill the last chunk have zero log-signatures, and leave the state where it was.
+            log_signature = read_window(log_signatures, *window_and_probe)
+            return window(z, jnp.where(window_and_probe[0] < total, log_signature, 0.0))
+
+        def nested(z, inputs, levels):
             if levels == 1:
-                return jax.lax.scan(jax.checkpoint(_window(advance, field, every_window)), z, log_signatures)
-            windows = log_signatures.shape[0]
+                return jax.lax.scan(read_and_advance, z, inputs)
+            windows = inputs[0].shape[0]
             inner = max(round(windows ** ((levels - 1) / levels)), 1)
             outer = -(-windows // inner)
-            # Windows added to fill the last chunk have zero log-signatures, and leave the state where it was.
-            padded = jnp.pad(log_signatures, ((0, outer * inner - windows), (0, 0)))
-            chunks = padded.reshape(outer, inner, -1)
+            numbers = jnp.pad(inputs[0], (0, outer * inner - windows), constant_values=total)
+            probes = jnp.pad(inputs[1], ((0, outer * inner - windows), (0, 0)))
+            chunks = numbers.reshape(outer, inner), probes.reshape(outer, inner, -1)
             chunk = jax.checkpoint(lambda z, chunk: nested(z, chunk, levels - 1))
             z, states = jax.lax.scan(chunk, z, chunks)
             return z, states.reshape(outer * inner, -1)[:windows] if every_window else None
 
-        final, states = nested(z0, log_signatures, self.levels)
+        final, states = nested(z0, windows_and_probes(log_signatures), self.levels)
         return states if every_window else final
 
 

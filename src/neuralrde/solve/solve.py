@@ -47,6 +47,8 @@ def solve(
     (11, 4)
     """
     _check_arguments(field, z0, log_signatures, substeps)
+    # A product that XLA leaves out: under `jax.vmap` what looks like a JAX array may be a batch of NumPy's.
+    log_signatures = 1.0 * log_signatures
     field = field.prepare()
     if log_signatures.shape[0] == 0:
         states = z0[None][:0]

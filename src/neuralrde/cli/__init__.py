@@ -1,0 +1,5 @@
+"""The command line: a file for each command, `app` puts them together and turns errors into sentences."""
+
+from .app import main
+
+__all__ = ["main"]

@@ -1,0 +1,123 @@
+"""The front door: which commands there are, and what becomes of an error."""
+
+import difflib
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from .._version import __version__
+from .data_sets import data_app
+from .demo import demo
+from .errors import FAILED, INTERRUPTED, WRONG_USE, Refusal
+from .evaluate import evaluate
+from .fit import fit
+from .inspect import inspect
+from .plot import plot_app
+from .predict import predict
+from .report import report
+from .reproduce import reproduce
+
+app = typer.Typer(
+    name="neuralrde",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done, 1 something is wrong with data or model, 2 with the command line, 130 interrupted. "
+    "`--debug`, anywhere, shows where an error comes from.",
+)
+for command in (fit, predict, evaluate, inspect):
+    app.command()(command)
+app.add_typer(plot_app, name="plot")
+app.add_typer(data_app, name="data")
+app.command()(demo)
+for command in (reproduce, report):
+    app.command()(command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"neuralrde {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _front(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    """Long, irregular time series by neural rough differential equations.
+
+    Look at the data, train, and use what was learned:
+
+        neuralrde inspect hearts.csv --id patient --time hour --target ill
+        neuralrde fit hearts.csv --id patient --time hour --target ill
+        neuralrde predict runs/hearts new.csv
+
+    DATA is a file (.csv, .tsv, .parquet, .npz, .ts, .arff), a folder of them, or a name that `neuralrde data list`
+    shows.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code; an error is one sentence on stderr, with `--debug` a traceback too."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    with warnings.catch_warnings():
+        warnings.showwarning = _note
+        try:
+            code = app(args=arguments, prog_name="neuralrde", standalone_mode=False)
+            return code if isinstance(code, int) else 0
+        except (KeyboardInterrupt, typer.Abort):
+            return _say("Interrupted.", INTERRUPTED)
+        except BrokenPipeError:  # `neuralrde ... | head`: who reads has had enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        except Exception as error:
+            if debug:
+                traceback.print_exc()
+            return _say(*_explain(error))
+
+
+def _explain(error: Exception) -> tuple[str, int]:
+    """What to say of an error, and the exit code."""
+    if isinstance(error, Refusal):
+        return str(error), error.code
+    if hasattr(error, "format_message"):  # Typer's own, of a wrong flag or a missing argument
+        return _usage(error), WRONG_USE
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}.", FAILED
+    if isinstance(error, ValueError | TypeError | OSError | ImportError | ArithmeticError | MemoryError):
+        return str(error) or type(error).__name__, FAILED
+    told = f"{type(error).__name__}: {error}".rstrip(": ")
+    return f"Something went wrong that should not have ({told}). Add --debug to see where, and tell us.", FAILED
+
+
+def _usage(error: Any) -> str:
+    name, near = getattr(error, "option_name", None), getattr(error, "possibilities", None)
+    if name is not None:
+        nearest = difflib.get_close_matches(name, near or [], n=1)
+        meant = f" Did you mean {nearest[0]}?" if nearest else ""
+        message = f"There is no option {name}.{meant}"
+    else:
+        message = error.format_message()
+    context = getattr(error, "ctx", None)
+    return message if context is None else f"{message} `{context.command_path} --help` tells what there is."
+
+
+def _say(message: str, code: int) -> int:
+    print(f"neuralrde: {message}", file=sys.stderr)
+    return code
+
+
+def _note(message, category, filename, lineno, file=None, line=None) -> None:
+    """A warning as a person wants it: what, not the line of code."""
+    print(f"note: {message}", file=sys.stderr)

@@ -1,0 +1,31 @@
+"""`neuralrde data`: which data sets there are, and how to have them here."""
+
+from typing import Annotated
+
+import typer
+
+from ..datasets import available, data_folder, load
+from . import flags
+from .screen import print_json, table
+
+data_app = typer.Typer(no_args_is_help=True, help="List the named data sets, or get one.")
+
+
+@data_app.command("list")
+def list_(json: flags.AsJson = False) -> None:
+    """The data sets with a name: size (samples x length x channels), task, and whether they are here."""
+    entries = available()
+    where = ["simulated" if entry.find is None else "here" if entry.present else "to be fetched" for entry in entries]
+    if json:
+        keys = ("name", "size", "task", "origin")
+        print_json([{key: getattr(e, key) for key in keys} | {"where": w} for e, w in zip(entries, where, strict=True)])
+        return
+    rows = [[e.name, e.size, e.task, w, e.origin] for e, w in zip(entries, where, strict=True)]
+    print(table(rows, header=["name", "size", "task", "where", "origin"], indent=0))
+    print(f"\nAny other set of the UEA, UCR and TSER archives can be had by its name. Kept in {data_folder()}.")
+
+
+@data_app.command()
+def get(name: Annotated[str, typer.Argument(help="As `neuralrde data list` shows it.")]) -> None:
+    """Fetch a data set, unless it is here, and tell what it is."""
+    print(load(name).summary())

@@ -1,0 +1,162 @@
+"""`neuralrde inspect`: what data or a model is, and what would suit it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from ..datasets import Dataset, duplicates
+from ..signatures import log_signature_channels
+from . import flags
+from .answers import is_classifier, load_model
+from .data import open_data
+from .screen import count, number, pairs, print_json, table
+
+# Rows of a table of channels that are shown.
+_CHANNELS = 20
+
+
+def inspect(
+    what: Annotated[
+        str, typer.Argument(metavar="WHAT", help="Data (file, folder, name), a run's folder or a model file.")
+    ],
+    target: flags.Target = None,
+    id: flags.Id = None,
+    time_column: flags.Time = None,
+    group: flags.Group = None,
+    split: flags.SplitColumn = None,
+    columns: flags.Columns = None,
+    per_time: flags.PerTime = None,
+    task: flags.Task = None,
+    json: flags.AsJson = False,
+) -> None:
+    """Look at data or at a model.
+
+    Of data: lengths, sampling, missing values, channels, classes, and which depth and step to begin with. Of a model:
+    what it is, how it was trained, and what it expects.
+
+        neuralrde inspect hearts.csv --id patient --time hour --target ill
+        neuralrde inspect runs/hearts
+    """
+    path = Path(what)
+    if path.suffix == ".nrde" or (
+        path.is_dir() and ((path / "model.nrde").exists() or (path / "settings.toml").exists())
+    ):
+        estimator = load_model(path)
+        found = about_model(estimator)
+        print_json(found) if json else print(f"{path}\n{pairs(found)}")
+        return
+    options = flags.table_options(
+        target=target, id=id, time=time_column, group=group, split=split, columns=columns, per_time=per_time, task=task
+    )
+    data = open_data(what, options)
+    found, channels, hints = about_data(data), about_channels(data), list(suggestions(data))
+    if json:
+        print_json({"name": data.name, **found, "channels": channels, "suggestions": hints})
+        return
+    print(data.summary())
+    print("\nSampling\n" + pairs(found))
+    body = [[row["name"], *(number(value) for value in list(row.values())[1:])] for row in channels[:_CHANNELS]]
+    more = f"\n  ... and {len(channels) - _CHANNELS} more" if len(channels) > _CHANNELS else ""
+    print("\nChannels\n" + table(body, header=["name", "missing %", "mean", "spread", "lowest", "highest"]) + more)
+    print("\nSuggestions\n" + "\n".join(f"  - {hint}" for hint in hints))
+
+
+def about_data(data: Dataset) -> dict[str, Any]:
+    """Lengths, times, gaps."""
+    series, lengths = data.series, data.series.lengths
+    found: dict[str, Any] = {"samples": len(series)}
+    apart = f"{lengths.min():,} to {lengths.max():,}, median {np.median(lengths):,.0f}"
+    found["lengths"] = apart if series.ragged else f"{lengths[0]:,}, all the same"
+    gaps = _gaps(data)
+    if gaps is None:
+        found["times"] = "none given; points are taken as evenly spaced"
+    elif len(gaps):
+        middle = float(np.median(gaps))
+        uneven = float((np.abs(gaps - middle) > 0.01 * middle).mean())
+        irregular = f"irregular: {uneven:.0%} of the gaps are not the usual one"
+        found["times"] = "evenly spaced" if uneven < 0.01 else irregular
+        found["gap"] = f"usually {middle:.4g}, {gaps.min():.4g} to {gaps.max():.4g} (rate {1 / middle:.4g})"
+    found["missing"] = f"{_missing(data).mean():.2%} of the values"
+    twins = int((duplicates(series) != np.arange(len(series))).sum())
+    found["duplicates"] = count(twins, "sample") + (" that repeat an earlier one" if twins else "")
+    return found
+
+
+def about_channels(data: Dataset) -> list[dict[str, Any]]:
+    values, valid, missing = data.series.values, data.series.valid, _missing(data)
+    rows = []
+    for c, name in enumerate(data.series.channels):
+        real = values[..., c][valid].astype(float)
+        real = real[~np.isnan(real)]
+        spread = [real.mean(), real.std(), real.min(), real.max()] if len(real) else [np.nan] * 4
+        named = zip(("mean", "spread", "lowest", "highest"), map(float, spread), strict=True)
+        rows.append({"name": name, "missing": round(100 * float(missing[:, c].mean()), 2), **dict(named)})
+    return rows
+
+
+def suggestions(data: Dataset) -> Iterator[str]:
+    """What to begin with, and what to mind."""
+    from ..estimators.preparation import usual_step
+
+    series = data.series
+    missing = _missing(data).any(axis=0).sum()
+    channels = series.values.shape[2] + 1 + int(missing)
+    step = usual_step(series, 32)
+    sizes = ", ".join(f"depth {depth}: {log_signature_channels(channels, depth):,}" for depth in (1, 2, 3))
+    depth = 2 if log_signature_channels(channels, 2) <= 500 else 1
+    yield f"begin with --depth {depth} --step {step} (about 32 windows a series); --depth auto --step auto searches"
+    yield f"log-signature channels with time{' and counts of observations' if missing else ''}: {sizes}"
+    gaps = _gaps(data)
+    if gaps is not None and len(gaps) and np.ptp(gaps) > 0.5 * np.median(gaps):
+        middle = float(np.median(gaps)) * step
+        yield f"times are irregular: --every {middle:.3g} cuts by time instead of by points"
+    if missing:
+        yield f"{count(int(missing), 'channel')} with missing values: filled forward, and counted in a channel each"
+    still = [row["name"] for row in about_channels(data) if row["spread"] == 0]
+    if still:
+        yield f"constant, and of no use: {', '.join(still[:5])}{' ...' if len(still) > 5 else ''}"
+    if data.classes is not None and not data.per_time:
+        sizes = np.bincount(np.asarray(data.target), minlength=len(data.classes))
+        if sizes.max() > 3 * max(1, sizes.min()):
+            yield "classes are of very different sizes: --set class_weight=balanced"
+    if data.target is None:
+        yield "there is no target yet: name its column with --target"
+    if data.groups is not None:
+        yield "there are groups: `fit` keeps each in one part, because a random split would leak"
+    if len(series) < 100:
+        yield "few samples: repeat with several --seed, one test accuracy alone says little"
+
+
+def about_model(estimator: Any) -> dict[str, Any]:
+    import equinox as eqx
+    import jax
+
+    weights = sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(estimator.model_, eqx.is_inexact_array)))
+    found = {
+        "model": type(estimator).__name__,
+        "answers": "for each point" if estimator.per_time_ else "for each series",
+        "expects": count(int(estimator.n_channels_in_), "channel"),
+        "preparation": str(estimator.steps_),
+        "depth": int(estimator.depth_),
+        "windows": f"{estimator.step_} points" if estimator.step_ is not None else f"time {estimator.cut_:g}",
+        "state": f"{estimator.state} channels, network {estimator.layers} x {estimator.width}",
+        "weights": f"{weights:,}",
+        "trained": f"{count(len(estimator.history_), 'epoch')}, best {estimator.best_epoch_}, "
+        f"monitored loss {estimator.validation_loss_:.4g}",
+    }
+    if is_classifier(estimator):
+        found["classes"] = ", ".join(str(name) for name in estimator.classes_)
+    return found
+
+
+def _gaps(data: Dataset) -> np.ndarray | None:
+    times = data.series.times
+    return None if times is None else np.diff(times, axis=1)[data.series.valid[:, 1:]]
+
+
+def _missing(data: Dataset) -> np.ndarray:
+    """For each real point and channel."""
+    return np.isnan(data.series.values[data.series.valid])

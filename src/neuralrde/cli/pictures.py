@@ -1,0 +1,39 @@
+"""Which pictures a run or a model has."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..datasets import Dataset
+from ..plots import confusion, learning_curves, predicted_against_true, save, windows_over_series
+from .answers import Answers
+
+
+def draw_curves(history: list[dict[str, Any]], folder: Path) -> Path:
+    return save(learning_curves(history), folder / "learning_curves.png")
+
+
+def draw_answers(found: Answers, folder: Path) -> Path:
+    """A confusion matrix of classes, or predicted against true numbers."""
+    assert found.true is not None  # `measures` has refused otherwise
+    if found.classes is not None:
+        return save(confusion(found.true, found.predicted, classes=found.classes), folder / "confusion.png")
+    return save(predicted_against_true(found.true, found.predicted), folder / "predicted_against_true.png")
+
+
+def draw_windows(model: Any, data: Dataset, folder: Path, *, sample: int = 0) -> Path:
+    """One series as the model sees it: prepared, cut, and its log-signatures."""
+    from ..paths import window_cuts
+
+    one = data.series[np.array([sample])]
+    prepared = model.steps_(one)
+    cuts = window_cuts(prepared, **({"step": model.cut_} if model.every is None else {"every": model.cut_}))
+    path = prepared.values[0, : prepared.lengths[0]]
+    picture = windows_over_series(
+        path,
+        cuts=np.unique(np.minimum(np.atleast_2d(cuts)[0], len(path) - 1)),
+        depth=model.depth_,
+        channels=prepared.channels,
+    )
+    return save(picture, folder / "windows.png")

@@ -1,0 +1,49 @@
+"""`neuralrde predict`: a trained model's answers to new data."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import flags
+from .answers import answers, is_classifier, load_model, write_csv
+from .data import open_data
+from .screen import count, print_json
+
+
+def predict(
+    model: flags.Model,
+    data: flags.Data,
+    out: Annotated[Path, typer.Option(help="The file to write; - is stdout.")] = Path("predictions.csv"),
+    target: flags.Target = None,
+    id: flags.Id = None,
+    time_column: flags.Time = None,
+    group: flags.Group = None,
+    split: flags.SplitColumn = None,
+    columns: flags.Columns = None,
+    per_time: flags.PerTime = None,
+    json: flags.AsJson = False,
+) -> None:
+    """Predict with a trained model, into a CSV file.
+
+    A row for each series: its id, the prediction, the true target if the data hold it, and each class's probability.
+    Give tables' columns as in `fit`; a column that is not a channel (an old target, say) must be named, or left out by
+    --columns.
+
+        neuralrde predict runs/hearts new.csv --id patient --time hour --out answers.csv
+    """
+    estimator = load_model(model)
+    options = flags.table_options(
+        target=target, id=id, time=time_column, group=group, split=split, columns=columns, per_time=per_time
+    )
+    dataset = open_data(data, flags.with_task(options, data, classifier=is_classifier(estimator)))
+    found = answers(estimator, dataset)
+    if str(out) == "-":
+        write_csv(found, sys.stdout)
+        return
+    write_csv(found, out)
+    if json:
+        print_json({"file": str(out), "rows": len(found.ids)})
+    else:
+        print(f"{count(len(found.ids), 'prediction')}: {out}")

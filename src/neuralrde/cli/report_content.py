@@ -1,0 +1,209 @@
+"""What the report says, section by section, before it is a page or Markdown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..experiments import DATASETS, LATER, UNTOLD, Bug, Summary, grid_of, summaries
+from ..experiments.published import TABLES, Published
+from ..experiments.results import Line
+from ..plots.against_time import against_time
+from ..plots.heatmap import depth_step_heatmaps
+
+BIDMC = {"RR": "BIDMC32RR", "HR": "BIDMC32HR", "SpO2": "BIDMC32SpO2"}
+SPLITS = {
+    "paper": "the paper's random split",
+    "random": "random splits 70/15/15",
+    "group": "by patient or speaker",
+    "folds": "repeated folds",
+}
+MODELS = {"nrde": "NRDE", "ncde": "NCDE", "odernn": "ODE-RNN (folded)", "logncde": "Log-NCDE", "linear": "LinearRDE"}
+TITLES = {name: short for short, name in DATASETS.items()} | {"eigenworms_source44": "43 worms (not EigenWorms)"}
+HEADER = ["model", "depth", "step", "protocol", "ours", "seeds", "published", "minutes", "published, hours", "MB",
+          "published, MB", "s to paper's best"]  # fmt: skip
+
+
+@dataclass
+class Section:
+    """A heading, sentences, a table, pictures by name; in this order."""
+
+    title: str
+    text: list[str] = field(default_factory=list)
+    header: list[str] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
+    pictures: dict[str, Any] = field(default_factory=dict)
+    level: int = 2
+
+
+def content(lines: Sequence[Line]) -> list[Section]:
+    found = summaries(lines)
+    sections = [_how_to_read(lines, found)]
+    for name in [*BIDMC.values(), *(name for name in {s.cell.dataset: 0 for s in found} if name not in BIDMC.values())]:
+        of_set = [summary for summary in found if summary.cell.dataset == name]
+        sections += _of_data_set(name, of_set, lines) if of_set else []
+    return [*sections, *_heatmaps(found), _bugs()]
+
+
+def _how_to_read(lines: Sequence[Line], found: Sequence[Summary]) -> Section:
+    done = sum(len(summary.values) for summary in found)
+    waiting = sum(len(summary.partial) for summary in found)
+    return Section(
+        "How to read this",
+        [
+            f"{done} finished runs"
+            + (f", {waiting} not finished" if waiting else "")
+            + ". Values are the mean and the "
+            "standard deviation over seeds; errors (RMSE) are better when lower, accuracies (%) when higher.",
+            "`paper` does what the paper's code does, its bugs too, and reports what that code reports. `corrected` is "
+            "the same without the bugs. `ours` conditions the log-signatures and follows our recipe.",
+            "Minutes are of training and log-signatures on the cores of the machine that the lines name; the "
+            "published hours are of a GPU. MB is by how much the process grew during an epoch, on top of the data; the "
+            "published MB were measured on a GPU, in another way. "
+            "`s to paper's best` is when the *validation* set first reached the paper's best value on that data set, "
+            "a dash if a seed did not.",
+            "A random split of BIDMC has windows of each recording in all parts, and neighbouring windows share 29 of "
+            "their 32 seconds: the recording's mean, a floor there, shows what memory of patients alone is worth.",
+        ],
+    )
+
+
+def _of_data_set(name: str, found: Sequence[Summary], lines: Sequence[Line]) -> list[Section]:
+    title = TITLES.get(name, name)
+    sections = [Section(f"{title}" + (f" ({name})" if title != name else ""))]
+    for split in dict.fromkeys(summary.cell.split for summary in found):
+        here = [summary for summary in found if summary.cell.split == split]
+        rows = [_row(summary) for summary in here]
+        if split == "paper":
+            rows += _not_run(name, here)
+        text = _floors(here)
+        if split == "random" and name in LATER:
+            values = ", ".join(f"{model} {mean} ± {spread}" for model, (mean, spread) in LATER[name].items())
+            text.append(f"Published later on random splits of the same kind: {values}.")
+        sections.append(Section(SPLITS[split].capitalize(), text, HEADER, rows, level=3))
+        picture = _against_time(name, title, here, lines)
+        if picture is not None:
+            sections[-1].pictures[f"time-{name}-{split}"] = picture
+    return sections
+
+
+def _row(summary: Summary) -> list[str]:
+    cell, theirs = summary.cell, summary.published or Published(None)
+    seeds = str(len(summary.values)) + (f", {len(summary.partial)} unfinished" if summary.partial else "")
+    sizes = "" if cell.sizes is None else f" ({'/'.join(map(str, cell.sizes))})"
+    return [
+        MODELS[cell.model] + sizes,
+        str(cell.depth or "–"),
+        str(cell.step),
+        cell.protocol,
+        _spread(summary.mean, summary.deviation) if summary.values else f"not finished ({summary.partial[0]})",
+        seeds,
+        _spread(theirs.mean, theirs.deviation),
+        _minutes(summary),
+        _plain(theirs.hours),
+        _plain(summary.memory, 0),
+        _plain(theirs.memory),
+        _plain(summary.seconds_to_published, 0),
+    ]
+
+
+def _not_run(name: str, here: Sequence[Summary]) -> list[list[str]]:
+    """Of the steps that the paper's main tables show, the cells that have no line: they say so."""
+    there = {(s.cell.model, s.cell.depth, s.cell.step) for s in here if s.cell.protocol == "paper"}
+    missing = [key[1:] for key in TABLES if key[0] == name and key[3] in (8, 128, 512) and key[1:] not in there]
+    rows = []
+    for model, depth, step in missing:
+        theirs = TABLES[name, model, depth, step]
+        rows.append([MODELS[model], str(depth or "–"), str(step), "paper", "not run", "0",
+                     _spread(theirs.mean, theirs.deviation), "–", _plain(theirs.hours), "–", _plain(theirs.memory),
+                     "–"])  # fmt: skip
+    return rows
+
+
+def _floors(found: Sequence[Summary]) -> list[str]:
+    with_floors = [summary for summary in found if summary.floors]
+    if not with_floors:
+        return []
+    # Test sets differ from split to split: the floors are those of the summary with the most seeds.
+    most = max(with_floors, key=lambda summary: len(summary.values))
+    told = ", ".join(f"{name} **{value:.3g}**" for name, value in most.floors.items())
+    return [f"Floors on the same test sets: {told}."]
+
+
+def _against_time(name: str, title: str, found: Sequence[Summary], lines: Sequence[Line]) -> Any:
+    runs: dict[str, list[tuple[float, float]]] = {}
+    for summary in found:
+        if summary.minutes and summary.mean is not None:
+            label = f"{MODELS[summary.cell.model]} depth {summary.cell.depth}, {summary.cell.protocol}"
+            label = label.replace(" depth 0", "").replace("NCDE depth 1", "NCDE")
+            runs.setdefault(label, []).append((summary.minutes, summary.mean))
+    if not runs:
+        return None
+    theirs = [(60 * cell.hours, cell.mean) for (dataset, *_), cell in TABLES.items()
+              if dataset == name and cell.mean is not None and cell.hours]  # fmt: skip
+    if theirs and found[0].cell.split == "paper":
+        runs["published"] = theirs
+    floors = max((summary.floors for summary in found), key=len)
+    quantity = "test RMSE" if name in BIDMC.values() else "test error or accuracy"
+    return against_time(runs, title=f"{title}, {SPLITS[found[0].cell.split]}", quantity=quantity, floors=floors)
+
+
+def _heatmaps(found: Sequence[Summary]) -> list[Section]:
+    sections = []
+    for protocol in ("ours", "corrected", "paper"):
+        for split in SPLITS:
+            grids = {}
+            for short, name in BIDMC.items():
+                here = [s for s in found if (s.cell.dataset, s.cell.protocol, s.cell.split) == (name, protocol, split)]
+                depths, steps, means = grid_of(here)
+                if means.size > 1:
+                    grids[short] = depths, steps, means
+            if grids:
+                title = f"Test RMSE, {protocol}, {SPLITS[split]}"
+                picture = depth_step_heatmaps(grids, title=title)
+                sections.append(
+                    Section(f"Depth and step: {title}", pictures={f"heatmap-{protocol}-{split}": picture}, level=3)
+                )
+    theirs = _published_grids()
+    picture = depth_step_heatmaps(theirs, title="Test RMSE, as published")
+    sections.append(Section("Depth and step: as published", pictures={"heatmap-published": picture}, level=3))
+    return [Section("Depth and step", ["Dark is good, a dash was not run."]), *sections]
+
+
+def _published_grids() -> dict[str, Any]:
+    import numpy as np
+
+    steps, grids = [8, 16, 32, 64, 128, 256, 512, 1024], {}
+    for short, name in BIDMC.items():
+        means = [[_mean(name, depth, step) for step in steps] for depth in (1, 2, 3)]
+        grids[short] = [1, 2, 3], steps, np.array(means)
+    return grids
+
+
+def _mean(name: str, depth: int, step: int) -> float:
+    cell = TABLES[name, "ncde" if depth == 1 else "nrde", depth, step]
+    return float("nan") if cell.mean is None else cell.mean
+
+
+def _bugs() -> Section:
+    rows = [["bug", bug.name.lower().replace("_", " "), bug.value] for bug in Bug]
+    rows += [["choice", name, text] for name, text in UNTOLD.items()]
+    text = [
+        "What the paper's code does and the paper does not say. `corrected` leaves out the bugs, and keeps the choices."
+    ]
+    return Section("The paper's code", text, ["kind", "name", "what it does"], rows)
+
+
+def _spread(mean: float | None, deviation: float | None) -> str:
+    if mean is None:
+        return "–"
+    return f"{mean:.2f}" + (f" ± {deviation:.2f}" if deviation is not None else "")
+
+
+def _minutes(summary: Summary) -> str:
+    if summary.minutes is None:
+        return "–"
+    return f"{summary.minutes:.1f}" + (f" ({share:.0%} log-sig.)" if (share := summary.log_signature_share) else "")
+
+
+def _plain(value: float | None, digits: int = 1) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"

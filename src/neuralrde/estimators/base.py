@@ -1,0 +1,370 @@
+"""What classifier and regressor share: from X and y to a trained model, and from X to its answers."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import diffrax
+import equinox as eqx
+import jax
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ..datasets import Dataset, random_split, stratified
+from ..devices import try_all_cores
+from ..models import EveryState, FinalState, MeanState, NeuralRDE
+from ..paths import Series, Step
+from ..signatures import log_signature_channels
+from ..training import (
+    ConstantRate,
+    Examples,
+    Listener,
+    Plateau,
+    ProgressBar,
+    Settings,
+    TrainingState,
+    WarmupCosine,
+    fit,
+    predict,
+    targets_at_cuts,
+)
+from ..training.archive import arrays_of, with_arrays
+from .file import Saved
+from .inputs import as_series
+from .parameters import NamedParameters, check_choice, check_number, check_whole
+from .preparation import FILLS, Windows, preparation, usual_step, windows_of
+from .search import successive_halving
+
+READOUTS = {"mean": MeanState, "final": FinalState}
+SCHEDULES = {"cosine": WarmupCosine, "plateau": Plateau, "constant": ConstantRate}
+
+# By rule a series is cut into about so many windows, and `step="auto"` tries these.
+USUAL_WINDOWS = 32
+SEARCHED_WINDOWS = (16, 32, 64, 128)
+SEARCHED_DEPTHS = (1, 2, 3)
+# By rule so many steps of the optimiser, whatever the number of samples, and at least so many epochs.
+USUAL_STEPS, FEWEST_EPOCHS = 1000, 20
+# Beyond so many log-signature channels a depth is not searched: it would cost more than all the others.
+MOST_CHANNELS = 500
+
+
+class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
+    """A neural RDE with scikit-learn's face. Leaves say what the targets are and what to do with answers."""
+
+    per_time_: bool
+    outputs_: int
+
+    def __init__(
+        self,
+        *,
+        depth: int | str = 2,
+        step: int | str | None = None,
+        every: float | None = None,
+        fill: str | None = "forward",
+        time_channel: bool = True,
+        state: int = 32,
+        width: int = 64,
+        layers: int = 2,
+        readout: str = "mean",
+        epochs: int | None = None,
+        batch_size: int = 32,
+        learning_rate: float = 3e-3,
+        schedule: str = "cosine",
+        weight_decay: float = 3.0,
+        clip: float | None = 1.0,
+        validation_fraction: float = 0.15,
+        patience: int | None = 20,
+        time_budget: float | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: bool | None = None,
+    ):
+        self.depth = depth
+        self.step = step
+        self.every = every
+        self.fill = fill
+        self.time_channel = time_channel
+        self.state = state
+        self.width = width
+        self.layers = layers
+        self.readout = readout
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.weight_decay = weight_decay
+        self.clip = clip
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.time_budget = time_budget
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # What a leaf says.
+
+    def _check_targets(self, y: Any, series: Series, *, reset: bool) -> np.ndarray:
+        """Targets as the loss takes them; learns the classes, or how many outputs there are."""
+        raise NotImplementedError
+
+    def _loss_and_metric(self, target: np.ndarray) -> tuple[Callable, Callable]:
+        raise NotImplementedError
+
+    def _weights(self, target: np.ndarray, training: np.ndarray) -> np.ndarray | None:
+        """How much each example counts, by statistics of the training targets."""
+        return None
+
+    def _conditioned(self, model: NeuralRDE, target: np.ndarray) -> NeuralRDE:
+        return model
+
+    # Fitting.
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        validation: tuple[Any, Any] | None = None,
+        checkpoint: str | os.PathLike | None = None,
+        resume: bool = False,
+        listeners: Sequence[Listener] = (),
+    ) -> Self:
+        """Train on series X and targets y.
+
+        Args:
+            X: `(n, length, channels)`, `(n, length)` of one channel, a list of arrays `(length, channels)`, or
+                a `neuralrde.Series`. NaN is a missing value.
+            y: one target a series, or one at every point (see the class).
+            validation: another `(X, y)` to decide about stopping; None takes `validation_fraction` of X.
+            checkpoint: a file for the state of training; with `resume=True` training goes on from it.
+            resume: whether to go on from the checkpoint, if there is one.
+            listeners: told of every epoch; see `neuralrde.training`.
+        """
+        try_all_cores()
+        self._check_parameters()
+        again = self.warm_start and hasattr(self, "model_")
+        series = as_series(self, X, reset=not again)
+        target = self._check_targets(y, series, reset=not again)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+
+        # Data: a validation set, and a preparation that has seen the training set only.
+        if validation is None:
+            rows, held_out = self._divide(series, target, seed)
+            others = (series[held_out], target[held_out]) if len(held_out) else None
+            series, target = series[rows], target[rows]
+        else:
+            other = as_series(self, validation[0], reset=False)
+            others = other, self._check_targets(validation[1], other, reset=False)
+        if not again:
+            self.steps_: Step = preparation(fill=self.fill, time=self.time_channel).fit(series)
+        prepared = self.steps_(series)
+        others = None if others is None else (self.steps_(others[0]), others[1])
+
+        # Candidates for (depth, step), each with a model of its own.
+        loss, metric = self._loss_and_metric(target)
+        listeners = [*listeners, *([ProgressBar()] if self.verbose is not False else [])]
+        settings = self._settings(len(series), seed)
+
+        def run(cut, state, until, *, settings=settings, checkpoint=None, resume=False) -> TrainingState:
+            training = self._examples(prepared, target, cut, target)
+            return fit(
+                self.model_ if again else self._model(training, target, cut[0], seed),
+                training,
+                loss=loss,
+                validation=None if others is None else self._examples(*others, cut, target),
+                metric=metric,
+                settings=settings,
+                state=state,
+                until=until,
+                checkpoint=checkpoint,
+                resume=resume,
+                listeners=listeners,
+            )
+
+        cuts = [(self.depth_, self.cut_)] if again else self._candidates(prepared)
+        cut, state, self.trials_ = cuts[0], None, []
+        if len(cuts) > 1:
+            if others is None or checkpoint is not None:
+                what = "without a validation set" if others is None else "with a checkpoint"
+                raise ValueError(
+                    f"Got depth={self.depth!r} and step={self.step!r} {what}; expected numbers then, because a search "
+                    "compares validation losses and has many states. Write for example depth=2, step=32."
+                )
+            # Half of the time for the search, the rest for the winner.
+            begun, budget = time.monotonic(), self.time_budget
+            half = None if budget is None else budget / 2
+            cut, state, self.trials_ = successive_halving(cuts, run, epochs=settings.epochs, seconds=half)
+            if budget is not None:
+                left = max(1e-3, budget - (time.monotonic() - begun))
+                settings = replace(settings, time_budget=state.seconds + left)
+        state = run(cut, state, None, settings=settings, checkpoint=checkpoint, resume=resume)
+
+        # What was learned.
+        self.depth_, self.cut_ = cut
+        self.step_ = self.cut_ if self.every is None else None
+        self.path_channels_ = prepared.values.shape[2]
+        self.history_ = list(state.history)
+        self.best_epoch_, self.validation_loss_ = state.best_epoch, state.best_loss
+        # As loading makes it, so that a loaded model is the same in every respect.
+        self.model_ = with_arrays(self._template(), arrays_of(state.best))
+        return self
+
+    def _answers(self, X: Any) -> tuple[np.ndarray, Series, Windows]:
+        """The model's outputs, for each sample or after every window."""
+        self._check_fitted()
+        series = as_series(self, X, reset=False)
+        windows = self._windows(self.steps_(series), (self.depth_, self.cut_))
+        examples = Examples((windows.x0, windows.log_signatures), windows=windows.count)
+        return predict(self.model_, examples), series, windows
+
+    def _at_points(self, answers: np.ndarray, series: Series, windows: Windows) -> np.ndarray:
+        """Answers after windows, held until the next: a point's answer knows nothing that comes later."""
+        points = np.arange(series.values.shape[1])
+        cuts = np.broadcast_to(windows.cuts, (len(series), windows.cuts.shape[-1]))
+        latest = np.stack([np.searchsorted(row, points, side="right") - 1 for row in cuts])
+        return answers[np.arange(len(series))[:, None], latest]
+
+    def _divide(self, series: Series, target: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rows to train on and rows to validate with, by class where there are classes; few samples are not divided."""
+        fraction, every = self.validation_fraction, np.arange(len(series))
+        if len(series) * fraction < 2:
+            return every, every[:0]
+        classes = target.dtype.kind == "i" and not self.per_time_
+        dataset = Dataset(series, target if classes else None, task="classification" if classes else None)
+        divide = stratified if classes else random_split
+        try:
+            rows, held_out, _ = divide(dataset, (1 - fraction, fraction, 0.0), seed=seed)
+        except ValueError:  # all alike, or too few of each class
+            return every, every[:0]
+        return rows, held_out
+
+    def _examples(self, prepared: Series, target: np.ndarray, cut: tuple[int, Any], training: np.ndarray) -> Examples:
+        windows = self._windows(prepared, cut)
+        weight = self._weights(target, training)
+        if self.per_time_:
+            target = targets_at_cuts(target, windows.cuts)
+        return Examples((windows.x0, windows.log_signatures), target, windows=windows.count, weight=weight)
+
+    def _windows(self, prepared: Series, cut: tuple[int, Any]) -> Windows:
+        depth, size = cut
+        return windows_of(prepared, depth, **{"step" if self.every is None else "every": size})
+
+    def _candidates(self, prepared: Series) -> list[tuple[int, Any]]:
+        """Depths and steps to choose from, the cheapest first."""
+        steps: list[Any] = [self.every if self.every is not None else self.step]
+        if steps[0] is None:
+            steps = [usual_step(prepared, USUAL_WINDOWS)]
+        elif steps[0] == "auto":
+            steps = sorted({usual_step(prepared, windows) for windows in SEARCHED_WINDOWS})
+        channels = prepared.values.shape[2]
+        depths: list[Any] = [self.depth]
+        if self.depth == "auto":
+            depths = [n for n in SEARCHED_DEPTHS if n == 1 or log_signature_channels(channels, n) <= MOST_CHANNELS]
+        cost = lambda cut: log_signature_channels(channels, cut[0]) / cut[1]
+        return sorted(((depth, step) for depth in depths for step in steps), key=cost)
+
+    def _model(self, training: Examples, target: np.ndarray, depth: int, seed: int) -> NeuralRDE:
+        x0, windows = training.inputs
+        model = self._build(x0.shape[1], depth, seed)
+        model = model.fit_scale(np.asarray(windows), windows=training.windows)
+        return self._conditioned(model, target)
+
+    def _build(self, channels: int, depth: int, seed: int) -> NeuralRDE:
+        readout = EveryState() if self.per_time_ else READOUTS[self.readout]()
+        sizes = (channels, self.outputs_, depth, self.state, self.width, self.layers)
+        return _initial_model(jax.random.key(seed), *sizes, readout)
+
+    def _settings(self, samples: int, seed: int) -> Settings:
+        steps = -(-samples // self.batch_size)
+        return Settings(
+            epochs=max(FEWEST_EPOCHS, -(-USUAL_STEPS // steps)) if self.epochs is None else self.epochs,
+            batch=self.batch_size,
+            rate=self.learning_rate,
+            schedule=SCHEDULES[self.schedule](),
+            weight_decay=self.weight_decay,
+            clip=self.clip,
+            patience=self.patience,
+            seed=seed,
+            time_budget=self.time_budget,
+        )
+
+    def _check_parameters(self) -> None:
+        check_whole("depth", self.depth, high=12, also=("auto",))
+        check_whole("step", self.step, also=("auto", None))
+        check_number("every", self.every, also=(None,))
+        if self.every is not None and self.step is not None:
+            raise ValueError(f"Got both step={self.step!r} and every={self.every!r}; expected at most one of them.")
+        check_choice("fill", self.fill, [*FILLS, None])
+        check_choice("readout", self.readout, READOUTS)
+        check_choice("schedule", self.schedule, SCHEDULES)
+        for name in ("state", "width", "batch_size"):
+            check_whole(name, getattr(self, name))
+        check_whole("epochs", self.epochs, also=(None,))
+        check_whole("layers", self.layers, high=100)
+        check_number("learning_rate", self.learning_rate)
+        check_number("weight_decay", self.weight_decay)
+        check_number("clip", self.clip, also=(None,))
+        check_number("validation_fraction", self.validation_fraction, high=0.9)
+        check_number("time_budget", self.time_budget, also=(None,))
+        check_whole("patience", self.patience, also=(None,))
+
+    # Saving. A JAX function in the model cannot be pickled, its arrays can: the model is built again around them.
+
+    _learned = (
+        "steps_",
+        "depth_",
+        "step_",
+        "cut_",
+        "per_time_",
+        "outputs_",
+        "path_channels_",
+        "history_",
+        "trials_",
+        "best_epoch_",
+        "validation_loss_",
+        "flat_",
+        "n_channels_in_",
+        "n_features_in_",
+        "feature_names_in_",
+    )
+
+    def _check_fitted(self) -> None:
+        check_is_fitted(self, "model_")
+
+    def _template(self) -> NeuralRDE:
+        """The model's shapes, without its numbers."""
+        return eqx.filter_eval_shape(lambda: self._build(self.path_channels_, self.depth_, 0))
+
+    def __getstate__(self):
+        state: dict[str, Any] = dict(super().__getstate__())  # type: ignore
+        return state | {"model_": arrays_of(state["model_"])} if "model_" in state else state
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if isinstance(getattr(self, "model_", None), dict):
+            self.model_ = with_arrays(self._template(), self.model_)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+@eqx.filter_jit  # one compilation instead of one for every little array
+def _initial_model(key, channels, outputs, depth, state, width, layers, readout) -> NeuralRDE:
+    return NeuralRDE(
+        channels,
+        outputs,
+        depth=depth,
+        state=state,
+        width=width,
+        layers=layers,
+        readout=readout,
+        solver=diffrax.Heun(),
+        key=key,
+    )

@@ -1,0 +1,182 @@
+"""Classification of series, or of every point of them."""
+
+from typing import Any
+
+import numpy as np
+import scipy.special
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from ..paths import Series
+from ..training import CrossEntropy, accuracy
+from .base import BaseNeuralRDE
+from .parameters import check_choice
+
+
+class NeuralRDEClassifier(ClassifierMixin, BaseNeuralRDE):
+    """Classifies time series by a neural RDE, with scikit-learn's interface.
+
+    X is `(n, length, channels)`, `(n, length)` of one channel, a list of arrays `(length, channels)`, or a
+    `neuralrde.Series`; NaN is a missing value. y is one label a series. With labels `(n, length)`, one for each
+    point, it is trained on those at the windows' ends and predicts one for each point, from the past only.
+
+    >>> from neuralrde.datasets import order_of_events
+    >>> data = order_of_events(samples=60, length=64)
+    >>> model = NeuralRDEClassifier(step=8, state=8, width=16, epochs=20, random_state=0)
+    >>> model.fit(data.series.values, data.target).score(data.series.values, data.target) > 0.9
+    True
+
+    Args:
+        depth: of the log-signatures; "auto" chooses by validation.
+        step: points in a window; None cuts into about 32 windows; "auto" chooses by validation.
+        every: instead of `step`, the time in a window, for a `Series` with times.
+        fill: how missing values are filled: "forward" with the last observation, which looks only back, or
+            "linear"; None expects none. With filling, channels that had missing values in training get a
+            channel that counts their observations.
+        time_channel: whether time is a channel of the path.
+        state: channels of the hidden state.
+        width, layers: of the network.
+        readout: "mean" over the states after all windows, or "final".
+        epochs: passes over the training set, at most; None takes about 1000 steps, and at least 20 epochs.
+        batch_size: examples in a step.
+        learning_rate: of AdamW, the highest.
+        schedule: "cosine" (with warm-up), "plateau" or "constant".
+        weight_decay: of AdamW.
+        clip: the largest norm of a gradient; None does not clip.
+        validation_fraction: the part of the training set that decides about stopping, which weights to keep,
+            and "auto".
+        patience: epochs without a better validation loss after which training stops; None never stops early.
+        time_budget: seconds after which training stops; half of them for the search, if there is one. None
+            for no limit. What a clock stops is not the same from run to run.
+        warm_start: whether `fit` goes on from the weights of the last `fit`, with its preparation.
+        random_state: a number fixes everything: validation set, initial weights, order of examples.
+        verbose: False shows no progress bar; None shows one on a terminal.
+        class_weight: None, "balanced", or a dictionary from labels to weights.
+
+    Attributes:
+        classes_: the labels.
+        depth_, step_: as chosen.
+        history_: a record for each epoch. `trials_`: those of the search.
+        steps_: the fitted preparation. `model_`: the `NeuralRDE`.
+    """
+
+    _learned = (*BaseNeuralRDE._learned, "classes_")
+
+    def __init__(
+        self,
+        *,
+        depth: int | str = 2,
+        step: int | str | None = None,
+        every: float | None = None,
+        fill: str | None = "forward",
+        time_channel: bool = True,
+        state: int = 32,
+        width: int = 64,
+        layers: int = 2,
+        readout: str = "mean",
+        epochs: int | None = None,
+        batch_size: int = 32,
+        learning_rate: float = 3e-3,
+        schedule: str = "cosine",
+        weight_decay: float = 3.0,
+        clip: float | None = 1.0,
+        validation_fraction: float = 0.15,
+        patience: int | None = 20,
+        time_budget: float | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: bool | None = None,
+        class_weight: dict | str | None = None,
+    ):
+        super().__init__(
+            depth=depth,
+            step=step,
+            every=every,
+            fill=fill,
+            time_channel=time_channel,
+            state=state,
+            width=width,
+            layers=layers,
+            readout=readout,
+            epochs=epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            schedule=schedule,
+            weight_decay=weight_decay,
+            clip=clip,
+            validation_fraction=validation_fraction,
+            patience=patience,
+            time_budget=time_budget,
+            warm_start=warm_start,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most likely label of each series, or of each point."""
+        likely = self.predict_proba(X).argmax(axis=-1)
+        return self.classes_[likely]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of each class, `(n, classes)`, or `(n, length, classes)` for labels at each point."""
+        answers, series, windows = self._answers(X)
+        proba = scipy.special.softmax(answers.astype(np.float64), axis=-1)
+        return self._at_points(proba, series, windows) if self.per_time_ else proba
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of series, or of points, whose label is right."""
+        predicted, y = self.predict(X), np.asarray(y)
+        right = predicted == y.reshape(predicted.shape)
+        return float(np.average(right, weights=sample_weight))
+
+    def _check_targets(self, y: Any, series: Series, *, reset: bool) -> np.ndarray:
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        labels = np.asarray(y)
+        per_time = labels.ndim == 2 and labels.shape[1] > 1 and labels.shape == series.values.shape[:2]
+        if not per_time:
+            labels = column_or_1d(y, warn=True)
+            check_classification_targets(labels)
+        check_consistent_length(series.values, labels)
+        if reset:
+            self.per_time_ = per_time
+            self.classes_ = np.unique(labels[series.valid] if per_time else labels)
+            self.outputs_ = len(self.classes_)
+            if self.outputs_ < 2:
+                raise ValueError(
+                    f"Got only one class, {self.classes_[0]!r}; expected at least two classes to tell apart."
+                )
+        elif per_time != self.per_time_:
+            raise ValueError(f"Got labels of shape {labels.shape}; expected them as in the first `fit`.")
+        target = np.searchsorted(self.classes_, labels)
+        unknown = self.classes_[np.minimum(target, self.outputs_ - 1)] != labels
+        if unknown.any() and not per_time:
+            raise ValueError(f"Got the label {labels[unknown][0]!r}; expected one of {self.classes_.tolist()}.")
+        return np.where(unknown, -1, target).astype(np.int32)
+
+    def _loss_and_metric(self, target):
+        return CrossEntropy(), accuracy
+
+    def _weights(self, target, training):
+        if self.class_weight is None:
+            return None
+        if self.per_time_:
+            raise ValueError("Got class_weight with labels at each point; expected None there.")
+        if isinstance(self.class_weight, dict):
+            unknown = set(self.class_weight) - set(self.classes_.tolist())
+            if unknown:
+                raise ValueError(
+                    f"Got class_weight for {sorted(unknown, key=str)}; expected labels among {self.classes_.tolist()}."
+                )
+            weights = np.array([self.class_weight.get(label, 1.0) for label in self.classes_.tolist()], np.float32)
+        else:
+            counts = np.bincount(training, minlength=self.outputs_)
+            weights = (len(training) / (self.outputs_ * np.maximum(counts, 1))).astype(np.float32)
+        return weights[target]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not isinstance(self.class_weight, dict):
+            check_choice("class_weight", self.class_weight, ["balanced", None])

@@ -1,0 +1,105 @@
+"""One file for a fitted estimator: its arrays in safetensors, everything else as JSON in the header.
+
+What a file may say is fixed here: the name of an estimator, its parameters, and the learned attributes that the
+estimator lists. Names are looked up, never imported; values are plain; shapes are compared before anything is
+made of them. So a file from elsewhere can be refused, or be a bad model, and nothing else.
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from ..paths import Step
+from ..training import FileRefused
+from ..training.archive import arrays_of, read_archive, with_arrays, write_archive
+
+_KIND, _FORMAT = "model", 1
+
+
+class Saved:
+    """`save` and `load`, for an estimator that lists what it learned in `_learned`."""
+
+    _learned: tuple[str, ...] = ()
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the fitted estimator to one file: weights in safetensors, settings in JSON, no pickle."""
+        estimator: Any = self
+        estimator._check_fitted()
+        header = {
+            "estimator": type(self).__name__,
+            "parameters": to_plain(estimator.get_params(deep=False)),
+            "learned": {name: to_plain(getattr(self, name)) for name in self._learned if hasattr(self, name)},
+        }
+        arrays = arrays_of(getattr(self, "model_", None), "model")
+        write_archive(path, _KIND, format=_FORMAT, header=header, arrays=arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> Any:
+        """The estimator that `save` wrote, with the same predictions. A file from elsewhere can do no harm.
+
+        `FileRefused` says what is wrong with a file that is damaged, altered, or of another version.
+        """
+        return load_any(path, {cls.__name__: cls})
+
+
+def load_any(path: str | os.PathLike, kinds: dict[str, Any]) -> Any:
+    """The estimator in a file, which must be one of `kinds`."""
+    header, arrays = read_archive(path, _KIND, format=_FORMAT)
+    kind = kinds.get(header.get("estimator", ""))
+    if kind is None:
+        raise FileRefused(
+            f"Got the file {str(path)!r}, which holds a {header.get('estimator')!r}; expected one of {list(kinds)}."
+        )
+    try:
+        estimator = kind(**from_plain(header["parameters"]))
+        estimator._check_parameters()
+        learned = header["learned"]
+        unknown = sorted(set(learned) - set(kind._learned))
+        if unknown:
+            raise ValueError(f"{unknown} is nothing that a {kind.__name__} learns")
+        for name, value in learned.items():
+            setattr(estimator, name, from_plain(value))
+        if arrays:
+            estimator.model_ = with_arrays(estimator._template(), arrays, "model")
+        estimator._check_fitted()
+    except FileRefused as error:
+        raise FileRefused(f"Got the file {str(path)!r}, whose parts do not fit together: {error}") from None
+    except Exception as error:  # whatever strange settings make a constructor stumble over
+        raise FileRefused(f"Got the file {str(path)!r}, whose settings make no {kind.__name__}: {error}") from None
+    return estimator
+
+
+def to_plain(value: Any) -> Any:
+    """What JSON can hold, with a mark on what it must become again."""
+    if isinstance(value, Step):
+        return {"step": value.state()}
+    if isinstance(value, np.ndarray):
+        kind = "O" if value.dtype == object else value.dtype.str
+        return {"array": [to_plain(item) for item in value.tolist()], "type": kind}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict):
+        return {"pairs": [[to_plain(key), to_plain(item)] for key, item in value.items()]}
+    if isinstance(value, list | tuple):
+        return [to_plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.random.RandomState | np.random.Generator):
+        return None  # it has done its work; a later `fit` draws anew
+    raise TypeError(
+        f"Got {value!r} among the parameters; expected numbers, strings, and lists or dictionaries of them, which "
+        "a file can hold."
+    )
+
+
+def from_plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [from_plain(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "step" in value:
+        return Step.from_state(value["step"])
+    if "array" in value:
+        return np.array(from_plain(value["array"]), dtype=np.dtype(value["type"]))
+    return {key: from_plain(item) for key, item in value["pairs"]}

@@ -1,0 +1,178 @@
+"""Regression on series, or at every point of them."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_array, check_consistent_length
+
+from ..models import NeuralRDE
+from ..paths import Series
+from ..training import Huber, SquaredError, rmse
+from .base import BaseNeuralRDE
+from .inputs import dimensions
+from .parameters import check_choice
+
+LOSSES = {"squared_error": SquaredError, "huber": Huber}
+
+
+class NeuralRDERegressor(RegressorMixin, BaseNeuralRDE):
+    """Predicts numbers from time series by a neural RDE, with scikit-learn's interface.
+
+    X is `(n, length, channels)`, `(n, length)` of one channel, a list of arrays `(length, channels)`, or a
+    `neuralrde.Series`; NaN is a missing value. y is `(n,)` or `(n, outputs)`. With targets `(n, length,
+    outputs)`, for each point, it is trained on those at the windows' ends and predicts for each point, from the
+    past only.
+
+    >>> X = np.cumsum(np.random.default_rng(0).normal(size=(60, 65)), axis=1)
+    >>> model = NeuralRDERegressor(step=8, state=8, width=16, epochs=40, random_state=0)
+    >>> model.fit(X, X[:, -1]).score(X, X[:, -1]) > 0.8
+    True
+
+    Args:
+        depth: of the log-signatures; "auto" chooses by validation.
+        step: points in a window; None cuts into about 32 windows; "auto" chooses by validation.
+        every: instead of `step`, the time in a window, for a `Series` with times.
+        fill: how missing values are filled: "forward" with the last observation, which looks only back, or
+            "linear"; None expects none. With filling, channels that had missing values in training get a
+            channel that counts their observations.
+        time_channel: whether time is a channel of the path.
+        state: channels of the hidden state.
+        width, layers: of the network.
+        readout: "mean" over the states after all windows, or "final".
+        epochs: passes over the training set, at most; None takes about 1000 steps, and at least 20 epochs.
+        batch_size: examples in a step.
+        learning_rate: of AdamW, the highest.
+        schedule: "cosine" (with warm-up), "plateau" or "constant".
+        weight_decay: of AdamW.
+        clip: the largest norm of a gradient; None does not clip.
+        validation_fraction: the part of the training set that decides about stopping, which weights to keep,
+            and "auto".
+        patience: epochs without a better validation loss after which training stops; None never stops early.
+        time_budget: seconds after which training stops; half of them for the search, if there is one. None
+            for no limit. What a clock stops is not the same from run to run.
+        warm_start: whether `fit` goes on from the weights of the last `fit`, with its preparation.
+        random_state: a number fixes everything: validation set, initial weights, order of examples.
+        verbose: False shows no progress bar; None shows one on a terminal.
+        loss: "squared_error" or "huber".
+
+    Attributes:
+        depth_, step_: as chosen.
+        history_: a record for each epoch. `trials_`: those of the search.
+        steps_: the fitted preparation. `model_`: the `NeuralRDE`.
+    """
+
+    _learned = (*BaseNeuralRDE._learned, "one_dimensional_")
+
+    def __init__(
+        self,
+        *,
+        depth: int | str = 2,
+        step: int | str | None = None,
+        every: float | None = None,
+        fill: str | None = "forward",
+        time_channel: bool = True,
+        state: int = 32,
+        width: int = 64,
+        layers: int = 2,
+        readout: str = "mean",
+        epochs: int | None = None,
+        batch_size: int = 32,
+        learning_rate: float = 3e-3,
+        schedule: str = "cosine",
+        weight_decay: float = 0.1,
+        clip: float | None = 1.0,
+        validation_fraction: float = 0.15,
+        patience: int | None = 20,
+        time_budget: float | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: bool | None = None,
+        loss: str = "squared_error",
+    ):
+        super().__init__(
+            depth=depth,
+            step=step,
+            every=every,
+            fill=fill,
+            time_channel=time_channel,
+            state=state,
+            width=width,
+            layers=layers,
+            readout=readout,
+            epochs=epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            schedule=schedule,
+            weight_decay=weight_decay,
+            clip=clip,
+            validation_fraction=validation_fraction,
+            patience=patience,
+            time_budget=time_budget,
+            warm_start=warm_start,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.loss = loss
+
+    def predict(self, X: Any) -> np.ndarray:
+        """A number, or one for each output, of each series; or of each point of it."""
+        answers, series, windows = self._answers(X)
+        answers = answers.astype(np.float64)
+        if self.per_time_:
+            return self._at_points(answers, series, windows)
+        return answers[:, 0] if self.one_dimensional_ else answers
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The coefficient of determination, R squared; at each point where a target is known."""
+        if not self.per_time_:
+            return super().score(X, y, sample_weight)
+        predicted, y = self.predict(X), np.asarray(y)
+        known = ~np.isnan(y).any(axis=-1)
+        return float(r2_score(y[known], predicted[known]))
+
+    def _check_targets(self, y: Any, series: Series, *, reset: bool) -> np.ndarray:
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        per_time = dimensions(y) == 3
+        checks: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan" if per_time else True}
+        target = check_array(y, ensure_2d=False, allow_nd=True, input_name="y", **checks)
+        check_consistent_length(series.values, target)
+        if per_time and target.shape[1] != series.values.shape[1]:
+            raise ValueError(
+                f"Got targets of shape {target.shape} for series of up to {series.values.shape[1]} points; expected "
+                "(n, length, outputs), one for each point (NaN where there is none)."
+            )
+        if reset:
+            self.per_time_, self.one_dimensional_ = per_time, target.ndim == 1
+            self.outputs_ = 1 if target.ndim == 1 else target.shape[-1]
+        target = target.reshape(len(target), -1) if target.ndim < 3 else target
+        if per_time != self.per_time_ or target.shape[-1] != self.outputs_:
+            raise ValueError(f"Got targets of shape {np.shape(y)}; expected them as in the first `fit`.")
+        if per_time:
+            target = np.where(series.valid[..., None], target, np.nan)
+        return target.astype(np.float32)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("loss", self.loss, LOSSES)
+
+    def _loss_and_metric(self, target):
+        return LOSSES[self.loss](spread=_known(target)[1].astype(np.float32)), rmse
+
+    def _conditioned(self, model: NeuralRDE, target: np.ndarray) -> NeuralRDE:
+        known = target.reshape(-1, target.shape[-1])
+        return model.fit_labels(known[~np.isnan(known).any(axis=1)])
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _known(target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and spread of each output where it is known; a constant has spread 1."""
+    flat = target.reshape(-1, target.shape[-1]).astype(np.float64)
+    spread = np.nanstd(flat, axis=0)
+    return np.nanmean(flat, axis=0), np.where(spread > 0, spread, 1.0)

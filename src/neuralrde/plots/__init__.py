@@ -1,0 +1,18 @@
+"""Pictures: one a file, each a function that returns a Matplotlib figure. Matplotlib is loaded when one is drawn."""
+
+from .bars import accuracy_bars
+from .confusion import confusion
+from .learning_curves import learning_curves
+from .predicted_against_true import predicted_against_true
+from .style import PlotsUnavailable, save
+from .windows_over_series import windows_over_series
+
+__all__ = [
+    "PlotsUnavailable",
+    "accuracy_bars",
+    "confusion",
+    "learning_curves",
+    "predicted_against_true",
+    "save",
+    "windows_over_series",
+]

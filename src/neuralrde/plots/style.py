@@ -1,0 +1,53 @@
+"""What all pictures share: colours, a clean frame, and Matplotlib, which is asked for only when needed."""
+
+import contextlib
+import importlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+INK, GRID, PALE = "#1f2430", "#d5d9e0", "#9aa3b2"
+# Told apart with any kind of colour vision, and in grey; the first two are those of the documentation.
+COLOURS = ("#0b6e99", "#d9730d", "#4f9d69", "#8e5ea2", "#c0392b", "#7a7f8a")
+_LOOK = {
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.edgecolor": GRID,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+}
+
+
+class PlotsUnavailable(ImportError):
+    """Matplotlib is not installed."""
+
+
+@contextlib.contextmanager
+def figure(width: float, height: float) -> Iterator[Any]:
+    """An empty figure, inside which everything that is drawn has our look.
+
+    It belongs to no window and no global state, so pictures can be drawn anywhere, also in threads.
+    """
+    try:
+        matplotlib, figures = importlib.import_module("matplotlib"), importlib.import_module("matplotlib.figure")
+    except ImportError:
+        raise PlotsUnavailable(
+            "Pictures need Matplotlib, which is not installed. Write `pip install 'neuralrde[plot]'`."
+        ) from None
+    with matplotlib.rc_context(_LOOK):
+        yield figures.Figure(figsize=(width, height), dpi=130, layout="constrained")
+
+
+def save(picture: Any, path: str | os.PathLike) -> Path:
+    """Write a figure to a file (.png, .pdf or .svg by its ending); folders on the way are made."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    picture.savefig(path)
+    return path

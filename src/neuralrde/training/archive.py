@@ -1,0 +1,128 @@
+"""One file of arrays and plain settings: safetensors, with JSON in its header and a checksum over both.
+
+Nothing in such a file is executed or imported. It is written beside its place and then moved there, so that
+whatever happens in between, the place holds either the old file or the new one, whole.
+"""
+
+import json
+import os
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from .._version import __version__
+
+
+class FileRefused(ValueError):
+    """A model file or checkpoint that is damaged, of another kind, or of another version."""
+
+
+def write_archive(path: str | os.PathLike, kind: str, *, format: int, header: dict, arrays: dict[str, np.ndarray]):
+    """Write atomically. `kind` and `format` say what the file is and how it is laid out."""
+    path = Path(path)
+    text = json.dumps({"kind": kind, "format": format, "version": __version__, **header})
+    arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    content = safetensors.numpy.save(arrays, metadata={"neuralrde": text, "sha256": _checksum(text, arrays)})
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+    if os.name == "posix":  # the new name itself must outlast a power cut
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def read_archive(path: str | os.PathLike, kind: str, *, format: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header and the arrays, after all checks; `FileRefused` says in one sentence what is wrong."""
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:  # type: ignore
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # whatever a damaged file makes a reader stumble over
+        raise FileRefused(
+            f"Got the file {str(path)!r}, which cannot be read as safetensors ({error}): it is truncated, "
+            "damaged, or something else."
+        ) from None
+    text = metadata.get("neuralrde")
+    if text is None:
+        raise FileRefused(f"Got the file {str(path)!r}, which was not written by neuralrde.")
+    if metadata.get("sha256") != _checksum(text, arrays):
+        raise FileRefused(f"Got the file {str(path)!r}, whose checksum is not that of its content: it was altered.")
+    try:
+        header = json.loads(text)
+        got, layout, version = header["kind"], header["format"], header["version"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise FileRefused(f"Got the file {str(path)!r}, whose settings cannot be read.") from None
+    if got != kind:
+        raise FileRefused(f"Got the file {str(path)!r}, which holds a {got}; expected a {kind}.")
+    if layout != format or _major(version) > _major(__version__):
+        raise FileRefused(
+            f"Got the file {str(path)!r} in format {layout!r}, written by neuralrde {version}; expected format "
+            f"{format}, which neuralrde {__version__} reads. Use the version that wrote it."
+        )
+    return header, arrays
+
+
+def arrays_of(tree: Any, prefix: str = "") -> dict[str, np.ndarray]:
+    """All arrays of a model or state, by the names of the attributes that lead to them.
+
+    >>> sorted(arrays_of({"weight": np.ones(2), "name": "w"}, "model"))
+    ["model['weight']"]
+    """
+    leaves = jax.tree_util.tree_leaves_with_path(eqx.filter(tree, _is_array))
+    return {prefix + jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def with_arrays(tree: Any, arrays: dict[str, np.ndarray], prefix: str = "") -> Any:
+    """The tree with its arrays replaced by those of the same names; `arrays_of` undone.
+
+    The tree may hold shapes only (`eqx.filter_eval_shape`), so that nothing is allocated on the word of a file.
+    """
+    dynamic, static = eqx.partition(tree, _is_array)
+    leaves, structure = jax.tree_util.tree_flatten_with_path(dynamic)
+    names = [prefix + jax.tree_util.keystr(path) for path, _ in leaves]
+    absent = sorted(set(names) - set(arrays))
+    if absent:
+        raise FileRefused(f"Got a file without the array {absent[0]!r}, which these settings need.")
+    filled = []
+    for name, (_, leaf) in zip(names, leaves, strict=True):
+        new = arrays[name]
+        if new.shape != leaf.shape or new.dtype != leaf.dtype:
+            raise FileRefused(
+                f"Got a file with {name!r} of shape {new.shape} and type {new.dtype}; expected {leaf.shape} and "
+                f"{leaf.dtype}, for these settings."
+            )
+        filled.append(new if isinstance(leaf, np.ndarray) else jax.numpy.asarray(new))
+    return eqx.combine(jax.tree_util.tree_unflatten(structure, filled), static)
+
+
+def _major(version: str) -> int:
+    return int(str(version).partition(".")[0]) if str(version)[:1].isdigit() else 0
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array | np.ndarray | jax.ShapeDtypeStruct)
+
+
+def _checksum(text: str, arrays: dict[str, np.ndarray]) -> str:
+    digest = sha256(text.encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(np.asarray(array, order="C").data)
+    return digest.hexdigest()

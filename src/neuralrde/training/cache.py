@@ -1,0 +1,83 @@
+"""Log-signatures are computed once: a cache by content, depth, cuts and basis, in memory and on disk."""
+
+import os
+from collections import OrderedDict
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ..paths import cuts_by_count
+from ..signatures import Basis, log_signatures
+from .archive import FileRefused, read_archive, write_archive
+
+_FORMAT = 1
+
+
+class LogSignatureCache:
+    """Called as `log_signatures`; what was asked for before is not computed again.
+
+    The key is a hash of the path's bytes and of all that decides the result, so that a changed path is never
+    mistaken for the old one.
+
+    >>> cache, path = LogSignatureCache(), np.random.default_rng(0).normal(size=(4, 100, 3))
+    >>> cache(path, 2, step=10) is cache(path.copy(), 2, step=10)
+    True
+
+    Args:
+        size: bytes to keep in memory; the least recently used are forgotten first.
+        folder: where to keep them on disk too, from run to run; None keeps nothing there.
+    """
+
+    def __init__(self, *, size: int = 2**30, folder: str | os.PathLike | None = None):
+        self.size = size
+        self.folder = None if folder is None else Path(folder)
+        self._kept: OrderedDict[str, np.ndarray] = OrderedDict()
+
+    def __call__(
+        self,
+        path: Float[np.ndarray, "*batch length channels"],
+        depth: int,
+        *,
+        step: int | None = None,
+        cuts: Int[np.ndarray, "*samples cuts"] | None = None,
+        basis: Basis = "words",
+    ) -> Float[np.ndarray, "*batch windows log_signature"]:
+        """The log-signatures, read-only."""
+        if cuts is None and step is not None:
+            cuts = cuts_by_count(path.shape[-2], step)
+        key = _key(path, depth, cuts, basis)
+        found = self._kept.pop(key, None)
+        found = self._from_disk(key) if found is None else found
+        if found is None:
+            found = np.asarray(log_signatures(path, depth, cuts=cuts, basis=basis))
+            self._to_disk(key, found)
+        found.flags.writeable = False
+        self._kept[key] = found
+        while len(self._kept) > 1 and sum(array.nbytes for array in self._kept.values()) > self.size:
+            self._kept.popitem(last=False)
+        return found
+
+    def _from_disk(self, key: str) -> np.ndarray | None:
+        if self.folder is None:
+            return None
+        try:
+            return read_archive(self.folder / key, "log-signatures", format=_FORMAT)[1]["log_signatures"]
+        except (FileNotFoundError, FileRefused, KeyError):  # a damaged file is computed and written again
+            return None
+
+    def _to_disk(self, key: str, array: np.ndarray) -> None:
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            arrays = {"log_signatures": array}
+            write_archive(self.folder / key, "log-signatures", format=_FORMAT, header={}, arrays=arrays)
+
+
+def _key(path: np.ndarray, depth: int, cuts: np.ndarray | None, basis: str) -> str:
+    digest = blake2b(f"{path.dtype.str} {path.shape} {depth} {basis}".encode(), digest_size=16)
+    digest.update(np.ascontiguousarray(path).data)
+    if cuts is not None:
+        digest.update(f"{cuts.shape}".encode())
+        digest.update(np.ascontiguousarray(cuts, dtype=np.int64).data)
+    return digest.hexdigest()

@@ -1,0 +1,82 @@
+"""Listeners: who is told how training goes. A new one overrides what it cares about."""
+
+import json
+import sys
+from typing import Any, TextIO
+
+from tqdm import tqdm
+
+
+class Listener:
+    """Hears of every step and epoch; by default it does nothing."""
+
+    def start(self, *, epochs: int, steps: int, done: int) -> None:
+        """Before the first epoch: epochs in all, steps in each, and epochs done before a resume."""
+
+    def step(self, *, examples: int) -> None:
+        """After every step."""
+
+    def epoch(self, record: dict[str, Any]) -> None:
+        """After every epoch, with its record of the history."""
+
+    def say(self, message: str) -> None:
+        """Something that a person should know."""
+
+    def close(self) -> None:
+        """At the end, however it came."""
+
+
+class ProgressBar(Listener):
+    """Loss, metric, speed and time left in one line; quiet where there is no terminal.
+
+    Args:
+        stream: where to write, by default the standard error.
+    """
+
+    def __init__(self, stream: TextIO | None = None):
+        self.stream = sys.stderr if stream is None else stream
+
+    def start(self, *, epochs, steps, done):
+        self.bar = tqdm(
+            total=epochs * steps,
+            initial=done * steps,
+            file=self.stream,
+            disable=not self.stream.isatty(),
+            unit="step",
+            leave=False,
+            dynamic_ncols=True,
+        )
+
+    def step(self, *, examples):
+        self.bar.update()
+
+    def epoch(self, record):
+        shown = {
+            name: f"{value:.4g}" for name, value in record.items() if name not in ("epoch", "seconds", "monitored")
+        }
+        self.bar.set_description(f"epoch {record['epoch']}", refresh=False)
+        self.bar.set_postfix(shown)
+
+    def say(self, message):
+        if self.stream.isatty():
+            self.bar.write(message, file=self.stream)
+
+    def close(self):
+        self.bar.close()
+
+
+class JSONLines(Listener):
+    """One line of JSON for each epoch, for machines to read.
+
+    >>> JSONLines(sys.stdout).epoch({"epoch": 1, "loss": 0.5})
+    {"epoch": 1, "loss": 0.5}
+    """
+
+    def __init__(self, stream: TextIO | None = None):
+        self.stream = sys.stdout if stream is None else stream
+
+    def epoch(self, record):
+        print(json.dumps(record), file=self.stream, flush=True)
+
+    def say(self, message):
+        print(json.dumps({"message": message}), file=self.stream, flush=True)

@@ -1,0 +1,255 @@
+"""The training loop: settings, data, model, optimiser, then the loop, in the order in which they run."""
+
+import math
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.sharding import Mesh
+from jaxtyping import Array, Float
+
+from ..devices import device_mesh, replicate, shard_batch, sharded_value_and_grad
+from ..models import ScaledField
+from ..solve import explain_divergence
+from .checkpoint import fingerprint_of, load_checkpoint, save_checkpoint
+from .examples import Examples, padded
+from .listeners import Listener
+from .predict import batch_size, predict
+from .settings import Settings
+from .state import TrainingState
+
+# A loss that is still not finite at 1/1024 of the rate will not become finite by going slower.
+_MOST_CAUTIOUS = 2.0**-10
+
+
+class TrainingWarning(UserWarning):
+    """Training had to be rescued."""
+
+
+def fit(
+    model: Any,
+    training: Examples,
+    *,
+    loss: Callable,
+    validation: Examples | None = None,
+    metric: Callable[[np.ndarray, np.ndarray], float] | None = None,
+    settings: Settings = Settings(),  # noqa: B008 (immutable)
+    optimiser: optax.GradientTransformation | None = None,
+    state: TrainingState | None = None,
+    until: int | None = None,
+    checkpoint: str | os.PathLike | None = None,
+    resume: bool = False,
+    listeners: Sequence[Listener] = (),
+) -> TrainingState:
+    """Train a model; `fit(...).best` is the model that did best on the validation set.
+
+    The same arguments give the same weights, bit for bit, however often training was interrupted and resumed.
+
+    Args:
+        model: an Equinox module of one example; floating arrays in it are trained.
+        training: with targets.
+        loss: `CrossEntropy()`, `SquaredError()`, `Huber()`, or any function of one prediction and target.
+        validation: decides about stopping and which weights are kept; without it the training loss does.
+        metric: of predictions and targets, for the history: `accuracy`, `rmse`.
+        settings: see `Settings`.
+        optimiser: another Optax transformation of gradients, instead of clipping and AdamW. It comes before
+            the learning rate, which the schedule gives.
+        state: go on from here instead of from the model: what an earlier `fit` returned.
+        until: stop after this epoch, as if paused; the schedule still runs to `settings.epochs`.
+        checkpoint: a file to write the state to, every so often, at the end and when interrupted.
+        resume: go on from the checkpoint if there is one.
+        listeners: `ProgressBar()`, `JSONLines()`, `EventFile(folder)`.
+
+    >>> from neuralrde.models import NeuralRDE
+    >>> from neuralrde.training import CrossEntropy
+    >>> windows = np.random.default_rng(0).normal(size=(8, 5, 3)).astype(np.float32)
+    >>> examples = Examples((np.zeros((8, 2), np.float32), windows), (windows.sum((1, 2)) > 0).astype(int))
+    >>> model = NeuralRDE(channels=2, outputs=2, depth=2, state=4, width=8, key=jax.random.key(0))
+    >>> state = fit(model, examples, loss=CrossEntropy(), settings=Settings(epochs=5))
+    >>> state.epoch, state.history[-1]["loss"] < state.history[0]["loss"]
+    (5, True)
+    """
+    # Data: batches of one shape, shared out over all devices.
+    mesh = device_mesh()
+    size = batch_size(min(settings.batch, len(training)), mesh)
+    steps = -(-len(training) // size)
+
+    # Model and optimiser: one state, new or as it was left.
+    optimiser = _adamw(settings.clip, settings.weight_decay) if optimiser is None else optimiser
+    state = TrainingState.start(_as_jax(model), optimiser) if state is None else state
+    fingerprint = "" if checkpoint is None else fingerprint_of(settings, model, training, validation, loss)
+    if checkpoint is not None and resume and Path(checkpoint).exists():
+        state = load_checkpoint(checkpoint, state, fingerprint=fingerprint)
+    # On all devices from the start, as every step leaves them: else JAX would compile the second step anew.
+    state = replace(state, model=replicate(state.model, mesh), optimiser=replicate(state.optimiser, mesh))
+    last = settings.epochs if until is None else min(until, settings.epochs)
+
+    def save(state: TrainingState) -> None:
+        if checkpoint is not None:
+            save_checkpoint(checkpoint, state, fingerprint=fingerprint)
+
+    # The loop.
+    clock = saved = time.monotonic()
+    for listener in listeners:
+        listener.start(epochs=settings.epochs, steps=steps, done=state.epoch)
+    try:
+        while state.epoch < last and not _finished(state, settings):
+            new_model, new_optimiser = state.model, state.optimiser
+            total = weight = rate = 0.0
+            for i, (batch, weights) in enumerate(batches(training, size, seed=settings.seed, epoch=state.epoch)):
+                share = settings.schedule(state.epoch * steps + i, settings.epochs * steps, state.history)
+                rate = settings.rate * share * state.caution
+                placed = shard_batch((batch, weights), mesh)
+                new_model, new_optimiser, value = _step(
+                    new_model, new_optimiser, *placed, jnp.float32(rate), loss=loss, optimiser=optimiser, mesh=mesh
+                )
+                total, weight = total + float(value) * weights.sum(), weight + weights.sum()
+                for listener in listeners:
+                    listener.step(examples=size)
+
+            record = {"epoch": state.epoch + 1, "loss": float(total / weight), "rate": float(rate)}
+            if validation is not None:
+                record |= evaluate(new_model, validation, loss=loss, metric=metric, batch=size, mesh=mesh)
+            monitored = record["loss" if validation is None else "validation_loss"]
+            now = time.monotonic()
+            record |= {"monitored": monitored, "seconds": state.seconds + now - clock}
+
+            if not (np.isfinite(record["loss"]) and np.isfinite(monitored) and _finite(new_model)):
+                start = TrainingState.start(replicate(_as_jax(model), mesh), optimiser)
+                state = _more_cautious(state, start, training, listeners)
+                continue
+            better = monitored < state.best_loss
+            state = replace(
+                state,
+                model=new_model,
+                optimiser=new_optimiser,
+                best=new_model if better else state.best,
+                best_loss=monitored if better else state.best_loss,
+                best_epoch=state.epoch + 1 if better else state.best_epoch,
+                epoch=state.epoch + 1,
+                failures=0,
+                seconds=record["seconds"],
+                history=(*state.history, record),
+            )
+            clock = now
+            for listener in listeners:
+                listener.epoch(record)
+            if now - saved >= settings.save_every:
+                save(state)
+                saved = now
+    finally:
+        # Also at an interrupt: `state` is whole at any moment, because an epoch replaces it at once.
+        save(state)
+        for listener in listeners:
+            listener.close()
+    return state
+
+
+def batches(
+    examples: Examples, size: int, *, seed: int, epoch: int
+) -> Iterator[tuple[Examples, Float[np.ndarray, " size"]]]:
+    """All examples in an order that only (seed, epoch) decides, in batches of one size; and their weights."""
+    order = np.random.default_rng([seed, epoch]).permutation(len(examples))
+    for start in range(0, len(examples), size):
+        yield padded(examples.take(order[start : start + size]), size)
+
+
+def evaluate(
+    model: Any, examples: Examples, *, loss: Callable, metric: Callable | None, batch: int, mesh: Mesh
+) -> dict[str, float]:
+    """Loss and metric over a whole set."""
+    predictions = predict(model, examples, batch=batch, mesh=mesh)
+    weight = np.ones(len(examples)) if examples.weight is None else np.asarray(examples.weight)
+    losses = np.asarray(_losses(loss, predictions, examples.target))
+    record = {"validation_loss": float((weight * losses).sum() / weight.sum())}
+    if metric is not None:
+        record[f"validation_{getattr(metric, '__name__', 'metric')}"] = metric(predictions, np.asarray(examples.target))
+    return record
+
+
+@eqx.filter_jit
+def _step(model, state, batch: Examples, weights: Float[Array, " batch"], rate, *, loss, optimiser, mesh):
+    losses = lambda model, batch: jax.vmap(loss)(batch.predictions(model), batch.target)
+    value, gradient = sharded_value_and_grad(losses, mesh)(model, batch, weights)
+    updates, state = optimiser.update(gradient, state, eqx.filter(model, eqx.is_inexact_array))
+    return eqx.apply_updates(model, jax.tree.map(lambda update: -rate * update, updates)), state, value
+
+
+@eqx.filter_jit
+def _losses(loss, predictions, target):
+    return jax.vmap(loss)(predictions, target)
+
+
+def _as_jax(model: Any) -> Any:
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, model)
+
+
+@lru_cache
+def _adamw(clip: float | None, weight_decay: float) -> optax.GradientTransformation:
+    # Kept, because JAX compiles anew for a new object, even if it does the same.
+    parts = [] if clip is None else [optax.clip_by_global_norm(clip)]
+    return optax.chain(*parts, optax.scale_by_adam(), optax.add_decayed_weights(weight_decay))
+
+
+def _finished(state: TrainingState, settings: Settings) -> bool:
+    impatient = settings.patience is not None and state.waited >= settings.patience
+    return impatient or (settings.time_budget is not None and state.seconds >= settings.time_budget)
+
+
+@eqx.filter_jit
+def _all_finite(model):
+    weights = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
+    return jnp.array([jnp.isfinite(leaf).all() for leaf in weights]).all()
+
+
+def _finite(model: Any) -> bool:
+    return bool(_all_finite(model))
+
+
+def _more_cautious(state: TrainingState, start: TrainingState, training: Examples, listeners) -> TrainingState:
+    """A state from before the loss was not finite, to be gone on from at half the rate.
+
+    First the end of the last epoch. If that was broken already, unseen by the validation set, the best weights;
+    and if they are no better, the initial ones.
+    """
+    state = replace(state, caution=state.caution / 2, failures=state.failures + 1)
+    if state.caution < _MOST_CAUTIOUS:
+        _explain(start.model, training)
+        raise FloatingPointError(
+            f"A loss was not finite in epoch {state.epoch + 1}, and going back has not helped {state.failures - 1} "
+            "times, at ever smaller learning rates. Look at the data for values that are far too large, and at the "
+            "loss."
+        )
+    back = f"the end of epoch {state.epoch}"
+    if state.failures == 2 and state.best_epoch not in (0, state.epoch):
+        back = f"the best weights, of epoch {state.best_epoch}"
+        state = replace(state, model=state.best, optimiser=start.optimiser)
+    elif state.failures > 1:
+        back = "the initial weights"
+        state = replace(state, model=start.model, optimiser=start.optimiser, best=start.model, best_loss=math.inf)
+    message = (
+        f"A loss was not finite in epoch {state.epoch + 1}: back to {back}, and on with {state.caution:g} times the "
+        "learning rate."
+    )
+    warnings.warn(message, TrainingWarning, stacklevel=3)
+    for listener in listeners:
+        listener.say(message)
+    return state
+
+
+def _explain(model: Any, examples: Examples) -> None:
+    """Raise with the sample and window at which a solve leaves the finite numbers, if that is what happened."""
+    if all(hasattr(model, name) for name in ("field", "encoder", "scale", "solver", "substeps")):
+        x0, windows = (jnp.asarray(array) for array in examples.inputs)
+        field = ScaledField(model.field, model.scale)
+        explain_divergence(field, jax.vmap(model.encoder)(x0), windows, solver=model.solver, substeps=model.substeps)

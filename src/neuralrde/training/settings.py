@@ -1,0 +1,51 @@
+"""Settings: all that decides how a model is trained, beside the model and the data."""
+
+from dataclasses import dataclass, field
+
+from .schedules import Schedule, WarmupCosine
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How to train.
+
+    Args:
+        epochs: passes over the training set, at most.
+        batch: examples in a step.
+        rate: the learning rate, which `schedule` scales.
+        schedule: `WarmupCosine()`, `Plateau()` or `ConstantRate()`.
+        weight_decay: of AdamW; 0 is Adam.
+        clip: the largest norm of a gradient; None does not clip.
+        patience: epochs without a better monitored loss after which training stops; None never stops early.
+            The monitored loss is the validation set's, or without one the training set's. Either way the
+            weights that had the best one are kept.
+        seed: of the order of examples.
+        time_budget: seconds after which training stops, at the end of an epoch; None for no limit. What a
+            clock stops is not the same from run to run.
+        save_every: seconds between checkpoints.
+
+    >>> Settings(epochs=20, rate=1e-3).batch
+    32
+    """
+
+    epochs: int = 100
+    batch: int = 32
+    rate: float = 3e-3
+    schedule: Schedule = field(default_factory=WarmupCosine)
+    weight_decay: float = 1e-2
+    clip: float | None = 1.0
+    patience: int | None = None
+    seed: int = 0
+    time_budget: float | None = None
+    save_every: float = 30.0
+
+    def __post_init__(self):
+        for name in ("epochs", "batch"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"Got {name}={getattr(self, name)}; expected at least 1. Write for example {name}=32.")
+        for name in ("rate", "clip", "patience", "time_budget"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"Got {name}={value}; expected a number above 0.")
+        if self.weight_decay < 0:
+            raise ValueError(f"Got weight_decay={self.weight_decay}; expected 0 (Adam) or more (AdamW).")

@@ -1,0 +1,58 @@
+"""A small table of series, and one run on it that all tests share."""
+
+import csv
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from neuralrde.cli import main
+from neuralrde.datasets import order_of_events
+
+COLUMNS = ["--id", "patient", "--time", "hour", "--target", "ill"]
+QUICK = ["--step", "8", "--epochs", "6", "--state", "8", "--width", "16", "--batch-size", "16"]
+
+
+@dataclass
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command line in this process, as the entry point does."""
+
+    def run(*arguments) -> Outcome:
+        capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        return Outcome(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def hearts(tmp_path_factory) -> Path:
+    """Sixty series in a long table; which channel steps first is the class. Some values are missing."""
+    data = order_of_events(samples=60, length=33, events=4, seed=1)
+    path = tmp_path_factory.mktemp("data") / "hearts.csv"
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["patient", "hour", "x", "y", "ill"])
+        for i, sample in enumerate(data.series.values):
+            for k, (x, y) in enumerate(sample[: 33 - i % 3]):
+                writer.writerow([f"p{i}", k / 2, "" if (i + k) % 17 == 5 else x, y, data.classes[data.target[i]]])
+    return path
+
+
+@pytest.fixture(scope="session")
+def trained(hearts, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "hearts"
+    assert main(["fit", str(hearts), *COLUMNS, *QUICK, "--out", str(folder)]) == 0
+    return folder

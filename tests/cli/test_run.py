@@ -1,0 +1,132 @@
+"""fit, then all that can be done with a run."""
+
+import csv
+import json
+import tomllib
+
+import numpy as np
+import pytest
+
+from neuralrde.estimators import load
+
+from .conftest import COLUMNS, QUICK
+
+
+def test_a_run_folder_holds_everything(trained):
+    names = {file.name for file in trained.iterdir()}
+    assert names == {
+        "settings.toml", "versions.json", "split.json", "checkpoint.nrde", "history.jsonl", "model.nrde",
+        "metrics.json", "predictions.csv", "pictures",
+    }  # fmt: skip
+    assert {file.name for file in (trained / "pictures").iterdir()} == {
+        "learning_curves.png", "confusion.png", "windows.png",
+    }  # fmt: skip
+    settings = tomllib.loads((trained / "settings.toml").read_text())
+    assert settings["table"] == {"id": "patient", "time": "hour", "target": "ill"}
+    assert (settings["model"]["step"], settings["model"]["depth"], settings["seed"]) == (8, 2, 0)
+    metrics = json.loads((trained / "metrics.json").read_text())
+    assert metrics["parts"]["test"].keys() >= {"samples", "accuracy"}
+    assert len((trained / "history.jsonl").read_text().splitlines()) == metrics["epochs"] == 6
+    assert {"neuralrde", "jax", "python", "command"} <= json.loads((trained / "versions.json").read_text()).keys()
+
+
+def test_parts_do_not_overlap(trained):
+    split = json.loads((trained / "split.json").read_text())
+    rows = [set(split[part]) for part in ("train", "validation", "test")]
+    assert sum(map(len, rows)) == len(set.union(*rows)) == 60
+
+
+def test_evaluate_takes_the_test_samples_of_the_runs_own_data(run, trained, hearts):
+    found = run("evaluate", trained, hearts, *COLUMNS, "--json").json
+    recorded = json.loads((trained / "metrics.json").read_text())["parts"]["test"]
+    assert found["part"] == "test"
+    assert found["accuracy"] == recorded["accuracy"]
+    assert run("evaluate", trained, hearts, *COLUMNS, "--all", "--json").json["samples"] == 60
+    # A model file knows nothing of a split.
+    assert run("evaluate", trained / "model.nrde", hearts, *COLUMNS, "--json").json["part"] == "all"
+
+
+def test_predict_writes_what_the_model_says(run, trained, hearts, tmp_path):
+    out = tmp_path / "new" / "answers.csv"
+    outcome = run("predict", trained, hearts, *COLUMNS, "--out", out)
+    assert outcome.code == 0, outcome.err
+    rows = list(csv.DictReader(out.open()))
+    assert [row["id"] for row in rows] == [f"p{i}" for i in range(60)]
+    for row in rows:
+        assert row["predicted"] == max(("x first", "y first"), key=lambda name, row=row: float(row[f"p({name})"]))
+    assert run("predict", trained, hearts, *COLUMNS, "--out", "-").out == out.read_text()
+
+
+def test_predict_needs_no_target(run, trained, hearts, tmp_path):
+    table = [line.rsplit(",", 1)[0] for line in hearts.read_text().splitlines()]
+    (tmp_path / "new.csv").write_text("\n".join(table) + "\n")
+    outcome = run("predict", trained, tmp_path / "new.csv", *COLUMNS[:4], "--out", "-")
+    assert outcome.out.splitlines()[0] == "id,predicted,p(x first),p(y first)"
+    assert run("evaluate", trained, tmp_path / "new.csv", *COLUMNS[:4]).code == 1
+
+
+def test_inspect_data(run, hearts):
+    outcome = run("inspect", hearts, *COLUMNS)
+    for word in ("60 samples", "31 to 33", "evenly spaced", "--depth 2 --step 1", "1 channel with missing values"):
+        assert word in outcome.out
+    found = run("inspect", hearts, *COLUMNS, "--json").json
+    assert [channel["name"] for channel in found["channels"]] == ["x", "y"]
+    assert found["channels"][0]["missing"] > 0 == found["channels"][1]["missing"]
+
+
+@pytest.mark.parametrize("file", ["", "model.nrde"])
+def test_inspect_a_model(run, trained, file):
+    outcome = run("inspect", trained / file)
+    for word in ("NeuralRDEClassifier", "x first, y first", "8 points", "6 epochs", "2 channels"):
+        assert word in outcome.out
+
+
+def test_plots(run, trained, hearts, tmp_path):
+    for arguments, picture in (
+        (["curves", trained], "learning_curves.png"),
+        (["predictions", trained, hearts, *COLUMNS], "confusion.png"),
+        (["windows", hearts, *COLUMNS, "--sample", 3, "--step", 8], "windows.png"),
+        (["windows", hearts, *COLUMNS, "--model", trained], "windows.png"),
+    ):
+        outcome = run("plot", *arguments, "--out", tmp_path)
+        assert outcome.code == 0, outcome.err
+        assert outcome.out.strip() == str(tmp_path / picture)
+        assert (tmp_path / picture).read_bytes()[:4] == b"\x89PNG"
+
+
+def test_resume_goes_on_to_where_an_uninterrupted_run_ends(run, trained, hearts, tmp_path):
+    out = tmp_path / "short"
+    short = run("fit", hearts, *COLUMNS, *QUICK, "--time-budget", "1e-9", "--out", out, "--no-plots", "--json").json
+    assert short["epochs"] == 1
+    full = run("fit", "--resume", "--out", out, "--no-plots", "--json")
+    assert full.code == 0, full.err
+    assert full.json["epochs"] == 6
+    one, other = load(out / "model.nrde"), load(trained / "model.nrde")
+    np.testing.assert_array_equal(one.model_.encoder.weight, other.model_.encoder.weight)
+
+
+def test_settings_of_a_run_repeat_it(run, trained, tmp_path):
+    again = run("fit", "--config", trained / "settings.toml", "--out", tmp_path / "again", "--no-plots", "--json")
+    assert again.code == 0, again.err
+    assert again.json["parts"] == json.loads((trained / "metrics.json").read_text())["parts"]
+
+
+def test_flags_win_over_the_file(run, trained, tmp_path):
+    arguments = ["fit", "--config", trained / "settings.toml", "--epochs", "1", "--set", "patience=none", "--no-plots"]
+    out = tmp_path / "one"
+    assert run(*arguments, "--out", out, "--json").json["epochs"] == 1
+    settings = tomllib.loads((out / "settings.toml").read_text())
+    assert settings["model"]["patience"] == "none"
+
+
+def test_a_regression(run, tmp_path):
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(40, 17)).cumsum(axis=1)
+    rows = [",".join([*(f"{v:.4f}" for v in row), f"{row[-1]:.4f}"]) for row in values]
+    (tmp_path / "walks.csv").write_text(",".join([*(f"v{k}" for k in range(17)), "target"]) + "\n" + "\n".join(rows))
+    out = tmp_path / "run"
+    found = run("fit", tmp_path / "walks.csv", *QUICK, "--out", out, "--json")
+    assert found.code == 0, found.err
+    assert found.json["parts"]["test"].keys() == {"samples", "rmse", "mae", "r2"}
+    assert (out / "pictures" / "predicted_against_true.png").exists()
+    assert run("evaluate", out, tmp_path / "walks.csv", "--json").json["rmse"] == found.json["parts"]["test"]["rmse"]

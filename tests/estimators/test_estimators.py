@@ -1,0 +1,223 @@
+"""The estimators: what they take, that they learn, and that they are good company in scikit-learn."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from neuralrde.datasets import order_of_events, spirals
+from neuralrde.estimators import LogSignatureTransformer, NeuralRDEClassifier, NeuralRDERegressor
+from neuralrde.estimators.preparation import windows_of
+from neuralrde.paths import Series
+from neuralrde.training import JSONLines
+
+SMALL = {"state": 6, "width": 12, "layers": 1, "epochs": 12, "learning_rate": 2e-2, "weight_decay": 0.01, "step": 8}
+DATA = order_of_events(samples=80, length=33, events=4, noise=0.02)
+X, Y = DATA.series.values, np.array(DATA.classes)[DATA.target]
+
+
+def classifier(**options):
+    return NeuralRDEClassifier(**SMALL | {"random_state": 0} | options)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return classifier().fit(X, Y)
+
+
+def test_classifier(fitted):
+    assert fitted.classes_.tolist() == ["x first", "y first"]
+    assert fitted.score(X, Y) > 0.9
+    proba = fitted.predict_proba(X)
+    assert proba.shape == (80, 2)
+    np.testing.assert_allclose(proba.sum(1), 1)
+    assert (fitted.classes_[proba.argmax(1)] == fitted.predict(X)).all()
+    assert fitted.history_[0]["validation_loss"] > fitted.validation_loss_
+
+
+def test_random_state_fixes_everything(fitted):
+    np.testing.assert_array_equal(classifier().fit(X, Y).predict_proba(X), fitted.predict_proba(X))
+    assert (classifier(random_state=1).fit(X, Y).predict_proba(X) != fitted.predict_proba(X)).any()
+
+
+def test_forms_of_input(fitted):
+    expected = fitted.predict_proba(X)
+    np.testing.assert_array_equal(fitted.predict_proba(list(X)), expected)
+    np.testing.assert_array_equal(fitted.predict_proba(X.tolist()), expected)
+    np.testing.assert_array_equal(fitted.predict_proba(Series(X)), expected)
+    flat = classifier().fit(X[..., 0], Y)
+    np.testing.assert_array_equal(flat.predict_proba(X[..., 0]), flat.predict_proba(X[..., :1]))
+    with pytest.raises(ValueError, match="expected 2, as in `fit`"):
+        fitted.predict(X[..., :1])
+    with pytest.raises(ValueError, match="is expecting 33 features"):
+        flat.predict(X[:, :20, 0])
+
+
+def test_ragged_series_and_their_padding():
+    """A series among longer ones gets the answer that it gets alone."""
+    rng = np.random.default_rng(0)
+    ragged = [x[: rng.integers(9, 34)] for x in X]
+    model = classifier(epochs=3).fit(ragged, Y)
+    together, alone = model.predict_proba(ragged), [model.predict_proba([x]) for x in ragged[:3]]
+    np.testing.assert_allclose(together[:3], np.concatenate(alone), rtol=1e-5)  # sums over more windows, in float32
+
+
+def test_missing_values():
+    holes = X.copy()
+    holes[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
+    model = classifier(epochs=25).fit(holes, Y)
+    assert model.score(holes, Y) > 0.8
+    assert model.path_channels_ == 5  # time, two channels and how often each was observed
+    # Filled causally: the state after a window does not know what comes later.
+    later = holes.copy()
+    later[:, 25:] = np.nan
+    a, b = (windows_of(model.steps_(Series(x)), 2, step=8).log_signatures[:, :2] for x in (holes, later))
+    np.testing.assert_array_equal(a, b)
+    with pytest.raises(ValueError, match="NaN"):
+        classifier(fill=None).fit(holes, Y)
+
+
+def test_in_a_pipeline_a_grid_over_depth_and_step():
+    """The order of events needs depth 2 at windows that hold a whole event."""
+    pipeline = make_pipeline(FunctionTransformer(lambda x: x - x[:, :1]), classifier(epochs=25))
+    grid = {"neuralrdeclassifier__depth": [1, 2], "neuralrdeclassifier__step": [8, 16]}
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(X, Y)
+    assert search.best_params_["neuralrdeclassifier__depth"] == 2
+    assert search.best_score_ > 0.85
+
+
+def test_cross_validation():
+    assert cross_val_score(classifier(epochs=20), X, Y, cv=2).mean() > 0.85
+
+
+def test_auto_chooses_depth_and_step(monkeypatch):
+    monkeypatch.setattr("neuralrde.estimators.base.SEARCHED_DEPTHS", (1, 2))
+    monkeypatch.setattr("neuralrde.estimators.base.SEARCHED_WINDOWS", (4, 2))
+    model = classifier(depth="auto", step="auto", epochs=27).fit(X, Y)
+    assert {trial["candidate"] for trial in model.trials_} == {(1, 8), (1, 16), (2, 8), (2, 16)}
+    assert model.depth_ == 2
+    assert [record["epoch"] for record in model.history_] == list(range(1, 28))  # the winner was trained to the end
+    assert model.score(X, Y) > 0.9
+    # A budget that is over at once: only the cheapest was tried, and still there is a model.
+    model = classifier(depth="auto", step="auto", time_budget=1e-3).fit(X, Y)
+    assert [trial["candidate"] for trial in model.trials_] == [(1, 16)]
+    assert model.predict(X).shape == (80,)
+
+
+@pytest.mark.slow
+def test_auto_as_it_comes():
+    data = order_of_events(samples=200, length=129, events=8, noise=0.02)
+    values = data.series.values
+    model = NeuralRDEClassifier(depth="auto", step="auto", random_state=0).fit(values[:140], data.target[:140])
+    assert len({trial["candidate"] for trial in model.trials_}) == 12
+    assert model.score(values[140:], data.target[140:]) > 0.95
+
+
+def test_warm_start_goes_on(fitted):
+    model = classifier(epochs=4, warm_start=True).fit(X, Y)
+    first, steps = model.validation_loss_, model.steps_
+    model.fit(X, Y)
+    assert model.validation_loss_ < first
+    assert model.steps_ is steps
+    with pytest.raises(ValueError, match="expected one of"):
+        model.fit(X, ["another"] * len(X))
+
+
+def test_checkpoint_and_resume(tmp_path, fitted):
+    class Stop(JSONLines):
+        def epoch(self, record):
+            if record["epoch"] == 3:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        classifier().fit(X, Y, checkpoint=tmp_path / "run", listeners=[Stop()])
+    resumed = classifier().fit(X, Y, checkpoint=tmp_path / "run", resume=True)
+    np.testing.assert_array_equal(resumed.predict_proba(X), fitted.predict_proba(X))
+
+
+def test_class_weight():
+    """Rare classes count as much as common ones; without weights the common one wins on noise."""
+    rng = np.random.default_rng(0)
+    noise, labels = rng.normal(size=(100, 9)), (np.arange(100) % 10 == 0).astype(int)
+    options = {"epochs": 3, "validation_fraction": 0.0, "learning_rate": 1e-3}
+    plain = classifier(**options).fit(noise, labels).predict_proba(noise)[:, 1].mean()
+    weighted = {0: 1.0, 1: 30.0}
+    heavy = classifier(**options, class_weight=weighted).fit(noise, labels).predict_proba(noise)[:, 1].mean()
+    assert heavy > plain
+
+
+def test_labels_at_every_point():
+    """Is the first channel above its start? Predicted at each point, from the past only."""
+    series = np.cumsum(np.random.default_rng(0).normal(size=(60, 33, 1)), axis=1)
+    labels = np.where(series[..., 0] > series[:, :1, 0], "up", "down")
+    model = classifier(step=1, epochs=30).fit(series, labels)
+    assert model.predict(series).shape == (60, 33)
+    assert model.score(series, labels) > 0.85
+    changed = series.copy()
+    changed[:, 20:] = 99.0
+    np.testing.assert_array_equal(model.predict_proba(changed)[:, :20], model.predict_proba(series)[:, :20])
+
+
+def test_regressor():
+    walks = np.cumsum(np.random.default_rng(0).normal(size=(80, 33)), axis=1)
+    target = 80 + 10 * np.stack([walks[:, -1], walks.max(1)], axis=1)
+    options = SMALL | {"epochs": 40, "random_state": 0}
+    model = NeuralRDERegressor(**options, loss="huber").fit(walks, target)
+    assert model.predict(walks).shape == (80, 2)
+    assert model.score(walks, target) > 0.8
+    assert model.history_[0]["validation_rmse"] < 3 * target.std()  # in the labels' units, from the start
+
+
+def test_numbers_at_every_point():
+    walks = np.cumsum(np.random.default_rng(0).normal(size=(60, 33, 1)), axis=1)
+    target = np.array(10 + 3 * walks)
+    target[::3, 10:] = np.nan
+    model = NeuralRDERegressor(**SMALL | {"step": 2, "epochs": 40, "random_state": 0}).fit(walks, target)
+    assert model.predict(walks).shape == (60, 33, 1)
+    assert model.score(walks, target) > 0.8
+
+
+def test_windows_by_time():
+    data = spirals(samples=60, length=40)
+    model = NeuralRDEClassifier(**SMALL | {"step": None, "every": 0.1, "epochs": 20, "random_state": 0})
+    model.fit(data.series, data.target)
+    assert model.score(data.series, data.target) > 0.9
+
+
+def test_transformer_feeds_other_estimators():
+    pipeline = make_pipeline(LogSignatureTransformer(depth=2), StandardScaler(), LogisticRegression())
+    assert pipeline.fit(X[:50], Y[:50]).score(X[50:], Y[50:]) > 0.95
+    names = LogSignatureTransformer(depth=2).fit(X).get_feature_names_out()
+    assert names.tolist() == ["time", "x0", "x1", "[time, x0]", "[time, x1]", "[x0, x1]"]
+    windows = LogSignatureTransformer(step=8).fit(X)
+    assert windows.transform([X[0], X[1][:9]]).shape == (2, 30)  # 5 windows: the base point is a point more
+    with pytest.raises(ValueError, match="expected at most 5"):
+        windows.transform(np.zeros((1, 99, 2)))
+
+
+def test_rounding_is_not_scaled_up():
+    """A straight piece of path has no area: float32 and float64 must get the same answer."""
+    model = classifier(step=1, epochs=3).fit(X[..., 0], Y)
+    exact, rounded = (model.predict_proba(X[..., 0].astype(dtype)) for dtype in (np.float64, np.float32))
+    np.testing.assert_allclose(rounded, exact, atol=1e-5)  # the series' own rounding
+
+
+def test_wrong_names_and_values():
+    with pytest.raises(TypeError, match="Did you mean 'depth'"):
+        NeuralRDEClassifier(dept=3)  # type: ignore
+    with pytest.raises(ValueError, match="Did you mean 'learning_rate'"):
+        NeuralRDERegressor().set_params(learning_rat=1e-3)
+    for wrong, match in (
+        ({"depth": 0}, "depth=0"),
+        ({"step": "automatic"}, "or 'auto'"),
+        ({"fill": "forwards"}, "Did you mean 'forward'"),
+        ({"readout": "max"}, "expected one of"),
+        ({"step": 8, "every": 0.1}, "at most one"),
+        ({"validation_fraction": 1.5}, "validation_fraction"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            NeuralRDEClassifier(**wrong).fit(X, Y)
+    with pytest.raises(ValueError, match="expected numbers then"):
+        NeuralRDEClassifier(depth="auto", validation_fraction=0.0).fit(X, Y)

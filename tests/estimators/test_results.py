@@ -1,0 +1,42 @@
+"""What the defaults must show, on data that had no part in choosing them."""
+
+import numpy as np
+import pytest
+
+from neuralrde.datasets import order_of_events, random_split, stratified
+from neuralrde.estimators import NeuralRDEClassifier
+
+
+def accuracy_on_events(depth):
+    """Only the order of two events tells the classes apart; each window holds whole events."""
+    data = order_of_events(samples=300, length=65, events=4)
+    train, _, test = stratified(data, (0.7, 0.0, 0.3), seed=0)
+    model = NeuralRDEClassifier(depth=depth, step=16, epochs=25, state=8, width=16, random_state=0)
+    model.fit(data.series.values[train], data.target[train])
+    return model.score(data.series.values[test], data.target[test])
+
+
+def test_depth_2_sees_the_order_of_events():
+    assert accuracy_on_events(depth=2) > 0.95
+
+
+def test_depth_1_cannot_see_the_order_of_events():
+    # 90 test samples: two standard deviations of a guess are 0.105.
+    assert abs(accuracy_on_events(depth=1) - 0.5) < 0.12
+
+
+def split_accuracy(data, seed, **options):
+    train, validation, test = random_split(data, seed=seed)
+    model = NeuralRDEClassifier(random_state=seed, **options)
+    model.fit(data.series[train], data.target[train], validation=(data.series[validation], data.target[validation]))
+    return model.score(data.series[test], data.target[test])
+
+
+def test_scp1_a_short_training(scp1):
+    assert split_accuracy(scp1, 0, epochs=6) > 0.75
+
+
+@pytest.mark.slow
+def test_scp1_with_the_defaults(scp1):
+    """Published on such splits: NRDE 80.9, Log-NCDE 83.1."""
+    assert np.mean([split_accuracy(scp1, seed) for seed in range(3)]) >= 0.84

@@ -1,0 +1,208 @@
+"""The loop: it learns, stops, goes back, and is the same whenever it is run."""
+
+import io
+import json
+import math
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from neuralrde.models import EveryState, FinalState
+from neuralrde.training import (
+    CrossEntropy,
+    Examples,
+    Huber,
+    JSONLines,
+    Plateau,
+    ProgressBar,
+    Settings,
+    SquaredError,
+    TrainingWarning,
+    WarmupCosine,
+    accuracy,
+    fit,
+    predict,
+    rmse,
+)
+from neuralrde.training.archive import arrays_of
+from neuralrde.training.loop import batches
+
+from .examples import SETTINGS, arguments, model, task
+
+
+def test_it_learns_and_keeps_the_best():
+    args, options = arguments()
+    state = fit(*args, **options, settings=replace(SETTINGS, epochs=40))
+    losses = [record["validation_loss"] for record in state.history]
+    assert state.best_loss == min(losses) == losses[state.best_epoch - 1]
+    assert state.history[-1]["loss"] < 0.5 * state.history[0]["loss"]
+    predictions = predict(state.best, options["validation"])
+    again = np.mean([CrossEntropy()(p, t) for p, t in zip(predictions, options["validation"].target, strict=True)])
+    np.testing.assert_allclose(again, state.best_loss, rtol=1e-5)  # float32 sums in another order
+    assert accuracy(predictions, options["validation"].target) > 0.8
+
+
+def test_early_stopping():
+    args, options = arguments()
+    state = fit(*args, **options, settings=replace(SETTINGS, epochs=500, rate=0.05, patience=5))
+    assert state.epoch == state.best_epoch + 5 < 500
+
+
+def test_the_step_is_that_of_adamw():
+    """Against Optax's own AdamW with clipping, on one device, one batch."""
+    examples = task(8)
+    start = model().fit_scale(examples.inputs[1])
+    settings = Settings(epochs=3, batch=8, rate=1e-2, weight_decay=0.1, clip=0.5, schedule=WarmupCosine(warmup=0.0))
+    got = fit(start, examples, loss=CrossEntropy(), settings=settings).model
+    schedule = lambda step: 1e-2 * (1 + jnp.cos(jnp.pi * step / 3)) / 2
+    optimiser = optax.chain(optax.clip_by_global_norm(0.5), optax.adamw(schedule, weight_decay=0.1))
+    weights, rest = eqx.partition(start, eqx.is_inexact_array)
+
+    @jax.jit
+    @jax.grad
+    def gradient(weights):
+        return jax.vmap(CrossEntropy())(examples.predictions(eqx.combine(weights, rest)), examples.target).mean()
+
+    state = optimiser.init(weights)
+    for _ in range(3):
+        updates, state = optimiser.update(gradient(weights), state, weights)
+        weights = optax.apply_updates(weights, updates)
+    for a, b in zip(jax.tree.leaves(eqx.filter(got, eqx.is_inexact_array)), jax.tree.leaves(weights), strict=True):
+        # float32, sums in another order; Adam divides small gradients by their size
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+
+
+def test_every_example_once_an_epoch_in_an_order_of_its_own():
+    examples = Examples((np.arange(10.0),), np.arange(10))
+    seen = []
+    for epoch in (0, 1, 0):
+        parts = [batch.target[weights > 0] for batch, weights in batches(examples, 4, seed=3, epoch=epoch)]
+        assert all(len(weights) == 4 for _, weights in batches(examples, 4, seed=3, epoch=epoch))
+        seen.append(np.concatenate(parts))
+    assert sorted(seen[0]) == sorted(seen[1]) == list(range(10))
+    assert (seen[0] == seen[2]).all()
+    assert (seen[0] != seen[1]).any()
+
+
+def test_example_weights():
+    """An example of weight zero might as well be absent."""
+    examples = task(8)
+    start = model().fit_scale(examples.inputs[1])
+    weighted = Examples(examples.inputs, examples.target, weight=np.r_[np.ones(6), 0, 0].astype(np.float32))
+    settings = Settings(epochs=2, batch=8)
+    with_zeros = fit(start, weighted, loss=CrossEntropy(), settings=settings)
+    without = fit(start, examples.take(slice(0, 6)), loss=CrossEntropy(), settings=replace(settings, batch=6))
+    np.testing.assert_allclose(with_zeros.history[0]["loss"], without.history[0]["loss"], rtol=1e-5)
+
+
+def test_a_loss_that_is_not_finite_is_undone_and_said():
+    (start, training), options = arguments()
+
+    class Breaks(eqx.Module):
+        """Not finite where a weight has gone far, as it does at a large rate."""
+
+        def __call__(self, prediction, target):
+            value = CrossEntropy()(prediction, target)
+            return jnp.where(jnp.abs(prediction).max() > 2.5, jnp.nan, value)
+
+    heard = io.StringIO()
+    options["loss"] = Breaks()
+    settings = replace(SETTINGS, rate=1.0, epochs=8)
+    with pytest.warns(TrainingWarning) as warned:
+        state = fit(start, training, **options, settings=settings, listeners=[JSONLines(heard)])
+    assert "back to the end of epoch" in str(warned[0].message)
+    assert state.caution < 1
+    assert state.epoch == 8
+    assert all(math.isfinite(record["loss"]) for record in state.history)
+    assert any("message" in json.loads(line) for line in heard.getvalue().splitlines())
+
+
+@pytest.mark.filterwarnings("ignore::neuralrde.training.TrainingWarning")
+def test_hopeless_data_end_with_an_error_that_names_them():
+    (start, training), options = arguments()
+    x0, windows = training.inputs
+    windows = windows.copy()
+    windows[5, 2] = np.inf
+    with pytest.raises(FloatingPointError, match="sample 5 is not finite after window 2"):
+        fit(start, Examples((x0, windows), training.target), **options, settings=SETTINGS)
+
+
+def test_sequence_targets():
+    """At each window the sign of the area so far; unknown targets are left out."""
+    examples = task(64)
+    x0, windows = examples.inputs
+    target = np.concatenate([np.full((64, 1), -1), (np.cumsum(windows[..., 2], 1) > 0)], axis=1).astype(np.int32)
+    target[::2, 2] = -1
+    start = model(readout=EveryState()).fit_scale(windows)
+    state = fit(
+        start,
+        Examples((x0, windows), target),
+        loss=CrossEntropy(),
+        settings=Settings(epochs=40, batch=16, rate=2e-2),
+    )
+    predictions = predict(state.best, Examples((x0, windows)))
+    assert predictions.shape == (64, 5, 2)
+    assert accuracy(predictions, target) > 0.9
+    # What stands where no target is known makes no difference.
+    changed = np.where(target < 0, -7, target)
+    np.testing.assert_array_equal(*(jax.vmap(CrossEntropy())(predictions, t) for t in (target, changed)))
+
+
+def test_unknown_numbers_make_no_nan():
+    for loss in (SquaredError(2.0), Huber(2.0)):
+        target = jnp.array([[1.0], [jnp.nan]])
+        value, gradient = jax.value_and_grad(lambda p, loss=loss, target=target: loss(p, target))(jnp.ones((2, 1)) * 2)
+        assert jnp.isfinite(value)
+        assert jnp.isfinite(gradient).all()
+        assert gradient[1, 0] == 0
+
+
+def test_regression():
+    examples = task(64)
+    x0, windows = examples.inputs
+    target = (80 + 30 * windows[..., 2].sum(1, keepdims=True)).astype(np.float32)
+    start = model(outputs=1, readout=FinalState()).fit_scale(windows).fit_labels(target)
+    data = Examples((x0, windows), target)
+    state = fit(start, data, loss=SquaredError(target.std()), settings=Settings(epochs=60, rate=2e-2))
+    assert rmse(predict(state.best, data), target) < 0.5 * target.std()
+
+
+def test_plateau():
+    schedule = Plateau(patience=2, factor=0.5, floor=0.2)
+    history = lambda *losses: [{"monitored": loss} for loss in losses]
+    assert schedule(0, 1, history(3, 2, 1)) == 1
+    assert schedule(0, 1, history(1, 2, 2)) == 0.5
+    assert schedule(0, 1, history(1, 2, 2, 2, 2)) == 0.25
+    assert schedule(0, 1, history(*[1.0] * 20)) == 0.2
+
+
+def test_the_bar_is_quiet_without_a_terminal_and_tells_on_one():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    args, options = arguments()
+    quiet, loud = io.StringIO(), Terminal()
+    fit(*args, **options, settings=replace(SETTINGS, epochs=2), listeners=[ProgressBar(quiet), ProgressBar(loud)])
+    assert quiet.getvalue() == ""
+    assert "validation_accuracy" in loud.getvalue()
+
+
+def test_settings_refuse_nonsense():
+    for wrong in ({"epochs": 0}, {"rate": -1.0}, {"weight_decay": -0.1}, {"patience": 0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            Settings(**wrong)
+
+
+def test_predictions_do_not_depend_on_company():
+    examples = task(20)
+    start = model().fit_scale(examples.inputs[1])
+    together = predict(start, examples)
+    alone = np.concatenate([predict(start, examples.take([i])) for i in range(20)])
+    np.testing.assert_array_equal(together, alone)
+    assert arrays_of(start)  # and the model was left as it was
