@@ -7,13 +7,13 @@ PINS := constraints.txt pyproject.toml setup.py $(wildcard src/neuralrde/signatu
 
 .PHONY: help demo test test-slow lint format bench clean
 help:
-	@echo "make demo    windows and log-signatures of a long series, as a picture in demo/"
+	@echo "make demo    a neural RDE on real data beside published results, pictures in demo/"
 	@echo "make test    the quick tests"
 	@echo "make bench   our speed beside the peers', in one run (keep the machine quiet)"
 	@echo "make lint    formatting, lint and types;  make format  puts the formatting right"
 
 demo: $(VENV)/library
-	@$(BIN)/python examples/windows.py demo
+	@$(BIN)/neuralrde demo --out demo
 
 test: $(VENV)/development
 	@$(BIN)/python -m pytest -n auto -m "not slow"

@@ -6,6 +6,42 @@ The imports stand in the order in which data flows.
 from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
+from .devices import (
+    device_mesh,
+    pad_batch,
+    replicate,
+    shard_batch,
+    sharded_value_and_grad,
+    use_all_cores,
+)
+from .fields import (
+    AbstractField,
+    BoundedField,
+    BracketField,
+    DiagonalField,
+    FreeField,
+    FreeLinearField,
+    LinearField,
+    MatrixField,
+    RotationField,
+    expm,
+    lie_bracket,
+    taylor_step,
+)
+from .models import (
+    ODERNN,
+    CubicCDE,
+    EveryState,
+    FinalState,
+    LinearRDE,
+    LogNCDE,
+    MeanState,
+    NeuralCDE,
+    NeuralRDE,
+    fold,
+    hermite_control,
+    natural_control,
+)
 from .paths import (
     BasePoint,
     FillForward,
@@ -38,20 +74,6 @@ from .signatures import (
     tensor_exp,
     tensor_log,
 )
-from .fields import (
-    AbstractField,
-    BoundedField,
-    BracketField,
-    DiagonalField,
-    FreeField,
-    FreeLinearField,
-    LinearField,
-    MatrixField,
-    RotationField,
-    expm,
-    lie_bracket,
-    taylor_step,
-)
 from .solve import (
     RK4,
     Backsolve,
@@ -60,34 +82,12 @@ from .solve import (
     Exponential,
     LogSignaturePath,
     Nested,
-    RK4ThreeEighths,
     Recompute,
+    RK4ThreeEighths,
     explain_divergence,
     solve,
     solve_adaptive,
     stop_if_divergent,
-)
-from .devices import (
-    device_mesh,
-    pad_batch,
-    replicate,
-    shard_batch,
-    sharded_value_and_grad,
-    use_all_cores,
-)
-from .models import (
-    ODERNN,
-    CubicCDE,
-    EveryState,
-    FinalState,
-    LinearRDE,
-    LogNCDE,
-    MeanState,
-    NeuralCDE,
-    NeuralRDE,
-    fold,
-    hermite_control,
-    natural_control,
 )
 
 if TYPE_CHECKING:

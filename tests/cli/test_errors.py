@@ -2,8 +2,10 @@
 
 import inspect
 import re
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -113,6 +115,26 @@ def test_as_a_program():
     command = [sys.executable, "-m", "neuralrde"]
     bad = subprocess.run([*command, "fit", "absent.csv"], capture_output=True, text=True)
     assert (bad.returncode, bad.stdout, bad.stderr.count("\n")) == (1, "", 1)
+
+
+def test_an_interrupt_keeps_what_was_done(hearts, tmp_path):
+    """Ctrl-C at a training that would last for hours: a sentence, its exit code, and a checkpoint that goes on."""
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "neuralrde", "fit", str(hearts), *COLUMNS, *QUICK, "--out", str(folder)]
+    process = subprocess.Popen(
+        [*command, "--epochs", "1000000", "--set", "patience=1000000"], stderr=subprocess.PIPE, text=True
+    )
+    while not (folder / "settings.toml").exists():  # training begins right after
+        assert process.poll() is None
+        time.sleep(0.05)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert said.count("\n") == 1
+    assert "--resume" in said
+    assert (folder / "checkpoint.nrde").exists()
+    assert not (folder / "model.nrde").exists()
 
 
 @pytest.mark.parametrize("command", ["", "fit", "predict", "evaluate", "inspect", "plot", "data", "demo"])

@@ -130,3 +130,12 @@ def test_a_regression(run, tmp_path):
     assert found.json["parts"]["test"].keys() == {"samples", "rmse", "mae", "r2"}
     assert (out / "pictures" / "predicted_against_true.png").exists()
     assert run("evaluate", out, tmp_path / "walks.csv", "--json").json["rmse"] == found.json["parts"]["test"]["rmse"]
+
+
+def test_progress_for_machines(run, hearts, tmp_path):
+    options = ["--out", tmp_path / "run", "--no-plots", "--progress", "json", "--tensorboard"]
+    outcome = run("fit", hearts, *COLUMNS, *QUICK, *options, "--json")
+    assert outcome.code == 0, outcome.err
+    epochs = [json.loads(line)["epoch"] for line in outcome.err.splitlines()]
+    assert epochs == list(range(1, outcome.json["epochs"] + 1))
+    assert [file.stat().st_size > 1000 for file in (tmp_path / "run" / "events").iterdir()] == [True]

@@ -1,5 +1,6 @@
 """`neuralrde fit`: train a model on data, into a run folder."""
 
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from .pictures import draw_answers, draw_curves, draw_windows
 from .run_folder import RunFolder
 from .screen import count, number, print_json, table
 
+PROGRESS = ("bar", "json", "none")
 PARTS = ("train", "validation", "test")
 _MODEL: Any = {"rich_help_panel": "Model and training"}
 
@@ -73,6 +75,10 @@ def fit(
         Path | None, typer.Option(metavar="FILE", help="A TOML file of settings; flags win over it.")
     ] = None,
     plots: Annotated[bool, typer.Option(help="Draw pictures into the run folder.")] = True,
+    progress: Annotated[
+        str, typer.Option(metavar="HOW", help="bar (on a terminal), json (a line an epoch, on stderr) or none.")
+    ] = "bar",
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write event files into the run folder.")] = False,
     json: flags.AsJson = False,
 ) -> None:
     """Train a model, and test it on what it has not seen.
@@ -106,12 +112,31 @@ def fit(
     if resume and time_budget is None:
         settings.model.pop("time_budget", None)  # what stopped the run then is not to stop it now
 
-    result = train(settings, out, resume=resume, plots=plots, say=_nothing if json else print)
+    if progress not in PROGRESS:
+        raise Refusal(f"Got --progress {progress}; expected one of {', '.join(PROGRESS)}.", WRONG_USE)
+    result = train(
+        settings,
+        out,
+        resume=resume,
+        plots=plots,
+        say=_nothing if json else print,
+        progress=progress,
+        tensorboard=tensorboard,
+    )
     if json:
         print_json(result)
 
 
-def train(settings: Settings, out: Path | None, *, resume: bool, plots: bool, say: Callable) -> dict[str, Any]:
+def train(
+    settings: Settings,
+    out: Path | None,
+    *,
+    resume: bool,
+    plots: bool,
+    say: Callable,
+    progress: str,
+    tensorboard: bool,
+) -> dict[str, Any]:
     """The run itself: data, model, training, and what came out of it."""
     # Data, and its parts.
     dataset = open_data(settings.data, settings.table)
@@ -123,11 +148,12 @@ def train(settings: Settings, out: Path | None, *, resume: bool, plots: bool, sa
     # Model. Loaded here and not above, because scikit-learn and diffrax would slow every --help down.
     from ..devices import try_all_cores
     from ..estimators import NeuralRDEClassifier, NeuralRDERegressor
+    from ..training import EventFile, JSONLines
 
     try_all_cores()
     kind = NeuralRDERegressor if dataset.classes is None else NeuralRDEClassifier
     check_model_names(settings.model, kind)
-    estimator: Any = kind(random_state=settings.seed, verbose=None if say is print else False, **settings.model)
+    estimator: Any = kind(random_state=settings.seed, verbose=progress == "bar", **settings.model)
     searched = "auto" in (estimator.depth, estimator.step)
     if resume and searched:
         raise Refusal(
@@ -141,6 +167,8 @@ def train(settings: Settings, out: Path | None, *, resume: bool, plots: bool, sa
     resolved = as_toml(resolve(settings, estimator.get_params()))
     if not resume:
         folder.begin(resolved, dataset, rows, told)
+    listeners: list[Any] = [JSONLines(sys.stderr)] if progress == "json" else []
+    listeners += [EventFile(folder.path / "events")] if tensorboard else []
     begun = time.monotonic()
     try:
         estimator.fit(
@@ -149,6 +177,7 @@ def train(settings: Settings, out: Path | None, *, resume: bool, plots: bool, sa
             validation=(dataset[rows.validation].series, y[rows.validation]) if len(rows.validation) else None,
             checkpoint=None if searched else folder.checkpoint,
             resume=resume,
+            listeners=listeners,
         )
     except KeyboardInterrupt:
         hint = "" if searched else f" Go on with `neuralrde fit --resume --out {folder.path}`."

@@ -19,7 +19,7 @@ SPLITS = {
 }
 MODELS = {"nrde": "NRDE", "ncde": "NCDE", "odernn": "ODE-RNN (folded)", "logncde": "Log-NCDE", "linear": "LinearRDE"}
 TITLES = {name: short for short, name in DATASETS.items()} | {"eigenworms_source44": "43 worms (not EigenWorms)"}
-HEADER = ["model", "depth", "step", "protocol", "ours", "seeds", "published", "minutes", "published, hours", "MB",
+HEADER = ["model", "depth", "step", "protocol", "here", "seeds", "published", "minutes", "published, hours", "MB",
           "published, MB", "s to paper's best"]  # fmt: skip
 
 

@@ -27,7 +27,8 @@ code { font-size: .9em; background: #f3f5f8; padding: .05em .3em; border-radius:
 table { border-collapse: collapse; font-size: .86rem; margin: .9rem 0; font-variant-numeric: tabular-nums; }
 th { text-align: left; font-weight: 600; border-bottom: 2px solid #1f2430; vertical-align: bottom; }
 th, td { padding: .3rem .8rem .3rem 0; }
-td { border-bottom: 1px solid #e6e9ee; vertical-align: top; }
+td { border-bottom: 1px solid #e6e9ee; vertical-align: top; white-space: nowrap; }
+td:last-child { white-space: normal; }
 td.value { font-weight: 600; }
 tr.absent td { color: #8a92a0; font-weight: 400; }
 img { max-width: 100%; height: auto; margin: .8rem 0; display: block; }
@@ -63,7 +64,7 @@ def _section_html(section: Section) -> str:
     parts = [f'<h{section.level} id="{_anchor(section.title)}">{html.escape(section.title)}</h{section.level}>']
     parts += [f"<p>{_inline(text)}</p>" for text in section.text]
     if section.rows:
-        value = section.header.index("ours") if "ours" in section.header else -1
+        value = section.header.index("here") if "here" in section.header else -1
         head = "".join(f"<th>{html.escape(name)}</th>" for name in section.header)
         parts.append(f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>')
         parts += [_row_html(row, value) for row in section.rows]

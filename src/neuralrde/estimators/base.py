@@ -33,6 +33,7 @@ from ..training import (
     targets_at_cuts,
 )
 from ..training.archive import arrays_of, with_arrays
+from ..training.interrupt import interrupts_between_steps
 from .file import Saved
 from .inputs import as_series
 from .parameters import NamedParameters, check_choice, check_number, check_whole
@@ -144,6 +145,10 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
             resume: whether to go on from the checkpoint, if there is one.
             listeners: told of every epoch; see `neuralrde.training`.
         """
+        with interrupts_between_steps():
+            return self._fit(X, y, validation, checkpoint, resume, listeners)
+
+    def _fit(self, X, y, validation, checkpoint, resume, listeners) -> Self:
         try_all_cores()
         self._check_parameters()
         again = self.warm_start and hasattr(self, "model_")

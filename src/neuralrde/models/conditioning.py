@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Int32
 
 from ..fields import AbstractField, Autonomous
+from ..signatures.bases import Basis
 from ..signatures.lyndon import lyndon_words
 
 Statistics = np.ndarray | Array
@@ -87,16 +88,19 @@ class ScaledField(AbstractField):
     field: AbstractField
     scale: ChannelScale
 
+    def __init__(self, field: AbstractField, scale: ChannelScale):
+        self.field, self.scale = field, scale
+
     @property
-    def state(self):
+    def state(self) -> int:
         return self.field.state
 
     @property
-    def controls(self):
+    def controls(self) -> int:
         return self.field.controls
 
     @property
-    def basis(self):
+    def basis(self) -> Basis:  # type: ignore
         return self.field.basis
 
     def contract(self, log_signature: Float[Array, " controls"]) -> Autonomous:

@@ -172,6 +172,6 @@ def _window(advance: Advance, field: AbstractField, every_window: bool) -> Calla
     return window
 
 
-def _scan(window: Callable, z0: States, log_signatures: States, every_window: bool) -> States:
-    final, states = jax.lax.scan(window, z0, log_signatures)
+def _scan(window: Callable, z0: States, inputs: Any, every_window: bool) -> States:
+    final, states = jax.lax.scan(window, z0, inputs)
     return states if every_window else final

@@ -23,6 +23,7 @@ from ..models import ScaledField
 from ..solve import explain_divergence
 from .checkpoint import fingerprint_of, load_checkpoint, save_checkpoint
 from .examples import Examples, padded
+from .interrupt import interrupts_between_steps
 from .listeners import Listener
 from .predict import batch_size, predict
 from .settings import Settings
@@ -103,50 +104,52 @@ def fit(
     for listener in listeners:
         listener.start(epochs=settings.epochs, steps=steps, done=state.epoch)
     try:
-        while state.epoch < last and not _finished(state, settings):
-            new_model, new_optimiser = state.model, state.optimiser
-            total = weight = rate = 0.0
-            for i, (batch, weights) in enumerate(batches(training, size, seed=settings.seed, epoch=state.epoch)):
-                share = settings.schedule(state.epoch * steps + i, settings.epochs * steps, state.history)
-                rate = settings.rate * share * state.caution
-                placed = shard_batch((batch, weights), mesh)
-                new_model, new_optimiser, value = _step(
-                    new_model, new_optimiser, *placed, jnp.float32(rate), loss=loss, optimiser=optimiser, mesh=mesh
+        with interrupts_between_steps() as stop_here:
+            while state.epoch < last and not _finished(state, settings):
+                new_model, new_optimiser = state.model, state.optimiser
+                total = weight = rate = 0.0
+                for i, (batch, weights) in enumerate(batches(training, size, seed=settings.seed, epoch=state.epoch)):
+                    share = settings.schedule(state.epoch * steps + i, settings.epochs * steps, state.history)
+                    rate = settings.rate * share * state.caution
+                    placed = shard_batch((batch, weights), mesh)
+                    new_model, new_optimiser, value = _step(
+                        new_model, new_optimiser, *placed, jnp.float32(rate), loss=loss, optimiser=optimiser, mesh=mesh
+                    )
+                    total, weight = total + float(value) * weights.sum(), weight + weights.sum()
+                    for listener in listeners:
+                        listener.step(examples=size)
+                    stop_here()
+
+                record = {"epoch": state.epoch + 1, "loss": float(total / weight), "rate": float(rate)}
+                if validation is not None:
+                    record |= evaluate(new_model, validation, loss=loss, metric=metric, batch=size, mesh=mesh)
+                monitored = record["loss" if validation is None else "validation_loss"]
+                now = time.monotonic()
+                record |= {"monitored": monitored, "seconds": state.seconds + now - clock}
+
+                if not (np.isfinite(record["loss"]) and np.isfinite(monitored) and _finite(new_model)):
+                    start = TrainingState.start(replicate(_as_jax(model), mesh), optimiser)
+                    state = _more_cautious(state, start, training, listeners)
+                    continue
+                better = monitored < state.best_loss
+                state = replace(
+                    state,
+                    model=new_model,
+                    optimiser=new_optimiser,
+                    best=new_model if better else state.best,
+                    best_loss=monitored if better else state.best_loss,
+                    best_epoch=state.epoch + 1 if better else state.best_epoch,
+                    epoch=state.epoch + 1,
+                    failures=0,
+                    seconds=record["seconds"],
+                    history=(*state.history, record),
                 )
-                total, weight = total + float(value) * weights.sum(), weight + weights.sum()
+                clock = now
                 for listener in listeners:
-                    listener.step(examples=size)
-
-            record = {"epoch": state.epoch + 1, "loss": float(total / weight), "rate": float(rate)}
-            if validation is not None:
-                record |= evaluate(new_model, validation, loss=loss, metric=metric, batch=size, mesh=mesh)
-            monitored = record["loss" if validation is None else "validation_loss"]
-            now = time.monotonic()
-            record |= {"monitored": monitored, "seconds": state.seconds + now - clock}
-
-            if not (np.isfinite(record["loss"]) and np.isfinite(monitored) and _finite(new_model)):
-                start = TrainingState.start(replicate(_as_jax(model), mesh), optimiser)
-                state = _more_cautious(state, start, training, listeners)
-                continue
-            better = monitored < state.best_loss
-            state = replace(
-                state,
-                model=new_model,
-                optimiser=new_optimiser,
-                best=new_model if better else state.best,
-                best_loss=monitored if better else state.best_loss,
-                best_epoch=state.epoch + 1 if better else state.best_epoch,
-                epoch=state.epoch + 1,
-                failures=0,
-                seconds=record["seconds"],
-                history=(*state.history, record),
-            )
-            clock = now
-            for listener in listeners:
-                listener.epoch(record)
-            if now - saved >= settings.save_every:
-                save(state)
-                saved = now
+                    listener.epoch(record)
+                if now - saved >= settings.save_every:
+                    save(state)
+                    saved = now
     finally:
         # Also at an interrupt: `state` is whole at any moment, because an epoch replaces it at once.
         save(state)

@@ -1,0 +1,94 @@
+"""What the paper's code does wrong, each by name; the library itself does none of it.
+
+A protocol is a set of these. `paper` has all of them and `corrected` none, so that what a bug does to a result can be
+measured by leaving it out alone. Found in the authors' public code, jambo6/neuralRDEs.
+"""
+
+from enum import Enum
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+
+class Bug(Enum):
+    TAIL_DROPPED = "The points after the last whole window are thrown away: 10 % of a BIDMC series at step 512."
+    LAST_WINDOW_TWICE = "The solve runs to windows + 1, so the last window's log-signature is applied twice."
+    SHARED_HIDDEN_LAYERS = "With 3 layers or more, the hidden layers are one object, `[layer] * n`: fewer weights."
+    ZERO_BLOCK = "Folding fills with zeros, and adds a whole block of them when the step divides the length."
+    NO_SHUFFLING = "Every epoch sees the same batches in the same order."
+    MEAN_OVER_BATCHES = "The value reported is the mean over batches of their RMSE, which is not the RMSE."
+
+
+# Not wrong, but not in the paper either; both protocols keep them.
+UNTOLD = {
+    "log-signatures": "not scaled: channels differ in size by factors of 10,000",
+    "initial weights": "PyTorch's uniform ones, biases too",
+    "solver": "torchdiffeq's rk4 is the 3/8 rule, one step a window",
+    "learning rate": "0.01 * 32 / batch, ten times what the paper says; ten times more for the last layer",
+    "labels": "in their own units; BIDMC is trained on the batch's RMSE",
+    "repeats": "the seeds 111, 222 and 333 change the initial weights only; the split is always the same",
+    "split": "train and test set pooled, 70/15/15 at random, not stratified: windows of a recording are in all parts",
+}
+
+
+def drop_tail(cuts: Int[np.ndarray, " cuts"], step: int) -> Int[np.ndarray, " whole"]:
+    """TAIL_DROPPED: without the last window, if it is shorter than the others.
+
+    >>> drop_tail(np.array([0, 4, 8, 9]), step=4)
+    array([0, 4, 8])
+    """
+    if len(cuts) < 3 and cuts[-1] - cuts[0] < step:
+        raise ValueError(
+            f"Got series of {cuts[-1] + 1} points and step={step}; expected a step of at most {cuts[-1]}, because the "
+            "paper's code would drop all of a series that fills no window. Write a smaller --step."
+        )
+    return cuts[:-1] if cuts[-1] - cuts[-2] < step else cuts
+
+
+def repeat_last(log_signatures: Float[np.ndarray, "n windows channels"]) -> Float[np.ndarray, "n more channels"]:
+    """LAST_WINDOW_TWICE, as what drives the solve."""
+    return np.concatenate([log_signatures, log_signatures[:, -1:]], axis=1)
+
+
+def fold_with_zeros(path: Float[np.ndarray, "n length channels"], step: int) -> Float[np.ndarray, "n blocks block"]:
+    """ZERO_BLOCK.
+
+    >>> fold_with_zeros(np.ones((1, 4, 1)), step=2).tolist()
+    [[[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]]]
+    """
+    missing = step - path.shape[1] % step  # never 0: this is the bug
+    filled = np.pad(path, [(0, 0), (0, missing), (0, 0)])
+    return filled.reshape(len(path), -1, step * path.shape[2])
+
+
+class SharedTrunk(eqx.Module):
+    """SHARED_HIDDEN_LAYERS: Linear, [ReLU, one Linear] x (layers - 1), tanh."""
+
+    first: eqx.nn.Linear
+    hidden: eqx.nn.Linear
+    repeats: int = eqx.field(static=True)
+
+    def __init__(self, state: int, width: int, layers: int, *, key: PRNGKeyArray):
+        first_key, hidden_key = jax.random.split(key)
+        self.first = eqx.nn.Linear(state, width, key=first_key)
+        self.hidden = eqx.nn.Linear(width, width, key=hidden_key)
+        self.repeats = layers - 1
+
+    def __call__(self, z: Float[Array, " state"]) -> Float[Array, " width"]:
+        z = self.first(z)
+        for _ in range(self.repeats):
+            z = self.hidden(jax.nn.relu(z))
+        return jnp.tanh(z)
+
+
+def mean_over_batches(predicted: np.ndarray, true: np.ndarray, batch: int) -> float:
+    """MEAN_OVER_BATCHES: batches of different difficulty, and a small last one, count alike.
+
+    >>> mean_over_batches(np.zeros(3), np.array([0.0, 0.0, 3.0]), batch=2)  # the RMSE is 1.73
+    1.5
+    """
+    starts = range(0, len(true), batch)
+    return float(np.mean([np.sqrt(np.mean((predicted[i : i + batch] - true[i : i + batch]) ** 2)) for i in starts]))

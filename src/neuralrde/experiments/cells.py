@@ -1,0 +1,79 @@
+"""A cell: one training of one table, by the names that the command line and the results know it by."""
+
+import re
+from dataclasses import asdict, dataclass
+from typing import Any
+
+MODELS = ("nrde", "ncde", "odernn", "logncde", "linear")
+PROTOCOLS = ("paper", "corrected", "ours")
+SPLITS = ("paper", "random", "group", "folds")
+# What people call data sets, and what the catalogue does.
+DATASETS = {
+    "HR": "BIDMC32HR",
+    "RR": "BIDMC32RR",
+    "SpO2": "BIDMC32SpO2",
+    "SCP1": "SelfRegulationSCP1",
+    "SCP2": "SelfRegulationSCP2",
+    "worms": "eigenworms_source44",
+    "speech": "SpeechCommands10",
+}
+# The appendix's grid: state, layers, multiplier of the width.
+GRID = tuple((state, layers, times) for state in (16, 32, 64) for layers in (2, 3, 4) for times in (1, 2, 3))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """What is trained, on what, and how.
+
+    Args:
+        dataset: a name that `neuralrde.datasets.load` knows.
+        model: one of `MODELS`.
+        depth: of the log-signatures; 0 for the ODE-RNN, which has none.
+        step: points in a window or block.
+        seed: of the initial weights; and of the split, unless that is the paper's.
+        protocol: one of `PROTOCOLS`.
+        split: one of `SPLITS`.
+        sizes: (state, layers, multiplier) instead of the protocol's, for the grid.
+
+    >>> Cell(dataset="BIDMC32HR", model="nrde", depth=3, step=512, seed=111).name
+    'BIDMC32HR-nrde-3-512-111-paper-paper'
+    """
+
+    dataset: str
+    model: str
+    depth: int
+    step: int
+    seed: int
+    protocol: str = "paper"
+    split: str = "paper"
+    sizes: tuple[int, int, int] | None = None
+
+    def __post_init__(self):
+        for name, choices in (("model", MODELS), ("protocol", PROTOCOLS), ("split", SPLITS)):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"Got {name}={getattr(self, name)!r}; expected one of {', '.join(choices)}.")
+        if self.step < 1 or self.seed < 0 or self.depth < (self.model != "odernn"):
+            raise ValueError(
+                f"Got depth={self.depth}, step={self.step}, seed={self.seed}; expected a depth and a step of at least "
+                "1 and a seed of at least 0."
+            )
+        # One name for one thing, so that no run is done twice.
+        object.__setattr__(self, "dataset", DATASETS.get(self.dataset, self.dataset))
+        object.__setattr__(self, "depth", {"odernn": 0, "ncde": 1}.get(self.model, self.depth))
+        object.__setattr__(self, "sizes", None if self.sizes is None else tuple(self.sizes))
+        if self.protocol != "ours" and self.model in ("logncde", "linear"):
+            raise ValueError(
+                f"Got model={self.model!r} under the protocol {self.protocol!r}; expected nrde, ncde or odernn: the "
+                "paper has no other. Write --protocol ours."
+            )
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """What tells it from other cells, as JSON holds it."""
+        return {**asdict(self), "sizes": None if self.sizes is None else list(self.sizes)}
+
+    @property
+    def name(self) -> str:
+        parts = [self.dataset, self.model, self.depth, self.step, self.seed, self.protocol, self.split]
+        parts += [] if self.sizes is None else self.sizes
+        return re.sub(r"[^A-Za-z0-9_.-]", "_", "-".join(map(str, parts)))

@@ -1,0 +1,75 @@
+"""The paper's protocol and the corrected one: sizes, optimiser, schedule, stopping, and which bugs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..training import Plateau, Settings
+from .bugs import Bug
+from .cells import Cell
+
+# State, layers, multiplier of the width; and the ODE-RNN's state (appendix C of the paper).
+SIZES = {
+    "BIDMC32HR": ((64, 2, 2), 32),
+    "BIDMC32RR": ((64, 3, 3), 192),
+    "BIDMC32SpO2": ((64, 3, 3), 32),
+    "EigenWorms": ((32, 3, 2), 128),
+}
+OTHERS = SIZES["EigenWorms"]  # for sets that the paper does not have
+BATCH = {"BIDMC32HR": 512, "BIDMC32RR": 512, "BIDMC32SpO2": 512, "EigenWorms": 1024}
+SEEDS = (111, 222, 333)
+BUGS = {"paper": frozenset(Bug), "corrected": frozenset()}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that decides a run under `paper` or `corrected`, beside the cell."""
+
+    state: int
+    layers: int
+    width: int
+    bugs: frozenset[Bug]
+    training: Settings
+
+    def told(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        training = self.training
+        return {
+            "state": self.state,
+            "layers": self.layers,
+            "width": self.width,
+            "bugs": sorted(bug.name.lower() for bug in self.bugs),
+            "batch": training.batch,
+            "rate": training.rate,
+            "epochs": training.epochs,
+            "patience": training.patience,
+        }
+
+
+def plan_for(cell: Cell, *, budget: float | None = None, epochs: int = 1000) -> Plan:
+    """The published settings for a cell.
+
+    >>> plan = plan_for(Cell(dataset="HR", model="nrde", depth=3, step=512, seed=111))
+    >>> plan.state, plan.width, plan.training.rate
+    (64, 128, 0.000625)
+
+    Args:
+        budget: seconds of training at most.
+        epochs: at most; the paper's are 1000.
+    """
+    chosen, recurrent = SIZES.get(cell.dataset, OTHERS)
+    state, layers, multiplier = chosen if cell.sizes is None else cell.sizes
+    batch = BATCH.get(cell.dataset, 1024)
+    settings = Settings(
+        epochs=epochs,
+        batch=batch,
+        rate=0.01 * 32 / batch,
+        schedule=Plateau(patience=15, factor=0.1, floor=0.0),
+        weight_decay=0.0,
+        clip=None,
+        patience=60,
+        seed=cell.seed,
+        time_budget=budget,
+    )
+    if cell.model == "odernn" and cell.sizes is None:
+        state = recurrent
+    return Plan(state, layers, multiplier * state, BUGS[cell.protocol], settings)

@@ -1,0 +1,42 @@
+"""How the data are divided: as in the paper, at random, by who was measured, or in folds."""
+
+import numpy as np
+
+from ..datasets import Dataset, Split, by_group, random_split
+
+FOLDS = 5
+
+
+def divide(data: Dataset, split: str, seed: int) -> Split:
+    """Training, validation and test rows.
+
+    Args:
+        split: "paper" pools train and test set and divides 70/15/15 at random, always alike (the generator is NumPy's:
+            which rows the authors' own drew cannot be known); "random" divides so by the seed; "group" keeps the
+            windows of a patient, or the words of a speaker, together; "folds" is fold `seed % 5` of repetition
+            `seed // 5`, each class in proportion, for data too few for one test set.
+
+    >>> from neuralrde.datasets import spirals
+    >>> divide(spirals(samples=40, length=5), "folds", seed=7)
+    Split(train 27, validation 5, test 8)
+    """
+    if split == "paper":
+        return random_split(data, seed=0)
+    if split == "random":
+        return random_split(data, seed=seed)
+    if split == "group":
+        return by_group(data, seed=seed)
+    return _fold(data, seed)
+
+
+def _fold(data: Dataset, seed: int) -> Split:
+    repetition, fold = divmod(seed, FOLDS)
+    rng = np.random.default_rng(repetition)
+    order = rng.permutation(len(data))
+    if data.classes is not None:
+        order = order[np.argsort(np.asarray(data.target)[order], kind="stable")]  # dealt out class by class
+    part = np.empty(len(data), int)
+    part[order] = np.arange(len(data)) % FOLDS
+    test, rest = np.flatnonzero(part == fold), rng.permutation(np.flatnonzero(part != fold))
+    held_out = max(1, round(0.15 * len(rest)))
+    return Split(np.sort(rest[held_out:]), np.sort(rest[:held_out]), test)

@@ -1,0 +1,102 @@
+"""From lines of results to what tables and pictures show: means and deviations over seeds."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .cells import Cell
+from .published import Published, published
+from .results import Line, is_finished
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All seeds of one cell. Accuracies are in %, as the paper has them."""
+
+    cell: Cell
+    values: tuple[float, ...]
+    """One for each finished seed; under `paper` as the paper's code reports it."""
+    partial: tuple[str, ...]
+    """Of the seeds that are not finished, why not."""
+    published: Published | None
+    minutes: float | None
+    log_signature_share: float | None
+    memory: float | None
+    seconds_to_published: float | None
+    floors: dict[str, float]
+
+    @property
+    def mean(self) -> float | None:
+        return float(np.mean(self.values)) if self.values else None
+
+    @property
+    def deviation(self) -> float | None:
+        """Of a sample: divided by one less than the number of seeds."""
+        return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else None
+
+
+def summaries(lines: Iterable[Line]) -> list[Summary]:
+    """One for each cell without its seed; of a seed run with several settings the latest counts."""
+    groups: dict[tuple, dict[int, Line]] = defaultdict(dict)
+    for line in lines:
+        identity = tuple((name, _fixed(value)) for name, value in line["cell"].items() if name != "seed")
+        seeds = groups[identity]
+        seed = line["cell"]["seed"]
+        seeds.pop(seed, None)
+        seeds[seed] = line
+    found = [_summary(list(seeds.values())) for seeds in groups.values()]
+    order = lambda s: (s.cell.dataset, s.cell.split, s.cell.protocol, s.cell.model, s.cell.depth, s.cell.step)
+    return sorted(found, key=order)
+
+
+def value_of(line: Line) -> float:
+    """The number that a table shows for a run."""
+    test = line["test"]
+    if "accuracy" in test:
+        return 100 * test["accuracy"]
+    return test.get("mean_over_batches", test["rmse"])
+
+
+def grid_of(found: Sequence[Summary]) -> tuple[list[int], list[int], np.ndarray]:
+    """Depths, steps and means of neural RDEs, NaN where there is none; the neural CDE is depth 1."""
+    kept = [summary for summary in found if summary.cell.model in ("nrde", "ncde") and summary.cell.sizes is None]
+    depths = sorted({summary.cell.depth for summary in kept})
+    steps = sorted({summary.cell.step for summary in kept})
+    means = np.full((len(depths), len(steps)), np.nan)
+    for summary in kept:
+        if summary.mean is not None:
+            means[depths.index(summary.cell.depth), steps.index(summary.cell.step)] = summary.mean
+    return depths, steps, means
+
+
+def _summary(lines: list[Line]) -> Summary:
+    lines = sorted(lines, key=lambda line: line["cell"]["seed"])
+    cell, done = Cell(**lines[0]["cell"]), [line for line in lines if is_finished(line)]
+    mean = lambda values: float(np.mean(values)) if len(values) else None
+    reached = [line["seconds_to_published"] for line in done if line.get("seconds_to_published") is not None]
+    memory = [line["memory_mb"] for line in done if line.get("memory_mb") is not None]
+    shares = [line["log_signature_seconds"] / max(60 * line["minutes"], 1e-9) for line in done]
+    names = done[0]["floors"] if done else {}
+    floor = lambda line, name: line["floors"][name]["accuracy" if accuracy else "rmse"]
+    accuracy = bool(done) and "accuracy" in done[0]["test"]
+    return Summary(
+        cell=cell,
+        values=tuple(value_of(line) for line in done),
+        partial=tuple(line["stopped"] for line in lines if not is_finished(line)),
+        # The published values are of a random split; beside other splits they would compare what is not comparable.
+        published=published(cell.dataset, cell.model, cell.depth, cell.step) if cell.split == "paper" else None,
+        minutes=mean([line["minutes"] for line in done]),
+        log_signature_share=mean(shares),
+        memory=mean(memory),
+        # A mean over the seeds that got there would flatter: all or none.
+        seconds_to_published=mean(reached) if done and len(reached) == len(done) else None,
+        floors={
+            name: (100 if accuracy else 1) * float(np.mean([floor(line, name) for line in done])) for name in names
+        },
+    )
+
+
+def _fixed(value):
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,117 @@
+"""Each bug of the paper's code differs from what is right, in its own way."""
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+
+from neuralrde.experiments import Bug, Cell
+from neuralrde.experiments.bugs import mean_over_batches
+from neuralrde.experiments.inputs import driven_parts, folded_parts, prepared
+from neuralrde.experiments.paper_models import PaperODERNN, paper_neural_rde
+from neuralrde.experiments.paper_training import REGRESSION, fit_as_in_the_paper
+from neuralrde.experiments.protocols import BUGS, plan_for
+from neuralrde.experiments.splits import divide
+from neuralrde.models import fold
+from neuralrde.training import Examples, Plateau, Settings
+
+
+@pytest.fixture(scope="module")
+def split(small):
+    return divide(small, "paper", 0)
+
+
+def windows_of(data, split, bugs, step=13):
+    return driven_parts(data, split, prepared(data, split), depth=2, step=step, bugs=frozenset(bugs)).train.inputs[1]
+
+
+def test_paper_has_all_bugs_and_corrected_none():
+    assert BUGS["paper"] == set(Bug)
+    assert not BUGS["corrected"]
+
+
+def test_tail_dropped(small, split):
+    # 64 increments at step 13: four whole windows and a tail of 12.
+    right, wrong = windows_of(small, split, []), windows_of(small, split, [Bug.TAIL_DROPPED])
+    assert right.shape[1] == 5
+    np.testing.assert_array_equal(wrong, right[:, :4])
+
+
+def test_a_series_that_fills_its_windows_has_no_tail_to_drop(small, split):
+    both = [windows_of(small, split, bugs, step=16) for bugs in ([], [Bug.TAIL_DROPPED])]
+    np.testing.assert_array_equal(*both)
+
+
+def test_last_window_twice(small, split):
+    right, wrong = windows_of(small, split, []), windows_of(small, split, [Bug.LAST_WINDOW_TWICE])
+    np.testing.assert_array_equal(wrong[:, :-1], right)
+    np.testing.assert_array_equal(wrong[:, -1], right[:, -1])
+    model = paper_neural_rde(2, 1, depth=2, state=4, width=8, layers=2, shared=False, key=jax.random.key(0))
+    x0 = np.zeros(2, np.float32)
+    assert abs(float((model(x0, wrong[0]) - model(x0, right[0]))[0])) > 1e-4  # rounding would be 1e-7
+
+
+def test_zero_block(small, split):
+    series = prepared(small, split)
+    wrong = folded_parts(small, split, series, step=13, bugs=frozenset([Bug.ZERO_BLOCK])).train.inputs[0]
+    right = folded_parts(small, split, series, step=13).train.inputs[0]
+    assert wrong.shape[1] == right.shape[1] + 1 == 6  # 65 points are 5 whole blocks
+    assert not wrong[:, -1].any()
+    np.testing.assert_array_equal(right, fold(series.values.astype(np.float32), 13)[split.train])
+
+
+@pytest.mark.parametrize(("layers", "fewer"), [(2, 0), (3, 8 * 8 + 8), (4, 2 * (8 * 8 + 8))])
+def test_shared_hidden_layers(layers, fewer):
+    def weights(shared):
+        key = jax.random.key(0)
+        model = paper_neural_rde(3, 1, depth=2, state=4, width=8, layers=layers, shared=shared, key=key)
+        return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array)))
+
+    assert weights(False) - weights(True) == fewer
+
+
+def test_mean_over_batches_is_not_the_rmse():
+    true = np.array([0.0, 0.0, 3.0])
+    assert mean_over_batches(np.zeros(3), true, batch=2) == 1.5
+    assert mean_over_batches(np.zeros(3), true, batch=3) == pytest.approx(np.sqrt(3))
+
+
+def trained(bugs, epochs=2):
+    """Eight examples of which the first two batches differ, so that their order matters."""
+    rng = np.random.default_rng(0)
+    blocks, target = rng.normal(size=(8, 3, 2)).astype(np.float32), np.arange(8, dtype=np.float32)[:, None]
+    examples = Examples((blocks,), target)
+    settings = Settings(epochs=epochs, batch=4, rate=0.01, schedule=Plateau(), clip=None, weight_decay=0.0)
+    model = PaperODERNN(2, 1, state=4, key=jax.random.key(0))
+    state = fit_as_in_the_paper(model, examples, examples, task=REGRESSION, settings=settings, bugs=frozenset(bugs))
+    return state, model
+
+
+def test_no_shuffling():
+    shuffled, ordered = (trained(bugs)[0].history[-1]["loss"] for bugs in ([], [Bug.NO_SHUFFLING]))
+    assert abs(shuffled - ordered) > 1e-4
+
+
+def test_the_last_layer_learns_ten_times_faster():
+    state, model = trained([Bug.NO_SHUFFLING], epochs=1)
+    moved = jax.tree.map(lambda new, old: float(abs(new - old).max()), state.model, model)
+    # Adam's first steps are of the size of the rate, 0.01, two of them an epoch.
+    assert 0.1 < moved.decoder.bias <= 0.21
+    assert moved.outer.bias <= 0.021
+
+
+def test_training_loss_is_the_root_of_the_batch_mean():
+    state, model = trained([Bug.NO_SHUFFLING], epochs=1)
+    rng = np.random.default_rng(0)
+    first = jax.vmap(model)(rng.normal(size=(8, 3, 2)).astype(np.float32))[:4, 0]
+    before = float(np.sqrt(np.mean((np.asarray(first) - np.arange(4)) ** 2)))
+    # The epoch's loss is the mean of two batches, 0 to 3 and 4 to 7: the roots of about 3.5 and 30.
+    assert before < state.history[0]["loss"] < 5.7
+
+
+def test_published_settings():
+    plan = plan_for(Cell(dataset="RR", model="nrde", depth=3, step=128, seed=111))
+    assert (plan.state, plan.layers, plan.width) == (64, 3, 192)
+    assert plan.training.rate == pytest.approx(0.01 * 32 / 512)
+    assert (plan.training.patience, plan.training.epochs) == (60, 1000)
+    assert plan_for(Cell(dataset="RR", model="odernn", depth=1, step=512, seed=111)).state == 192

@@ -1,0 +1,80 @@
+"""Tables and pages from a small fixture of results."""
+
+import pytest
+
+from neuralrde.cli import main
+from neuralrde.experiments import Cell, append, read_results, summaries
+
+
+def line(seed, rmse, *, stopped="epochs", **cell):
+    cell = {"dataset": "HR", "model": "nrde", "depth": 3, "step": 512, "seed": seed, **cell}
+    return {
+        "cell": Cell(**cell).key,
+        "settings": {"state": 64},
+        "test": {"rmse": rmse + 1, "mae": 1.0, "mean_over_batches": rmse},
+        "floors": {"training mean": {"rmse": 13.0, "mae": 10.0}, "recording's mean": {"rmse": 1.9, "mae": 1.0}},
+        "minutes": 3.0,
+        "log_signature_seconds": 18.0,
+        "memory_mb": 40.0,
+        "seconds_to_published": None,
+        "stopped": stopped,
+        "versions": {},
+    }
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for seed, rmse in ((111, 3.0), (222, 4.0), (333, 5.0)):
+        append(line(seed, rmse), tmp_path / "results")
+    append(line(111, 0.0, depth=2, stopped="interrupted"), tmp_path / "results")
+    append(line(0, 2.0, protocol="ours", split="group", step=128), tmp_path / "results")
+    return tmp_path
+
+
+def test_mean_and_deviation_over_seeds(folder):
+    one = next(s for s in summaries(read_results(folder / "results")) if s.cell.depth == 3 and s.cell.step == 512)
+    assert (one.mean, one.deviation) == (4.0, 1.0)  # as the paper's code reports: over batches
+    assert one.published is not None
+    assert one.published.mean == 3.46
+    assert one.log_signature_share == pytest.approx(0.1)
+    assert one.floors["training mean"] == 13.0
+
+
+def test_a_later_line_of_the_same_run_counts(folder):
+    append(line(111, 6.0), folder / "results")
+    one = next(s for s in summaries(read_results(folder / "results")) if s.cell.depth == 3 and s.cell.step == 512)
+    assert sorted(one.values) == [4.0, 5.0, 6.0]
+
+
+def test_the_report(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    assert main(["report"]) == 0
+    page, text = (folder / "report.html").read_text(), (folder / "docs/reproduction.md").read_text()
+    for written in (page, text):
+        assert "4.00 ± 1.00" in written
+        assert "3.46 ± 0.13" in written
+        assert "not finished (interrupted)" in written
+        assert "not run" in written
+        assert "By patient or speaker" in written
+    assert "data:image/png;base64," in page
+    assert "<link" not in page  # it needs nothing else
+    assert 'src="http' not in page
+    for name in ("heatmap-published", "time-BIDMC32HR-paper"):
+        assert (folder / f"docs/images/reproduction-{name}.png").stat().st_size > 1000
+        assert f"(images/reproduction-{name}.png)" in text
+
+
+def test_no_results_yet(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["report"]) == 1
+    assert "neuralrde reproduce" in capsys.readouterr().err
+
+
+def test_what_would_be_run(capsys):
+    assert main(["reproduce", "--model", "ncde", "--dry", "--seed", "111", "--protocol", "paper,ours"]) == 0
+    assert capsys.readouterr().out.split() == [
+        "BIDMC32HR-ncde-1-512-111-paper-paper",
+        "BIDMC32HR-ncde-1-128-111-ours-paper",
+    ]
+    assert main(["reproduce", "--dry", "--grid", "--depth", "1", "--seed", "1"]) == 0
+    assert len(capsys.readouterr().out.split()) == 27

@@ -1,0 +1,106 @@
+"""Runs: lines of results, resuming, what is not run twice; splits."""
+
+import json
+
+import numpy as np
+import pytest
+
+from neuralrde.experiments import Cell, Limits, divide, read_results, run, settings_of, train
+from neuralrde.training import Listener
+
+CELL = {"dataset": "toy", "model": "nrde", "depth": 2, "step": 16, "seed": 1, "sizes": (4, 2, 1)}
+
+
+@pytest.fixture
+def here(small, monkeypatch, tmp_path):
+    """Runs in this process, on the small data, into a folder of the test's own."""
+    monkeypatch.setattr("neuralrde.experiments.runs.load", lambda name: small)
+    said = []
+
+    def here(cell, **limits):
+        paths = {"folder": tmp_path / "results", "work": tmp_path / "work"}
+        return run(cell, limits=Limits(**limits), own_process=False, say=said.append, **paths)
+
+    here.said, here.folder = said, tmp_path / "results"
+    return here
+
+
+def test_a_line_and_no_second_run(here):
+    cell = Cell(**CELL, protocol="corrected")
+    line = here(cell, epochs=3)
+    assert (line["stopped"], line["epochs"], line["sizes"]) == ("epochs", 3, [42, 9, 9])
+    assert line["minutes"] > 0
+    assert line["floors"]["training mean"]["rmse"] > 0
+    assert {"rmse", "mae"} == set(line["test"])
+    assert read_results(here.folder) == [json.loads(json.dumps(line))]
+    assert here(cell, epochs=3) == json.loads(json.dumps(line))
+    assert "is there" in here.said[-1]
+    here(cell, epochs=2)  # other settings: another run
+    assert len(read_results(here.folder)) == 2
+
+
+def test_a_spent_budget_goes_on_when_it_is_raised(here):
+    cell = Cell(**CELL, protocol="paper")
+    first = here(cell, epochs=6, budget=1e-6)
+    assert (first["stopped"], first["epochs"]) == ("budget", 1)
+    assert here(cell, epochs=6, budget=1e-6)["epochs"] == 1
+    second = here(cell, epochs=6)
+    assert (second["stopped"], second["epochs"]) == ("epochs", 6)
+    assert [line["stopped"] for line in read_results(here.folder)] == ["epochs"]
+
+
+class Interrupt(Listener):
+    def epoch(self, record):
+        if record["epoch"] == 2:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("protocol", ["paper", "ours"])
+def test_an_interrupted_training_ends_as_if_it_had_not_been(small, tmp_path, protocol):
+    cell, limits = Cell(**CELL, protocol=protocol), Limits(epochs=4)
+    whole = train(cell, limits, data=small)
+    with pytest.raises(KeyboardInterrupt):
+        train(cell, limits, tmp_path / "checkpoint", data=small, listeners=[Interrupt()])
+    resumed = train(cell, limits, tmp_path / "checkpoint", data=small)
+    assert resumed["epochs"] == 4
+    assert resumed["test"] == whole["test"]  # bit for bit
+
+
+def test_an_error_leaves_an_unfinished_line(here, monkeypatch):
+    monkeypatch.setattr("neuralrde.experiments.runs.train", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        here(Cell(**CELL, protocol="corrected"))
+    assert read_results(here.folder)[0]["stopped"].startswith("error")
+
+
+@pytest.mark.parametrize("model", ["odernn", "logncde", "linear"])
+def test_other_models(small, model):
+    line = train(Cell(**CELL | {"model": model}, protocol="ours"), Limits(epochs=1), data=small)
+    assert np.isfinite(line["test"]["rmse"])
+
+
+def test_paper_reports_the_mean_over_batches(small):
+    line = train(Cell(**CELL, protocol="paper"), Limits(epochs=1), data=small)
+    assert "mean_over_batches" in line["test"]
+    assert len(settings_of(Cell(**CELL, protocol="paper"))["bugs"]) == 6
+
+
+def test_the_paper_split_does_not_depend_on_the_seed(small):
+    np.testing.assert_array_equal(divide(small, "paper", 111).test, divide(small, "paper", 222).test)
+    assert (divide(small, "random", 1).test != divide(small, "random", 2).test).any()
+
+
+def test_folds_test_every_sample_once(small):
+    tested = np.concatenate([divide(small, "folds", seed).test for seed in range(5)])
+    assert sorted(tested) == list(range(len(small)))
+
+
+def test_a_model_that_the_paper_does_not_have():
+    with pytest.raises(ValueError, match="--protocol ours"):
+        Cell(**CELL | {"model": "linear"})
+
+
+def test_a_damaged_line_is_named(tmp_path):
+    (tmp_path / "x.jsonl").write_text("{}\n")
+    with pytest.raises(ValueError, match=r"x.jsonl, line 1"):
+        read_results(tmp_path)
