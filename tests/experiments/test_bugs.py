@@ -115,3 +115,63 @@ def test_published_settings():
     assert plan.training.rate == pytest.approx(0.01 * 32 / 512)
     assert (plan.training.patience, plan.training.epochs) == (60, 1000)
     assert plan_for(Cell(dataset="RR", model="odernn", depth=1, step=512, seed=111)).state == 192
+
+
+# Hidden dimension, layers, multiplier and number of weights, as printed in the appendix: (BIDMC, EigenWorms).
+PRINTED = {
+    (16, 2, 1): (2209, 4453),
+    (16, 2, 2): (3265, 5509),
+    (16, 2, 3): (3265, 5509),
+    (16, 3, 1): (3249, 6517),
+    (16, 3, 2): (5601, 8869),
+    (16, 3, 3): (5601, 8869),
+    (16, 4, 1): (4289, 8581),
+    (16, 4, 2): (8449, 12741),
+    (16, 4, 3): (8449, 12741),
+    (32, 2, 1): (8513, 17093),
+    (32, 2, 2): (12673, 21253),
+    (32, 2, 3): (12673, 21253),
+    (32, 3, 1): (12641, 25317),
+    (32, 3, 2): (21953, 34629),
+    (32, 3, 3): (21953, 34629),
+    (32, 4, 1): (16769, 33541),
+    (32, 4, 2): (33281, 50053),
+    (32, 4, 3): (33281, 50053),
+    (64, 2, 1): (33409, 66949),
+    (64, 2, 2): (49921, 83461),
+    (64, 2, 3): (49921, 83461),
+    (64, 3, 1): (49857, 99781),
+    (64, 3, 2): (86913, 136837),
+    (64, 3, 3): (86913, 136837),
+    (64, 4, 1): (66305, 132613),
+    (64, 4, 2): (132097, 198405),
+    (64, 4, 3): (132097, 198405),
+}
+
+
+def weights_of(dataset, sizes, channels, outputs, protocol):
+    plan = plan_for(Cell(dataset=dataset, model="ncde", depth=1, step=8, seed=111, protocol=protocol, sizes=sizes))
+    model = eqx.filter_eval_shape(
+        paper_neural_rde,
+        channels,
+        outputs,
+        depth=1,
+        state=plan.state,
+        width=plan.width,
+        layers=plan.layers,
+        shared=Bug.SHARED_HIDDEN_LAYERS in plan.bugs,
+        key=jax.random.key(0),
+    )
+    # Statistics are kept as whole numbers and are no weights.
+    return sum(leaf.size for leaf in jax.tree.leaves(model) if getattr(leaf, "dtype", None) == np.float32)
+
+
+@pytest.mark.parametrize("sizes", PRINTED, ids=str)
+def test_the_number_of_weights_is_the_printed_one(sizes):
+    bidmc = weights_of("HR", sizes, channels=3, outputs=1, protocol="paper")
+    worms = weights_of("EigenWorms", sizes, channels=7, outputs=5, protocol="paper")
+    assert (bidmc, worms) == PRINTED[sizes]
+
+
+def test_without_the_bugs_the_number_of_weights_is_another():
+    assert weights_of("HR", (16, 3, 1), channels=3, outputs=1, protocol="corrected") != PRINTED[16, 3, 1][0]

@@ -17,6 +17,10 @@ class Bug(Enum):
     TAIL_DROPPED = "The points after the last whole window are thrown away: 10 % of a BIDMC series at step 512."
     LAST_WINDOW_TWICE = "The solve runs to windows + 1, so the last window's log-signature is applied twice."
     SHARED_HIDDEN_LAYERS = "With 3 layers or more, the hidden layers are one object, `[layer] * n`: fewer weights."
+    SWAPPED_SIZES = (
+        "The number of layers and the multiplier of their width are swapped: only so do the numbers of weights in the "
+        "appendix come out, all 54 of them."
+    )
     ZERO_BLOCK = "Folding fills with zeros, and adds a whole block of them when the step divides the length."
     NO_SHUFFLING = "Every epoch sees the same batches in the same order."
     MEAN_OVER_BATCHES = "The value reported is the mean over batches of their RMSE, which is not the RMSE."

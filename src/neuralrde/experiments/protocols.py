@@ -7,7 +7,7 @@ from ..training import Plateau, Settings
 from .bugs import Bug
 from .cells import Cell
 
-# State, layers, multiplier of the width; and the ODE-RNN's state (appendix C of the paper).
+# State, layers, multiplier of the width, as printed; and the ODE-RNN's state (appendix C of the paper).
 SIZES = {
     "BIDMC32HR": ((64, 2, 2), 32),
     "BIDMC32RR": ((64, 3, 3), 192),
@@ -58,6 +58,8 @@ def plan_for(cell: Cell, *, budget: float | None = None, epochs: int = 1000) -> 
     """
     chosen, recurrent = SIZES.get(cell.dataset, OTHERS)
     state, layers, multiplier = chosen if cell.sizes is None else cell.sizes
+    if Bug.SWAPPED_SIZES in BUGS[cell.protocol]:
+        layers, multiplier = multiplier, layers
     batch = BATCH.get(cell.dataset, 1024)
     settings = Settings(
         epochs=epochs,

@@ -76,7 +76,8 @@ def _apply(matrix: sparse.csr_array, vectors):
         flat = matrix.astype(vectors.dtype) @ vectors.reshape(-1, vectors.shape[-1]).T
         return np.ascontiguousarray(flat.T).reshape(*vectors.shape[:-1], len(flat))
     coo = matrix.tocoo()
-    terms = jnp.take(vectors, coo.col, axis=-1) * coo.data.astype(vectors.dtype)
+    # Not `jnp.take`: JAX kept its lowering for 64-bit indices when x64 was switched off and on again.
+    terms = vectors[..., coo.col] * coo.data.astype(vectors.dtype)
     zeros = jnp.zeros((*vectors.shape[:-1], len(matrix.indptr) - 1), vectors.dtype)
     return zeros.at[..., coo.row].add(terms)
 

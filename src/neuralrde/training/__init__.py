@@ -1,6 +1,7 @@
 """Training: one state, one loop, stopping, checkpoints, history."""
 
 from .archive import FileRefused
+from .augmentation import Augmented, TimeStretch
 from .cache import LogSignatureCache
 from .checkpoint import load_checkpoint, save_checkpoint
 from .events import EventFile
@@ -15,6 +16,7 @@ from .settings import Settings
 from .state import TrainingState
 
 __all__ = [
+    "Augmented",
     "ConstantRate",
     "CrossEntropy",
     "EventFile",
@@ -29,6 +31,7 @@ __all__ = [
     "Schedule",
     "Settings",
     "SquaredError",
+    "TimeStretch",
     "TrainingState",
     "TrainingWarning",
     "WarmupCosine",

@@ -21,6 +21,7 @@ from jaxtyping import Array, Float
 from ..devices import device_mesh, replicate, shard_batch, sharded_value_and_grad
 from ..models import ScaledField
 from ..solve import explain_divergence
+from .augmentation import Augmented
 from .checkpoint import fingerprint_of, load_checkpoint, save_checkpoint
 from .examples import Examples, padded
 from .interrupt import interrupts_between_steps
@@ -39,7 +40,7 @@ class TrainingWarning(UserWarning):
 
 def fit(
     model: Any,
-    training: Examples,
+    training: Examples | Augmented,
     *,
     loss: Callable,
     validation: Examples | None = None,
@@ -58,7 +59,7 @@ def fit(
 
     Args:
         model: an Equinox module of one example; floating arrays in it are trained.
-        training: with targets.
+        training: with targets; or `Augmented`, drawn anew in every epoch.
         loss: `CrossEntropy()`, `SquaredError()`, `Huber()`, or any function of one prediction and target.
         validation: decides about stopping and which weights are kept; without it the training loss does.
         metric: of predictions and targets, for the history: `accuracy`, `rmse`.
@@ -88,7 +89,9 @@ def fit(
     # Model and optimiser: one state, new or as it was left.
     optimiser = _adamw(settings.clip, settings.weight_decay) if optimiser is None else optimiser
     state = TrainingState.start(_as_jax(model), optimiser) if state is None else state
-    fingerprint = "" if checkpoint is None else fingerprint_of(settings, model, training, validation, loss)
+    fingerprint = (
+        "" if checkpoint is None else fingerprint_of(settings, model, _examples(training, 0), validation, loss)
+    )
     if checkpoint is not None and resume and Path(checkpoint).exists():
         state = load_checkpoint(checkpoint, state, fingerprint=fingerprint)
     # On all devices from the start, as every step leaves them: else JAX would compile the second step anew.
@@ -108,7 +111,8 @@ def fit(
             while state.epoch < last and not _finished(state, settings):
                 new_model, new_optimiser = state.model, state.optimiser
                 total = weight = rate = 0.0
-                for i, (batch, weights) in enumerate(batches(training, size, seed=settings.seed, epoch=state.epoch)):
+                examples = _examples(training, state.epoch)
+                for i, (batch, weights) in enumerate(batches(examples, size, seed=settings.seed, epoch=state.epoch)):
                     share = settings.schedule(state.epoch * steps + i, settings.epochs * steps, state.history)
                     rate = settings.rate * share * state.caution
                     placed = shard_batch((batch, weights), mesh)
@@ -129,7 +133,7 @@ def fit(
 
                 if not (np.isfinite(record["loss"]) and np.isfinite(monitored) and _finite(new_model)):
                     start = TrainingState.start(replicate(_as_jax(model), mesh), optimiser)
-                    state = _more_cautious(state, start, training, listeners)
+                    state = _more_cautious(state, start, examples, listeners)
                     continue
                 better = monitored < state.best_loss
                 state = replace(
@@ -156,6 +160,10 @@ def fit(
         for listener in listeners:
             listener.close()
     return state
+
+
+def _examples(training: Examples | Augmented, epoch: int) -> Examples:
+    return training.epoch(epoch) if isinstance(training, Augmented) else training
 
 
 def batches(
