@@ -273,12 +273,13 @@ def peak_memory(run: Run) -> tuple[Any, int]:
 
 def worker(connection: Any, prepare: Callable[[], Run]) -> None:
     run = prepare()
-    run()  # what is set up once (threads, workspaces) is not the memory of a training step
-    connection.send(peak_memory(run))
+    connection.send(run())
     while connection.recv():
         begin = time.perf_counter()
         run()
         connection.send(time.perf_counter() - begin)
+    # At the end: what is set up once (threads, workspaces, the allocator's pools) is not a training step's memory.
+    connection.send(peak_memory(run)[1])
 
 
 def race(ways: dict[str, Callable[[], Run]], rounds: int = ROUNDS, check: Callable = lambda results: None) -> dict:
@@ -290,15 +291,16 @@ def race(ways: dict[str, Callable[[], Run]], rounds: int = ROUNDS, check: Callab
         processes.append(context.Process(target=worker, args=(theirs, prepare), daemon=True))
         processes[-1].start()
         theirs.close()
-        results[name], memory[name] = pipes[name].recv()
+        results[name] = pipes[name].recv()
     check(results)
     best = dict.fromkeys(ways, math.inf)
     for _ in range(rounds):
         for name, pipe in pipes.items():
             pipe.send(True)
             best[name] = min(best[name], pipe.recv())
-    for pipe, process in zip(pipes.values(), processes, strict=True):
+    for (name, pipe), process in zip(pipes.items(), processes, strict=True):
         pipe.send(False)
+        memory[name] = pipe.recv()
         process.join()
     return {name: (best[name], memory[name]) for name in ways}
 

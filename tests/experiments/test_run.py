@@ -82,7 +82,7 @@ def test_other_models(small, model):
 def test_paper_reports_the_mean_over_batches(small):
     line = train(Cell(**CELL, protocol="paper"), Limits(epochs=1), data=small)
     assert "mean_over_batches" in line["test"]
-    assert len(settings_of(Cell(**CELL, protocol="paper"))["bugs"]) == 6
+    assert len(settings_of(Cell(**CELL, protocol="paper"))["bugs"]) == 7
 
 
 def test_the_paper_split_does_not_depend_on_the_seed(small):

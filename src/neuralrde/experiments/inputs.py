@@ -9,9 +9,9 @@ from jaxtyping import Float, Int
 from ..datasets import Dataset, Split
 from ..estimators.preparation import preparation, without_rounding
 from ..models import fold
-from ..paths import Series, window_cuts
+from ..paths import ScaleEach, Series, Step, Steps, window_cuts
 from ..signatures import Basis, log_signatures
-from ..training import Examples
+from ..training import Augmented, Examples, TimeStretch
 from .bugs import Bug, drop_tail, fold_with_zeros, repeat_last
 
 _PIECE = 2**24  # numbers of a path at a time
@@ -25,17 +25,13 @@ class Parts:
     validation: Examples
     test: Examples
     seconds: float
+    augmented: Augmented | None = None
+    """What to train on instead of `train`, where the recipe augments."""
 
 
 def prepared(data: Dataset, split: Split, *, standardise: str = "training") -> Series:
     """Filled, standardised, with time as channel 0 from 0 to 1; by statistics of the training set."""
-    series = data.series
-    if standardise == "sample":
-        series = _each_by_itself(series)
-    elif standardise != "training":
-        raise ValueError(f'Got standardise={standardise!r}; expected "training" or "sample".')
-    steps = preparation(fill="forward" if np.isnan(series.values).any() else None)
-    return steps.fit(series[split.train])(series)
+    return _steps(standardise, gaps=bool(np.isnan(data.series.values).any())).fit(data.series[split.train])(data.series)
 
 
 def target_of(data: Dataset) -> np.ndarray:
@@ -76,6 +72,31 @@ def driven_parts(
     return Parts(*(every.take(rows) for rows in split), seconds=seconds)
 
 
+def stretched_parts(
+    data: Dataset,
+    split: Split,
+    stretch: TimeStretch,
+    *,
+    depth: int,
+    step: int,
+    basis: Basis,
+    standardise: str,
+    seed: int,
+) -> Parts:
+    """Pieces of the series at their own speed, and for training at other speeds too, drawn anew in every epoch."""
+    plain = replace(data, series=stretch.plain(data.series))
+    steps = _steps(standardise).fit(plain.series[split.train])
+    parts = driven_parts(plain, split, steps(plain.series), depth=depth, step=step, basis=basis, clean=True)
+
+    def examples(series: Series, target: np.ndarray) -> Examples:
+        ready = steps(series)
+        windows = _log_signatures(ready, window_cuts(ready, step=step), depth, basis, clean=True)
+        return Examples((ready.values[:, 0].astype(np.float32), windows), target)
+
+    target = target_of(data)[split.train]
+    return replace(parts, augmented=Augmented(data.series[split.train], target, [stretch], examples, seed=seed))
+
+
 def folded_parts(
     data: Dataset, split: Split, series: Series, *, step: int, bugs: frozenset[Bug] = frozenset()
 ) -> Parts:
@@ -101,9 +122,10 @@ def _log_signatures(
     return np.concatenate(pieces)
 
 
-def _each_by_itself(series: Series) -> Series:
-    values = series.values.astype(np.float64)
-    seen = np.where(series.valid[..., None], values, np.nan)
-    mean, spread = np.nanmean(seen, axis=1, keepdims=True), np.nanstd(seen, axis=1, keepdims=True)
-    scaled = (values - mean) / np.where(spread > 0, spread, 1.0)
-    return replace(series, values=scaled.astype(series.values.dtype))
+def _steps(standardise: str, *, gaps: bool = False) -> Step:
+    fill = "forward" if gaps else None
+    if standardise == "training":
+        return preparation(fill=fill)
+    if standardise == "sample":
+        return Steps(ScaleEach(), *preparation(fill=fill, scale=False).steps)
+    raise ValueError(f'Got standardise={standardise!r}; expected "training" or "sample".')

@@ -19,6 +19,7 @@ from ..training import (
     Listener,
     Settings,
     SquaredError,
+    TimeStretch,
     TrainingState,
     WarmupCosine,
     accuracy,
@@ -26,19 +27,25 @@ from ..training import (
     rmse,
 )
 from .cells import Cell
-from .inputs import Parts, driven_parts, folded_parts, prepared
+from .inputs import Parts, driven_parts, folded_parts, prepared, stretched_parts
 from .recipes import Recipe
 
 READOUTS = {"mean": MeanState, "final": FinalState}
 SOLVERS = {"heun": diffrax.Heun, "rk4": RK4, "euler": diffrax.Euler}
+# Targets in beats or breaths a minute: a series played faster has more of them.
+RATES = ("BIDMC32HR", "BIDMC32RR")
 LOSSES = {"squared_error": SquaredError, "huber": Huber}
 
 
 def our_parts(cell: Cell, data: Dataset, split: Split, recipe: Recipe) -> Parts:
+    basis = "brackets" if cell.model == "logncde" else "words"
+    if recipe.stretch is not None and cell.model != "odernn":
+        stretch = TimeStretch(*recipe.stretch, rate=cell.dataset in RATES)
+        sizes: dict[str, Any] = {"depth": cell.depth, "step": cell.step, "basis": basis}
+        return stretched_parts(data, split, stretch, **sizes, standardise=recipe.standardise, seed=cell.seed)
     series = prepared(data, split, standardise=recipe.standardise)
     if cell.model == "odernn":
         return folded_parts(data, split, series, step=cell.step)
-    basis = "brackets" if cell.model == "logncde" else "words"
     return driven_parts(data, split, series, depth=cell.depth, step=cell.step, basis=basis, clean=True)
 
 
@@ -97,7 +104,7 @@ def fit_ours(
         loss, metric = CrossEntropy(), accuracy
     return fit(
         model,
-        parts.train,
+        parts.train if parts.augmented is None else parts.augmented,
         loss=loss,
         validation=parts.validation,
         metric=metric,

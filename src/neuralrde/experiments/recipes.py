@@ -18,6 +18,7 @@ class Recipe:
         epochs, batch, rate, warmup, weight_decay, clip, patience: of AdamW with warm-up and cosine.
         standardise: "training" by the training set's mean and deviation; "sample" each series by its own.
         loss: "squared_error" or "huber", for regression.
+        stretch: slowest and fastest factor of `TimeStretch`; None trains on the series as they are.
     """
 
     depth: int = 2
@@ -37,6 +38,7 @@ class Recipe:
     patience: int | None = None
     standardise: str = "training"
     loss: str = "squared_error"
+    stretch: tuple[float, float] | None = None
 
     def told(self) -> dict[str, Any]:
         """As JSON holds it, without what the cell says itself."""

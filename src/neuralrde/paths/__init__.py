@@ -5,7 +5,7 @@ from .boundaries import WithBoundaries
 from .channels import ObservationCounts, TimeChannel
 from .checks import check_finite
 from .filling import FillForward, FillLinear
-from .scaling import Scale
+from .scaling import Scale, ScaleEach
 from .series import Series, concatenate
 from .step import Step
 from .steps import Steps
@@ -17,6 +17,7 @@ __all__ = [
     "FillLinear",
     "ObservationCounts",
     "Scale",
+    "ScaleEach",
     "Series",
     "Step",
     "Steps",

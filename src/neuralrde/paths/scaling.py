@@ -1,4 +1,4 @@
-"""Scaling: every channel to mean 0 and standard deviation 1, as measured on the training set."""
+"""Scaling: every channel to mean 0 and standard deviation 1, on the training set or in each sample."""
 
 from dataclasses import dataclass, field, replace
 
@@ -45,4 +45,31 @@ class Scale(Step):
     def __call__(self, series: Series) -> Series:
         check_channels(self, self.channels_, series)
         scaled = (series.values - np.array(self.means_)) / np.array(self.deviations_)
+        return replace(series, values=scaled.astype(series.values.dtype, copy=False))
+
+
+@dataclass(frozen=True)
+class ScaleEach(Step):
+    """Standardise each channel of each sample by its own mean and standard deviation.
+
+    For sensors whose offset and gain differ from one patient, device or day to the next: a model then sees shapes and
+    rhythms alone. What a level means is lost, and a sample must be there as a whole: not for streams. Missing values
+    stay missing; a channel that is constant in a sample becomes zero.
+
+    >>> ScaleEach()(Series.from_array([[1.0, 3.0], [10.0, 30.0]])).values[..., 0].tolist()
+    [[-1.0, 1.0], [-1.0, 1.0]]
+    """
+
+    def __call__(self, series: Series) -> Series:
+        seen = np.where(series.valid[..., None], series.values, np.nan)
+        known = ~np.isnan(seen)
+        count = np.maximum(known.sum(axis=1, keepdims=True), 1)
+        mean = np.where(known, seen, 0.0).sum(axis=1, keepdims=True, dtype=np.float64) / count
+        centred = series.values - mean
+        square = np.where(known, centred, 0.0) ** 2
+        deviation = np.sqrt(square.sum(axis=1, keepdims=True) / count)
+        # A constant is one exactly: rounding in its mean would leave a tiny deviation to divide by.
+        constant = np.nanmax(np.where(known, seen, -np.inf), axis=1) == np.nanmin(np.where(known, seen, np.inf), axis=1)
+        deviation = np.where(constant[:, None] | (deviation == 0), 1.0, deviation)
+        scaled = np.where(constant[:, None], 0.0 * centred, centred / deviation)
         return replace(series, values=scaled.astype(series.values.dtype, copy=False))
