@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from neuralrde.paths import Scale, Series
+from neuralrde.paths import Scale, ScaleEach, Series
 
 from .examples import make_series, series, training_like
 
@@ -51,3 +51,20 @@ def test_numbers_too_large_to_square_are_refused():
         pytest.raises(ValueError, match="'x0' whose standard deviation comes out as inf"),
     ):
         Scale().fit(Series.from_array([[1e200, -1e200]]))
+
+
+def test_each_sample_comes_out_with_mean_0_and_deviation_1():
+    ragged = make_series(0, samples=20, length=50)
+    each = ScaleEach()(ragged)
+    for before, after, valid in zip(ragged.values, each.values, ragged.valid, strict=True):
+        np.testing.assert_array_equal(np.isnan(after[valid]), np.isnan(before[valid]))
+        np.testing.assert_allclose(np.nanmean(after[valid], axis=0), 0, atol=1e-12)
+        varies = np.nanstd(before[valid], axis=0) > 0  # a sample of one point does not
+        np.testing.assert_allclose(np.nanstd(after[valid], axis=0), varies, atol=1e-12)
+
+
+def test_a_channel_that_is_constant_in_a_sample_becomes_zero():
+    series = Series.from_array([[0.1, 0.1, 0.1], [np.nan, 0.1, np.nan], [1.0, 2.0, 3.0]])
+    values = ScaleEach()(series).values[..., 0]
+    np.testing.assert_array_equal(values[:2], [[0, 0, 0], [np.nan, 0, np.nan]])
+    assert values[2].std() == pytest.approx(1)

@@ -14,6 +14,7 @@ from neuralrde.paths import (
     FillLinear,
     ObservationCounts,
     Scale,
+    ScaleEach,
     Series,
     Step,
     Steps,
@@ -35,7 +36,7 @@ CAUSAL = [
     Steps(ObservationCounts(), FillForward(), Scale(), TimeChannel(), BasePoint()),
     Steps(),
 ]
-LOOKING_AHEAD = [FillLinear(), FillLinear(default=0.0), Steps(FillForward(), WithBoundaries(0.7))]
+LOOKING_AHEAD = [FillLinear(), FillLinear(default=0.0), ScaleEach(), Steps(FillForward(), WithBoundaries(0.7))]
 name = repr
 
 

@@ -64,12 +64,19 @@ class TimeStretch:
         return _pieces(series, starts, np.ones(len(series)), length)
 
     def length(self, series: Series) -> int:
-        if series.ragged or series.times is not None:
+        if series.ragged or not _evenly_sampled(series):
             raise ValueError(
-                "Got series of different lengths, or with times; expected evenly sampled ones of one length, because "
+                "Got series of different lengths, or with irregular times; expected evenly sampled ones of one length, because "
                 "pieces of one length are taken. Leave TimeStretch out, or cut the series to one length first."
             )
         return int((series.values.shape[1] - 1) / self.fastest) + 1
+
+
+def _evenly_sampled(series: Series) -> bool:
+    if series.times is None:
+        return True
+    gaps = np.diff(series.times, axis=1)
+    return bool(np.allclose(gaps, gaps.mean(), rtol=1e-3))
 
 
 def _pieces(series: Series, starts: np.ndarray, factors: np.ndarray, length: int) -> Series:
