@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ["log_signatures", "solve"]
+NAMES = ["log_signatures", "solve", "linear_fields", "lengths", "long_series"]
 
 if __name__ == "__main__":
     chosen = sys.argv[1:] or NAMES

@@ -7,7 +7,6 @@ and the output says that it was scaled. The data are not UEA's EigenWorms, but a
 """
 
 import multiprocessing
-import time
 from functools import partial
 from typing import Any
 
@@ -16,9 +15,10 @@ import numpy as np
 from neuralrde import log_signatures
 from neuralrde.datasets import load
 
-from . import solve
-from .solve import ADJOINT, Arrays, make_weights, ours, race, with_torchdiffeq
+from .processes import race
+from .solve import ADJOINT
 from .timing import table
+from .training_steps import LAYERS, STATE, WIDTH, Arrays, make_weights, ours, with_torchdiffeq
 
 STEP, DEPTHS = 4, (2, 3)
 # torchdiffeq is looked at over so many windows first, and not run whole if it would take longer than this.
@@ -65,13 +65,7 @@ def compare(depth: int, samples: int | None) -> list[str]:
 
 
 def main(samples: int | None = None) -> None:
-    sizes = f"state {solve.STATE}, trunk {solve.LAYERS} x {solve.WIDTH}, {multiprocessing.cpu_count()} cores"
+    sizes = f"state {STATE}, trunk {LAYERS} x {WIDTH}, {multiprocessing.cpu_count()} cores"
     print(f"# Worms: {samples or 43} series of 17984 points, step {STEP}, {sizes}\n")
     header = ["depth", "ours, s an epoch", "MB", f"{ADJOINT}, s an epoch", "MB", "times", "torchdiffeq was"]
     print(table(header, [compare(depth, samples) for depth in DEPTHS]), flush=True)
-
-
-if __name__ == "__main__":
-    begin = time.perf_counter()
-    main()
-    print(f"\n{time.perf_counter() - begin:.0f} s")

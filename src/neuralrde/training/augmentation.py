@@ -66,8 +66,8 @@ class TimeStretch:
     def length(self, series: Series) -> int:
         if series.ragged or not _evenly_sampled(series):
             raise ValueError(
-                "Got series of different lengths, or with irregular times; expected evenly sampled ones of one length, because "
-                "pieces of one length are taken. Leave TimeStretch out, or cut the series to one length first."
+                "Got series of different lengths, or with irregular times; expected evenly sampled ones of one length, "
+                "because pieces of one length are taken. Leave TimeStretch out, or cut the series to one length first."
             )
         return int((series.values.shape[1] - 1) / self.fastest) + 1
 
