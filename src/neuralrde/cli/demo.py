@@ -7,11 +7,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from .._version import versions
 from ..datasets import Dataset, DatasetUnavailable, load, order_of_events, random_split
 from ..plots import PlotsUnavailable, accuracy_bars, confusion, learning_curves, save
 from .data import targets
 from .pictures import draw_windows
-from .run_folder import versions, write_json
+from .run_folder import write_json
 from .screen import table
 
 NAME, SPLITS = "SelfRegulationSCP1", 3

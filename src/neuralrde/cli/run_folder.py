@@ -13,21 +13,17 @@ pictures/          learning curves, confusion or predicted against true, windows
 
 import json
 import os
-import platform
 import sys
 from collections.abc import Iterable
 from hashlib import blake2b
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .._version import __version__
+from .._version import versions
 from ..datasets import Dataset, Split
 from .errors import WRONG_USE, Refusal
-
-_LIBRARIES = ("jax", "jaxlib", "equinox", "diffrax", "optax", "numpy", "scipy", "scikit-learn", "safetensors")
 
 
 class RunFolder:
@@ -70,7 +66,7 @@ class RunFolder:
 
     def begin(self, settings: str, data: Dataset, split: Split, told: str) -> None:
         write(self.settings, settings)
-        write_json(self.path / "versions.json", versions())
+        write_json(self.path / "versions.json", versions() | {"command": " ".join(["neuralrde", *sys.argv[1:]])})
         rows = {part: getattr(split, part).tolist() for part in ("train", "validation", "test")}
         write_json(self.path / "split.json", {"how": told, "data": fingerprint(data), **rows}, indent=None)
 
@@ -95,20 +91,6 @@ def fingerprint(data: Dataset) -> str:
     digest = blake2b(repr(data.series.values.shape).encode(), digest_size=16)
     digest.update(np.ascontiguousarray(data.series.values).data)
     return digest.hexdigest()
-
-
-def versions() -> dict[str, str]:
-    found = {"neuralrde": __version__, "python": platform.python_version()}
-    for library in _LIBRARIES:
-        try:
-            found[library] = metadata.version(library)
-        except metadata.PackageNotFoundError:
-            found[library] = "unknown"
-    return found | {
-        "platform": platform.platform(),
-        "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
-        "command": " ".join(["neuralrde", *sys.argv[1:]]),
-    }
 
 
 def write_json(path: Path, value: Any, *, indent: int | None = 2) -> None:

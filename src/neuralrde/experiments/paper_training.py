@@ -115,18 +115,7 @@ def fit_as_in_the_paper(
             record |= {"seconds": state.seconds + now - clock}
             if not (np.isfinite(loss) and np.isfinite(monitored)):
                 break
-            better = monitored < state.best_loss
-            state = replace(
-                state,
-                model=new_model,
-                optimiser=new_optimiser,
-                best=new_model if better else state.best,
-                best_loss=monitored if better else state.best_loss,
-                best_epoch=state.epoch + 1 if better else state.best_epoch,
-                epoch=state.epoch + 1,
-                seconds=record["seconds"],
-                history=(*state.history, record),
-            )
+            state = state.after(new_model, new_optimiser, record)
             clock = now
             for listener in listeners:
                 listener.epoch(record)

@@ -1,21 +1,16 @@
 """Results: a JSON line for each run in `results/DATASET.jsonl`, small enough to be committed."""
 
 import json
-import os
-import platform
 from collections.abc import Iterable
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from .._version import __version__
 from .cells import Cell
 
 Line = dict[str, Any]
 FOLDER = Path("results")
 # How a run ended; the others are not finished.
 FINISHED = ("epochs", "patience")
-_LIBRARIES = ("jax", "equinox", "diffrax", "optax", "numpy", "scikit-learn")
 
 
 def file_of(dataset: str, folder: Path = FOLDER) -> Path:
@@ -59,14 +54,3 @@ def append(line: Line, folder: Path = FOLDER) -> Path:
     with open(file, "a") as stream:
         stream.write(json.dumps(line) + "\n")
     return file
-
-
-def versions() -> dict[str, str]:
-    found = {"neuralrde": __version__, "python": platform.python_version()}
-    for library in _LIBRARIES:
-        try:
-            found[library] = metadata.version(library)
-        except metadata.PackageNotFoundError:
-            found[library] = "unknown"
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return found | {"machine": platform.machine(), "cores": str(cores)}

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from .._version import versions
 from ..datasets import Dataset, Split, load
 from ..devices import try_all_cores
 from ..training import Examples, Listener, Settings, TrainingState, accuracy, predict
@@ -131,13 +132,13 @@ def train(
         **_time_to_published(cell, state, parts.seconds),
         "stopped": _stopped(state, settings),
         "budget": limits.budget,
-        "versions": results.versions(),
+        "versions": versions(),
     }
 
 
 def unfinished(cell: Cell, settings: dict[str, Any], why: str) -> Line:
     """The line of a run that has no result yet."""
-    return {"cell": cell.key, "settings": settings, "test": {}, "stopped": why, "versions": results.versions()}
+    return {"cell": cell.key, "settings": settings, "test": {}, "stopped": why, "versions": versions()}
 
 
 def _as_published(

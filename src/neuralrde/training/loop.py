@@ -135,19 +135,7 @@ def fit(
                     start = TrainingState.start(replicate(_as_jax(model), mesh), optimiser)
                     state = _more_cautious(state, start, examples, listeners)
                     continue
-                better = monitored < state.best_loss
-                state = replace(
-                    state,
-                    model=new_model,
-                    optimiser=new_optimiser,
-                    best=new_model if better else state.best,
-                    best_loss=monitored if better else state.best_loss,
-                    best_epoch=state.epoch + 1 if better else state.best_epoch,
-                    epoch=state.epoch + 1,
-                    failures=0,
-                    seconds=record["seconds"],
-                    history=(*state.history, record),
-                )
+                state = state.after(new_model, new_optimiser, record)
                 clock = now
                 for listener in listeners:
                     listener.epoch(record)

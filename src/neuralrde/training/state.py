@@ -1,7 +1,7 @@
 """The state of a training: what it is between two epochs, and all that it needs to go on."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -37,6 +37,23 @@ class TrainingState:
     @classmethod
     def start(cls, model: Any, optimiser: optax.GradientTransformation) -> "TrainingState":
         return cls(model, optimiser.init(eqx.filter(model, eqx.is_inexact_array)), model)
+
+    def after(self, model: Any, optimiser: Any, record: dict[str, Any]) -> "TrainingState":
+        """The state one epoch later; the record says the monitored loss and the seconds so far."""
+        monitored, epoch = record["monitored"], self.epoch + 1
+        best = (model, monitored, epoch) if monitored < self.best_loss else (self.best, self.best_loss, self.best_epoch)
+        return replace(
+            self,
+            model=model,
+            optimiser=optimiser,
+            best=best[0],
+            best_loss=best[1],
+            best_epoch=best[2],
+            epoch=epoch,
+            failures=0,
+            seconds=record["seconds"],
+            history=(*self.history, record),
+        )
 
     @property
     def waited(self) -> int:
