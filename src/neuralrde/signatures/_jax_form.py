@@ -20,7 +20,7 @@ def words(
     channels = path.shape[-1]
     signatures = signature_of_increments(windows_of_increments(path, cuts), depth)
     positions = [word_position(word, channels) for word in lyndon_words(channels, depth)]
-    return tensor_log(signatures, channels)[..., np.array(positions)]
+    return tensor_log(signatures, channels)[..., np.array(positions, np.int32)]
 
 
 def windows_of_increments(
@@ -31,6 +31,6 @@ def windows_of_increments(
     longest = max(int((ends - starts).max(initial=0)), 1)
     points = np.minimum(starts + np.arange(longest + 1), ends)
     points = np.broadcast_to(points, (*path.shape[:-2], *points.shape[-2:]))
-    flat = points.reshape(*points.shape[:-2], -1)
+    flat = points.reshape(*points.shape[:-2], -1).astype(np.int32)  # see `bases._apply`
     gathered = jnp.take_along_axis(path, flat[..., None], axis=-2)
     return jnp.diff(gathered.reshape(*points.shape, path.shape[-1]), axis=-2)

@@ -76,10 +76,11 @@ def _apply(matrix: sparse.csr_array, vectors):
         flat = matrix.astype(vectors.dtype) @ vectors.reshape(-1, vectors.shape[-1]).T
         return np.ascontiguousarray(flat.T).reshape(*vectors.shape[:-1], len(flat))
     coo = matrix.tocoo()
-    # Not `jnp.take`: JAX kept its lowering for 64-bit indices when x64 was switched off and on again.
-    terms = vectors[..., coo.col] * coo.data.astype(vectors.dtype)
+    # 32-bit indices: JAX mistakes 64-bit ones for what they were before x64 was switched on or off.
+    row, column = coo.row.astype(np.int32), coo.col.astype(np.int32)
+    terms = vectors[..., column] * coo.data.astype(vectors.dtype)
     zeros = jnp.zeros((*vectors.shape[:-1], len(matrix.indptr) - 1), vectors.dtype)
-    return zeros.at[..., coo.row].add(terms)
+    return zeros.at[..., row].add(terms)
 
 
 def check_basis(basis: str) -> None:
