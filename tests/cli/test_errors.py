@@ -122,14 +122,21 @@ def test_an_interrupt_keeps_what_was_done(hearts, tmp_path):
     folder = tmp_path / "run"
     command = [sys.executable, "-m", "neuralrde", "fit", str(hearts), *COLUMNS, *QUICK, "--out", str(folder)]
     process = subprocess.Popen(
-        [*command, "--epochs", "1000000", "--set", "patience=1000000"], stderr=subprocess.PIPE, text=True
+        [*command, "--epochs", "1000000", "--set", "patience=1000000"],
+        stderr=subprocess.PIPE,
+        text=True,
+        # As from a terminal: a shell has what it runs in the background ignore Ctrl-C, these tests perhaps.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    while not (folder / "settings.toml").exists():  # training begins right after
-        assert process.poll() is None
-        time.sleep(0.05)
-    time.sleep(1.0)
-    process.send_signal(signal.SIGINT)
-    said = process.communicate(timeout=60)[1]
+    try:
+        while not (folder / "settings.toml").exists():  # training begins right after
+            assert process.poll() is None
+            time.sleep(0.05)
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+    finally:
+        process.kill()
     assert process.returncode == 130
     assert said.count("\n") == 1
     assert "--resume" in said
