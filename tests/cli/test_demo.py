@@ -25,12 +25,10 @@ def test_without_the_real_data_the_simulated_part_remains(run, tmp_path, monkeyp
 
 
 @pytest.mark.slow
-def test_what_the_demo_must_show(run, tmp_path):
+def test_what_the_demo_must_show(run, real_data, tmp_path):
     outcome = run("demo", "--out", tmp_path)
     assert outcome.code == 0, outcome.err
     results = json.loads((tmp_path / "results.json").read_text())
-    if "SelfRegulationSCP1" not in results:
-        pytest.skip("SelfRegulationSCP1 is not here and cannot be fetched")
     accuracies = results["SelfRegulationSCP1"]["accuracies"]["Neural RDE"]
     assert len(accuracies) == 3
     assert sum(accuracies) / 3 >= 0.84  # published: NRDE 80.9, Log-NCDE 83.1

@@ -1,8 +1,6 @@
 import http.server
-import os
 import threading
 from functools import partial
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -11,22 +9,11 @@ from hypothesis import settings
 settings.register_profile("datasets", deadline=None)
 settings.load_profile("datasets")
 
-# Where the real data lie: as the variable says, or beside the repository.
-REAL = Path(os.environ.get("NEURALRDE_DATA") or Path(__file__).parents[2].parent / "shared" / "data")
-
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path, monkeypatch):
     """No test writes to the user's data folder, or finds anything there."""
     monkeypatch.setenv("NEURALRDE_DATA", str(tmp_path / "data"))
-
-
-@pytest.fixture
-def real_data(monkeypatch) -> Path:
-    if not REAL.is_dir():
-        pytest.skip(f"no real data in {REAL}: set NEURALRDE_DATA to the folder that holds them")
-    monkeypatch.setenv("NEURALRDE_DATA", str(REAL))
-    return REAL
 
 
 @pytest.fixture

@@ -33,6 +33,7 @@ from ..training import (
 )
 from ..training.checkpoint import fingerprint_of
 from ..training.examples import padded
+from ..training.interrupt import interrupts_between_steps
 from ..training.loop import batches
 from ..training.predict import batch_size
 from .bugs import Bug, mean_over_batches
@@ -97,31 +98,33 @@ def fit_as_in_the_paper(
     for listener in listeners:
         listener.start(epochs=settings.epochs, steps=steps, done=state.epoch)
     try:
-        while state.epoch < settings.epochs and not is_over(state, settings):
-            new_model, new_optimiser, losses = state.model, state.optimiser, []
-            rate = settings.rate * settings.schedule(state.epoch * steps, settings.epochs * steps, state.history)
-            for batch, weights in in_order(state.epoch):
-                placed = shard_batch((batch, weights), mesh)
-                new_model, new_optimiser, value = _step(
-                    new_model, new_optimiser, *placed, jnp.float32(rate), task=task, optimiser=optimiser, mesh=mesh
-                )
-                losses.append(value)
+        with interrupts_between_steps() as stop_here:
+            while state.epoch < settings.epochs and not is_over(state, settings):
+                new_model, new_optimiser, losses = state.model, state.optimiser, []
+                rate = settings.rate * settings.schedule(state.epoch * steps, settings.epochs * steps, state.history)
+                for batch, weights in in_order(state.epoch):
+                    placed = shard_batch((batch, weights), mesh)
+                    new_model, new_optimiser, value = _step(
+                        new_model, new_optimiser, *placed, jnp.float32(rate), task=task, optimiser=optimiser, mesh=mesh
+                    )
+                    losses.append(value)
+                    for listener in listeners:
+                        listener.step(examples=size)
+                    stop_here()
+                monitored, metric = assess(new_model, validation, task=task, bugs=bugs, batch=settings.batch)
+                loss, now = float(np.mean(losses)), time.monotonic()
+                record = {"epoch": state.epoch + 1, "loss": loss, "rate": rate, "validation_loss": monitored}
+                record |= {f"validation_{task.metric.__name__}": metric, "monitored": monitored}
+                record |= {"seconds": state.seconds + now - clock}
+                if not (np.isfinite(loss) and np.isfinite(monitored)):
+                    break
+                state = state.after(new_model, new_optimiser, record)
+                clock = now
                 for listener in listeners:
-                    listener.step(examples=size)
-            monitored, metric = assess(new_model, validation, task=task, bugs=bugs, batch=settings.batch)
-            loss, now = float(np.mean(losses)), time.monotonic()
-            record = {"epoch": state.epoch + 1, "loss": loss, "rate": rate, "validation_loss": monitored}
-            record |= {f"validation_{task.metric.__name__}": metric, "monitored": monitored}
-            record |= {"seconds": state.seconds + now - clock}
-            if not (np.isfinite(loss) and np.isfinite(monitored)):
-                break
-            state = state.after(new_model, new_optimiser, record)
-            clock = now
-            for listener in listeners:
-                listener.epoch(record)
-            if now - saved >= settings.save_every:
-                save(state)
-                saved = now
+                    listener.epoch(record)
+                if now - saved >= settings.save_every:
+                    save(state)
+                    saved = now
     finally:
         save(state)
         for listener in listeners:
