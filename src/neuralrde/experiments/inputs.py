@@ -1,7 +1,7 @@
 """From raw series to a model's inputs, in pieces, so that a long data set never stands in memory in float64."""
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -11,10 +11,20 @@ from ..estimators.preparation import preparation, without_rounding
 from ..models import fold
 from ..paths import ScaleEach, Series, Step, Steps, window_cuts
 from ..signatures import Basis, log_signatures
-from ..training import Augmented, Examples, TimeStretch
+from ..training import Examples, TimeStretch, Versions, played
 from .bugs import Bug, drop_tail, fold_with_zeros, repeat_last
 
 _PIECE = 2**24  # numbers of a path at a time
+
+
+@dataclass(frozen=True)
+class View:
+    """Validation and test set once more, cut elsewhere or played at another speed; answers are averaged over views."""
+
+    validation: Examples
+    test: Examples
+    factor: float = 1.0
+    """What the targets of this view are multiplied by."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +35,9 @@ class Parts:
     validation: Examples
     test: Examples
     seconds: float
-    augmented: Augmented | None = None
-    """What to train on instead of `train`, where the recipe augments."""
+    versions: Versions | None = None
+    """What to train on instead of `train`, where the recipe has several versions of the series."""
+    views: tuple[View, ...] = ()
 
 
 def prepared(data: Dataset, split: Split, *, standardise: str = "training") -> Series:
@@ -72,29 +83,56 @@ def driven_parts(
     return Parts(*(every.take(rows) for rows in split), seconds=seconds)
 
 
-def stretched_parts(
+def viewed_parts(
     data: Dataset,
     split: Split,
-    stretch: TimeStretch,
     *,
     depth: int,
     step: int,
     basis: Basis,
     standardise: str,
+    cuts: int,
+    stretch: TimeStretch | None,
+    versions: int,
+    speeds: tuple[float, ...],
     seed: int,
 ) -> Parts:
-    """Pieces of the series at their own speed, and for training at other speeds too, drawn anew in every epoch."""
-    plain = replace(data, series=stretch.plain(data.series))
-    steps = _steps(standardise).fit(plain.series[split.train])
-    parts = driven_parts(plain, split, steps(plain.series), depth=depth, step=step, basis=basis, clean=True)
+    """Series cut into windows in several ways, and for training played at several speeds.
 
-    def examples(series: Series, target: np.ndarray) -> Examples:
+    Args:
+        cuts: how many ways of cutting; the first windows have step, and shares of it.
+        stretch: for the versions to train on, of which there are `versions`, each cut in one of the ways; None trains
+            on all ways of cutting, at the series' own speed.
+        speeds: at which validation and test set are looked at, each cut in all ways.
+    """
+    begin = time.monotonic()
+    raw, target, rng = data.series, target_of(data), np.random.default_rng(seed)
+    steps = _steps(standardise, gaps=bool(np.isnan(raw.values).any())).fit(raw[split.train])
+    firsts = [round(step * share / cuts) or 1 for share in range(cuts, 0, -1)]
+
+    def examples(series: Series, target: np.ndarray, first: int) -> Examples:
         ready = steps(series)
-        windows = _log_signatures(ready, window_cuts(ready, step=step), depth, basis, clean=True)
-        return Examples((ready.values[:, 0].astype(np.float32), windows), target)
+        where = window_cuts(ready, step=step, first=first)
+        windows = _log_signatures(ready, where, depth, basis, clean=True)
+        count = None if where.ndim == 1 else (where[:, :-1] < ready.lengths[:, None] - 1).sum(axis=1)
+        return Examples((ready.values[:, 0].astype(np.float32), windows), target, windows=count)
 
-    target = target_of(data)[split.train]
-    return replace(parts, augmented=Augmented(data.series[split.train], target, [stretch], examples, seed=seed))
+    def view(speed: float, first: int) -> View:
+        factor = speed if stretch is not None and stretch.rate else 1.0
+        rows = [played(raw[rows], speed) if speed != 1.0 else raw[rows] for rows in (split.validation, split.test)]
+        targets = [factor * target[rows] for rows in (split.validation, split.test)]
+        validation, test = (examples(*pair, first) for pair in zip(rows, targets, strict=True))
+        return View(validation, test, factor)
+
+    train = [examples(raw[split.train], target[split.train], first) for first in (firsts[:1] if stretch else firsts)]
+    plain, *views = [view(speed, first) for speed in speeds for first in firsts]
+    if stretch is None:
+        drawn = Versions(train, seed) if cuts > 1 else None
+    else:
+        moved = [stretch(raw[split.train], target[split.train], rng) for _ in range(versions)]
+        drawn = Versions([examples(*pair, int(rng.choice(firsts))) for pair in moved], seed)
+    seconds = time.monotonic() - begin
+    return Parts(train[0], plain.validation, plain.test, seconds, drawn, tuple(views))
 
 
 def folded_parts(
