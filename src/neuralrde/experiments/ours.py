@@ -73,7 +73,7 @@ def our_model(cell: Cell, recipe: Recipe, training: Examples, classes: int | Non
     if cell.model == "linear":
         model = LinearRDE(**shape, **sizes, blocks=recipe.blocks, readout=readout)
     elif cell.model == "oscillators":
-        model = OscillatorRDE(**shape, **sizes, layers=recipe.layers)
+        model = OscillatorRDE(**shape, **sizes, layers=recipe.layers, turns=recipe.turns)
     else:
         model = (LogNCDE if cell.model == "logncde" else NeuralRDE)(**shape, **network)
     model = model.fit_scale(np.asarray(windows), windows=training.windows)
@@ -106,7 +106,7 @@ def fit_ours(
     listeners: Sequence[Listener],
 ) -> TrainingState:
     if classes is None:
-        spread = np.asarray(parts.train.target).std(axis=0)
+        spread = np.asarray(parts.drawn().target).std(axis=0)
         loss, metric = LOSSES[recipe.loss](spread=np.where(spread > 0, spread, 1.0).astype(np.float32)), rmse
     else:
         loss, metric = CrossEntropy(), accuracy

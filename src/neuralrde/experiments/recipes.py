@@ -13,6 +13,7 @@ class Recipe:
     Args:
         depth, step: where the command line names none.
         state, width, layers, blocks: of the model; blocks of the linear one only.
+        turns: of the slowest and the fastest oscillator, a window.
         readout: "mean" or "final".
         solver: "heun", "rk4" or "euler".
         epochs, batch, rate, warmup, weight_decay, clip, patience: of AdamW with warm-up and cosine.
@@ -31,6 +32,7 @@ class Recipe:
     width: int = 64
     layers: int = 2
     blocks: int = 2
+    turns: tuple[float, float] = (0.05, 0.8)
     readout: str = "mean"
     solver: str = "heun"
     epochs: int = 60
@@ -60,7 +62,7 @@ RHYTHM = Recipe(
     step=32,
     state=128,
     width=128,
-    epochs=12,
+    epochs=16,
     batch=64,
     weight_decay=0.05,
     standardise="sample",
@@ -73,7 +75,7 @@ FEW = Recipe(state=8, width=16, weight_decay=1.0, epochs=40)  # some hundred ser
 # By data set, or by data set and model where a model wants its own.
 RECIPES: dict[str | tuple[str, str], Recipe] = {
     ("BIDMC32HR", "oscillators"): RHYTHM,
-    ("BIDMC32RR", "oscillators"): RHYTHM,
+    ("BIDMC32RR", "oscillators"): replace(RHYTHM, step=64),
     ("BIDMC32SpO2", "oscillators"): RHYTHM,
     "BIDMC32HR": BIDMC,
     "BIDMC32RR": BIDMC,

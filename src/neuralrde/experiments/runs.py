@@ -176,7 +176,7 @@ def _ours(
     recipe, classes = recipe_for(cell), None if data.classes is None else len(data.classes)
     parts = our_parts(cell, data, split, recipe)
     settings = our_settings(cell, recipe, budget=limits.budget, epochs=limits.epochs)
-    model = our_model(cell, recipe, parts.train, classes)
+    model = our_model(cell, recipe, parts.drawn(), classes)
     options: dict[str, Any] = {"checkpoint": checkpoint, "resume": True, "listeners": listeners}
     return fit_ours(model, parts, recipe=recipe, settings=settings, classes=classes, **options), parts, settings, None
 

@@ -20,15 +20,17 @@ from .readouts import AbstractReadout, MeanEnergy
 class OscillatorRDE(AbstractDrivenModel):
     """A linear RDE of driven, damped oscillators, solved exactly; a small network reads their mean energies.
 
-    Channel 0 of the path must be time: it turns the oscillators, from one turn in a whole series to half a turn a
-    window, evenly spaced on a logarithmic scale, at first; the other channels push them, and all of it is learnt. A
-    rate that is 10 % higher is then the same pattern of energies some places further on, which a network learns for
-    all rates and all people at once, where one that is free to remember remembers the people.
+    Channel 0 of the path must be time: it turns the oscillators, at first at rates evenly spaced on a logarithmic
+    scale, and damps them within some turns; the other channels push them; and all of it is learnt. A rate that is
+    10 % higher is then the same pattern of energies some places further on, which a network learns for all rates and
+    all people at once, where one that is free to remember remembers the people.
 
     Args:
         channels, outputs, depth: as for `NeuralRDE`.
         state: channels of the hidden state, two for each oscillator.
         width, layers: of the network that reads the energies.
+        turns: of the slowest and the fastest oscillator at first, in turns a window. Choose the step so that the
+            rates looked for lie well within.
         readout: `MeanEnergy()`, or another.
         solver: `Exponential()`, in parallel over time or not.
         key: for the initial weights.
@@ -43,6 +45,7 @@ class OscillatorRDE(AbstractDrivenModel):
     decoder: Decoder
     scale: ChannelScale
     solver: Exponential
+    turns: tuple[float, float] = eqx.field(static=True)
     channels: int = eqx.field(static=True)
     depth: int = eqx.field(static=True)
     basis: Basis = eqx.field(static=True)
@@ -56,6 +59,7 @@ class OscillatorRDE(AbstractDrivenModel):
         state: int = 128,
         width: int = 128,
         layers: int = 2,
+        turns: tuple[float, float] = (0.05, 0.8),
         readout: AbstractReadout = MeanEnergy(),  # noqa: B008 (immutable objects)
         solver: Exponential = Exponential(),  # noqa: B008
         key: PRNGKeyArray,
@@ -65,15 +69,15 @@ class OscillatorRDE(AbstractDrivenModel):
         self.field = RotationField(controls, state, key=field_key)
         self.decoder = Decoder(readout, state, outputs, width=width, layers=layers, key=decoder_key)
         self.scale = ChannelScale.unit(controls)
-        self.solver = solver
+        self.solver, self.turns = solver, turns
         self.channels, self.depth, self.basis = channels, depth, "words"
 
     def fit_scale(self, log_signatures: Any, *, windows: Any = None) -> Self:
-        """Also tunes the oscillators to the series' length: scaled, time runs to the root of the number of windows."""
+        """Also tunes the oscillators: a window of the usual length is one over the root of their number, when scaled."""
         model = super().fit_scale(log_signatures, windows=windows)
         root = math.sqrt(log_signatures.shape[1] if windows is None else float(windows.mean()))
-        field = self.field.tuned((2 * math.pi / root, math.pi * root))
-        return eqx.tree_at(lambda model: model.field, model, field)
+        slowest, fastest = (2 * math.pi * turns * root for turns in self.turns)
+        return eqx.tree_at(lambda model: model.field, model, self.field.tuned((slowest, fastest)))
 
     def states(self, x0: Float[Array, " channels"], logs: Float[Array, "windows controls"]) -> Float[Array, "..."]:
         # From rest: a first point says nothing about a period.

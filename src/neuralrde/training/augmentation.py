@@ -48,12 +48,12 @@ class TimeStretch:
             )
 
     def __call__(self, series, target, rng):
-        speeds = np.exp(rng.uniform(np.log(self.slowest), np.log(self.fastest), len(series)))
-        return played(series, speeds), self.moved(target, speeds)
+        speeds = self.speeds(len(series), rng)
+        return played(series, speeds), (target.T * speeds).T.astype(target.dtype) if self.rate else target
 
-    def moved(self, target: np.ndarray, speeds: np.ndarray) -> np.ndarray:
-        """The targets of series played at these speeds."""
-        return (target.T * speeds).T.astype(target.dtype) if self.rate else target
+    def speeds(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """So many factors."""
+        return np.exp(rng.uniform(np.log(self.slowest), np.log(self.fastest), count))
 
 
 def played(series: Series, speeds: np.ndarray | float) -> Series:
