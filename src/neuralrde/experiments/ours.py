@@ -34,6 +34,7 @@ READOUTS = {"mean": MeanState, "final": FinalState}
 SOLVERS = {"heun": diffrax.Heun, "rk4": RK4, "euler": diffrax.Euler}
 # Targets in beats or breaths a minute: a series played faster has more of them.
 RATES = ("BIDMC32HR", "BIDMC32RR")
+FINEST = 16  # points by which ways of cutting differ, at least: nearer ones hardly do
 LOSSES = {"squared_error": SquaredError, "huber": Huber}
 
 
@@ -47,7 +48,7 @@ def our_parts(cell: Cell, data: Dataset, split: Split, recipe: Recipe) -> Parts:
         step=cell.step,
         basis="brackets" if cell.model == "logncde" else "words",
         standardise=recipe.standardise,
-        cuts=recipe.cuts,
+        cuts=max(1, min(recipe.cuts, cell.step // FINEST)),
         stretch=None if recipe.stretch is None else TimeStretch(*recipe.stretch, rate=cell.dataset in RATES),
         versions=recipe.versions,
         speeds=recipe.speeds,

@@ -73,7 +73,7 @@ class OscillatorRDE(AbstractDrivenModel):
         self.channels, self.depth, self.basis = channels, depth, "words"
 
     def fit_scale(self, log_signatures: Any, *, windows: Any = None) -> Self:
-        """Also tunes the oscillators: a window of the usual length is one over the root of their number, when scaled."""
+        """Also tunes the oscillators: scaled, a window's time is one over the root of the number of windows."""
         model = super().fit_scale(log_signatures, windows=windows)
         root = math.sqrt(log_signatures.shape[1] if windows is None else float(windows.mean()))
         slowest, fastest = (2 * math.pi * turns * root for turns in self.turns)
