@@ -102,7 +102,7 @@ def _row(summary: Summary) -> list[str]:
         str(cell.depth or "–"),
         str(cell.step),
         cell.protocol,
-        _spread(summary.mean, summary.deviation) if summary.values else f"not finished ({summary.partial[0]})",
+        _here(summary),
         seeds,
         _spread(theirs.mean, theirs.deviation),
         _minutes(summary),
@@ -111,6 +111,13 @@ def _row(summary: Summary) -> list[str]:
         _plain(theirs.memory),
         _plain(summary.seconds_to_published, 0),
     ]
+
+
+def _here(summary: Summary) -> str:
+    if not summary.values:
+        return f"not finished ({summary.partial[0]})"
+    absolute = "" if summary.absolute is None else f" (MAE {summary.absolute:.2f})"
+    return _spread(summary.mean, summary.deviation) + absolute
 
 
 def _not_run(name: str, here: Sequence[Summary]) -> list[list[str]]:
@@ -132,7 +139,8 @@ def _floors(found: Sequence[Summary]) -> list[str]:
         return []
     # Test sets differ from split to split: the floors are those of the summary with the most seeds.
     most = max(with_floors, key=lambda summary: len(summary.values))
-    told = ", ".join(f"{name} **{value:.3g}**" for name, value in most.floors.items())
+    absolute = {name: f" (MAE {value:.2f})" for name, value in most.absolute_floors.items()}
+    told = ", ".join(f"{name} **{value:.3g}**{absolute.get(name, '')}" for name, value in most.floors.items())
     return [f"Floors on the same test sets: {told}."]
 
 
@@ -150,7 +158,7 @@ def _against_time(name: str, title: str, found: Sequence[Summary], lines: Sequen
     if theirs and found[0].cell.split == "paper":
         runs["published"] = theirs
     floors = max((summary.floors for summary in found), key=len)
-    quantity = "test RMSE" if name in BIDMC.values() else "test error or accuracy"
+    quantity = "test RMSE" if found[0].absolute is not None else "test accuracy, %"
     return against_time(runs, title=f"{title}, {SPLITS[found[0].cell.split]}", quantity=quantity, floors=floors)
 
 

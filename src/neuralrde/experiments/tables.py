@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -26,6 +26,9 @@ class Summary:
     memory: float | None
     seconds_to_published: float | None
     floors: dict[str, float]
+    absolute: float | None = None
+    """The mean absolute error, of a regression; and each floor's."""
+    absolute_floors: dict[str, float] = field(default_factory=dict)
 
     @property
     def mean(self) -> float | None:
@@ -94,6 +97,10 @@ def _summary(lines: list[Line]) -> Summary:
         seconds_to_published=mean(reached) if done and len(reached) == len(done) else None,
         floors={
             name: (100 if accuracy else 1) * float(np.mean([floor(line, name) for line in done])) for name in names
+        },
+        absolute=mean([line["test"]["mae"] for line in done if "mae" in line["test"]]),
+        absolute_floors={
+            name: float(np.mean([line["floors"][name]["mae"] for line in done])) for name in names if not accuracy
         },
     )
 
