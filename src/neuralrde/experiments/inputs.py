@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from ..datasets import Dataset, Split
 from ..estimators.preparation import preparation, without_rounding
 from ..models import fold
-from ..paths import ScaleEach, Series, Step, Steps, window_cuts
+from ..paths import FillForward, ScaleEach, Series, Step, Steps, window_cuts
 from ..signatures import Basis, log_signatures
 from ..training import Augmented, Examples, TimeStretch
 from .bugs import Bug, drop_tail, fold_with_zeros, repeat_last
@@ -29,9 +29,30 @@ class Parts:
     """What to train on instead of `train`, where the recipe augments."""
 
 
-def prepared(data: Dataset, split: Split, *, standardise: str = "training") -> Series:
-    """Filled, standardised, with time as channel 0 from 0 to 1; by statistics of the training set."""
-    return _steps(standardise, gaps=bool(np.isnan(data.series.values).any())).fit(data.series[split.train])(data.series)
+def prepared(data: Dataset, split: Split, *, standardise: str = "training", features: Step | None = None) -> Series:
+    """Filled, as features, standardised, with time as channel 0 from 0 to 1; by statistics of the training set."""
+    gaps = bool(np.isnan(data.series.values).any())
+    return _steps(standardise, gaps=gaps, features=features).fit(data.series[split.train])(data.series)
+
+
+def without_copies(data: Dataset) -> Dataset:
+    """One series of one channel, where each channel is the one before it, shifted by the number of channels.
+
+    So the archive's SelfRegulationSCP1 and SCP2 are: channel c at point t is number c * channels + t of one sequence,
+    which holds all of one electrode (896 or 1152 points) and the first 30 or 42 of the next.
+
+    >>> sequence = np.arange(12.0)
+    >>> copies = np.stack([sequence[0:6], sequence[3:9], sequence[6:12]], axis=1)[None]
+    >>> without_copies(Dataset(Series.from_array(copies), [0])).series.values.ravel().tolist() == sequence.tolist()
+    True
+    """
+    values = data.series.values
+    shift = values.shape[2]
+    if not np.array_equal(values[:, shift:, :-1], values[:, :-shift, 1:]):
+        raise ValueError(f"Got {data.name}, whose channels are no shifted copies; expected such. Write copies=False.")
+    rest = values[:, -shift:, 1:].swapaxes(1, 2).reshape(len(values), -1)
+    sequence = np.concatenate([values[:, :, 0], rest], axis=1)
+    return replace(data, series=Series.from_array(sequence, ids=data.series.ids))
 
 
 def target_of(data: Dataset) -> np.ndarray:
@@ -122,10 +143,11 @@ def _log_signatures(
     return np.concatenate(pieces)
 
 
-def _steps(standardise: str, *, gaps: bool = False) -> Step:
-    fill = "forward" if gaps else None
+def _steps(standardise: str, *, gaps: bool = False, features: Step | None = None) -> Step:
+    fill = "forward" if gaps and features is None else None
+    first = () if features is None else (FillForward(), features)
     if standardise == "training":
-        return preparation(fill=fill)
+        return Steps(*first, *preparation(fill=fill).steps)
     if standardise == "sample":
-        return Steps(ScaleEach(), *preparation(fill=fill, scale=False).steps)
+        return Steps(*first, ScaleEach(), *preparation(fill=fill, scale=False).steps)
     raise ValueError(f'Got standardise={standardise!r}; expected "training" or "sample".')

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import diffrax
@@ -27,7 +28,7 @@ from ..training import (
     rmse,
 )
 from .cells import Cell
-from .inputs import Parts, driven_parts, folded_parts, prepared, stretched_parts
+from .inputs import Parts, driven_parts, folded_parts, prepared, stretched_parts, without_copies
 from .recipes import Recipe
 
 READOUTS = {"mean": MeanState, "final": FinalState}
@@ -39,11 +40,12 @@ LOSSES = {"squared_error": SquaredError, "huber": Huber}
 
 def our_parts(cell: Cell, data: Dataset, split: Split, recipe: Recipe) -> Parts:
     basis = "brackets" if cell.model == "logncde" else "words"
+    data = without_copies(data) if recipe.copies else data
     if recipe.stretch is not None and cell.model != "odernn":
         stretch = TimeStretch(*recipe.stretch, rate=cell.dataset in RATES)
         sizes: dict[str, Any] = {"depth": cell.depth, "step": cell.step, "basis": basis}
         return stretched_parts(data, split, stretch, **sizes, standardise=recipe.standardise, seed=cell.seed)
-    series = prepared(data, split, standardise=recipe.standardise)
+    series = prepared(data, split, standardise=recipe.standardise, features=recipe.features)
     if cell.model == "odernn":
         return folded_parts(data, split, series, step=cell.step)
     return driven_parts(data, split, series, depth=cell.depth, step=cell.step, basis=basis, clean=True)
@@ -102,7 +104,7 @@ def fit_ours(
         loss, metric = LOSSES[recipe.loss](spread=np.where(spread > 0, spread, 1.0).astype(np.float32)), rmse
     else:
         loss, metric = CrossEntropy(), accuracy
-    return fit(
+    state = fit(
         model,
         parts.train if parts.augmented is None else parts.augmented,
         loss=loss,
@@ -113,3 +115,4 @@ def fit_ours(
         resume=resume,
         listeners=listeners,
     )
+    return replace(state, best=state.model, best_epoch=state.epoch) if recipe.keep == "last" else state
