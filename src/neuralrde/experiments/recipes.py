@@ -95,6 +95,7 @@ SPEECH = Recipe(
     state=64,
     weight_decay=1.0,
     epochs=40,
+    keep="last",
     features=Spectrogram(512, hop=160, bands=[hertz / 16_000 for hertz in MELS], mean=False, floor=1e-3),
 )
 
