@@ -60,7 +60,7 @@ class Spectrogram(Step):
                 f"Got bands={self.bands}; expected increasing edges in cycles a point, from 0 to 0.5. Divide hertz by "
                 "the sampling rate, for example bands=[8 / 256, 12 / 256, 30 / 256]."
             )
-        inside = [((self._frequencies >= a) & (self._frequencies < b)).any() for a, b in self._edges]
+        inside = [bool(((self._frequencies >= a) & (self._frequencies < b)).any()) for a, b in self._edges]
         if not all(inside):
             raise ValueError(
                 f"Got bands={self.bands} of which band {inside.index(False)} holds none of the frequencies of a frame "
