@@ -14,12 +14,17 @@ class Recipe:
     Args:
         depth, step: where the command line names none.
         state, width, layers, blocks: of the model; blocks of the linear one only.
+        turns: of the slowest and the fastest oscillator, a window.
         readout: "mean" or "final".
         solver: "heun", "rk4" or "euler".
         epochs, batch, rate, warmup, weight_decay, clip, patience: of AdamW with warm-up and cosine.
         standardise: "training" by the training set's mean and deviation; "sample" each series by its own.
         loss: "squared_error" or "huber", for regression.
+        cuts: ways of cutting a series into windows. Training draws one for each series and epoch, and answers are
+            averaged over all: the path is the same, only the windows differ.
         stretch: slowest and fastest factor of `TimeStretch`; None trains on the series as they are.
+        versions: how many stretched versions of the training set are made.
+        speeds: at which series are looked at in use, answers averaged.
         features: a step before all others, such as `Spectrogram`; `step` then counts the points that it leaves.
         keep: "best" weights on the validation set, or the "last", where it is too small to tell.
         copies: whether the channels are shifted copies of one series, to be put together first; see `without_copies`.
@@ -31,6 +36,7 @@ class Recipe:
     width: int = 64
     layers: int = 2
     blocks: int = 2
+    turns: tuple[float, float] = (0.05, 0.8)
     readout: str = "mean"
     solver: str = "heun"
     epochs: int = 60
@@ -42,7 +48,10 @@ class Recipe:
     patience: int | None = None
     standardise: str = "training"
     loss: str = "squared_error"
+    cuts: int = 1
     stretch: tuple[float, float] | None = None
+    versions: int = 6
+    speeds: tuple[float, ...] = (1.0,)
     features: Step | None = None
     keep: str = "best"
     copies: bool = False
@@ -62,7 +71,21 @@ class Recipe:
         return {name: value for name, value in told.items() if name not in ("depth", "step")}
 
 
-BIDMC = Recipe(depth=3, step=128, epochs=100, batch=128, weight_decay=0.01)
+BIDMC = Recipe(depth=3, step=128, epochs=60, batch=128, weight_decay=0.01, cuts=8)
+# For patients never seen: the rhythm, not the person.
+RHYTHM = Recipe(
+    depth=2,
+    step=32,
+    state=128,
+    width=128,
+    epochs=16,
+    batch=64,
+    weight_decay=0.05,
+    standardise="sample",
+    loss="huber",
+    stretch=(0.6, 1.6),
+    speeds=(1.0, 0.8, 1.25),
+)
 # Slow potentials and power above 100 Hz, in frames of 1/8 s that begin 1/32 s apart.
 SCP = Recipe(
     step=4,
@@ -99,7 +122,11 @@ SPEECH = Recipe(
     features=Spectrogram(512, hop=160, bands=[hertz / 16_000 for hertz in MELS], mean=False, floor=1e-3),
 )
 
-RECIPES = {
+# By data set, or by data set and model where a model wants its own.
+RECIPES: dict[str | tuple[str, str], Recipe] = {
+    ("BIDMC32HR", "oscillators"): RHYTHM,
+    ("BIDMC32RR", "oscillators"): replace(RHYTHM, step=64),
+    ("BIDMC32SpO2", "oscillators"): RHYTHM,
     "BIDMC32HR": BIDMC,
     "BIDMC32RR": BIDMC,
     "BIDMC32SpO2": BIDMC,
@@ -110,13 +137,17 @@ RECIPES = {
 }
 
 
+def recipe_of(dataset: str, model: str) -> Recipe:
+    return RECIPES.get((dataset, model)) or RECIPES.get(dataset, Recipe())
+
+
 def recipe_for(cell: Cell) -> Recipe:
-    """The recipe of a cell's data set, or the default one; with the grid's sizes if the cell has some.
+    """The recipe of a cell's data set and model, or the default one; with the grid's sizes if the cell has some.
 
     >>> recipe_for(Cell(dataset="HR", model="nrde", depth=3, step=128, seed=0, protocol="ours")).batch
     128
     """
-    recipe = RECIPES.get(cell.dataset, Recipe())
+    recipe = recipe_of(cell.dataset, cell.model)
     if cell.sizes is None:
         return recipe
     state, layers, multiplier = cell.sizes
