@@ -89,7 +89,7 @@ def simple_statistics(data: Dataset) -> np.ndarray:
 
 
 def slow_and_fast(data: Dataset) -> np.ndarray:
-    """Means of frames of 1/8 s, and the mean log power above 100 Hz: slow cortical potentials, and muscles."""
+    """Means of frames of 1/8 s, and the mean log power above 100 Hz."""
     series = without_copies(data).series
     frames = Spectrogram(32, bands=(0.39, 0.5)).fit(series)(series).values  # the floor inside: 1e-4 of the mean power
     return np.concatenate([frames[..., 0], frames[..., 1].mean(axis=1, keepdims=True)], axis=1)
