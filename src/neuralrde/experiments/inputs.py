@@ -59,8 +59,8 @@ def featured(data: Dataset, split: Split, features: Step) -> Dataset:
 def without_copies(data: Dataset) -> Dataset:
     """One series of one channel, where each channel is the one before it, shifted by the number of channels.
 
-    So SelfRegulationSCP1 and SCP2 are, in the files that we have: channel c at point t is number c * channels + t of one
-    sequence. It jumps after 896 or 1152 points: it seems to be one electrode, and the first 30 or 42 points of the next.
+    So SelfRegulationSCP1 and SCP2 are, in the files we have: channel c at point t is number c * channels + t of one
+    sequence. It jumps after 896 or 1152 points: it seems to be one electrode, and the first 30 or 42 of the next.
 
     >>> sequence = np.arange(12.0)
     >>> copies = np.stack([sequence[0:6], sequence[3:9], sequence[6:12]], axis=1)[None]
