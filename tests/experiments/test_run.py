@@ -5,7 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from neuralrde.experiments import Cell, Limits, divide, read_results, run, settings_of, train
+from neuralrde.datasets import Dataset
+from neuralrde.experiments import RECIPES, Cell, Limits, Recipe, divide, read_results, run, settings_of, train
+from neuralrde.experiments.inputs import without_copies
+from neuralrde.paths import Series, Spectrogram
 from neuralrde.training import Listener
 
 CELL = {"dataset": "toy", "model": "nrde", "depth": 2, "step": 16, "seed": 1, "sizes": (4, 2, 1)}
@@ -104,3 +107,27 @@ def test_a_damaged_line_is_named(tmp_path):
     (tmp_path / "x.jsonl").write_text("{}\n")
     with pytest.raises(ValueError, match=r"x.jsonl, line 1"):
         read_results(tmp_path)
+
+
+def test_features_of_shifted_copies_and_the_last_weights(monkeypatch, tmp_path):
+    rng = np.random.default_rng(0)
+    target = np.arange(40) % 2
+    sequence = rng.normal(size=(40, 96)) + 3 * target[:, None]
+    copies = np.stack([sequence[:, 3 * c : 3 * c + 90] for c in range(3)], axis=2)
+    data = Dataset(Series.from_array(copies), target, name="toy")
+    recipe = Recipe(step=2, state=4, width=8, epochs=8, batch=8, features=Spectrogram(16, 8), copies=True, keep="last")
+    monkeypatch.setitem(RECIPES, "toy", recipe)
+    monkeypatch.setattr("neuralrde.experiments.runs.load", lambda name: data)
+    cell = Cell(**CELL | {"sizes": None, "step": 2}, protocol="ours", split="random")
+    paths = {"folder": tmp_path / "results", "work": tmp_path / "work", "own_process": False}
+    line = run(cell, **paths)
+    assert line["test"]["accuracy"] == 1.0
+    assert line["best_epoch"] == line["epochs"] == 8
+    assert line["windows"] == 5  # 96 points again, so 11 frames, with 2 increments a window
+    assert line["settings"]["copies"]
+    assert line["settings"]["features"].startswith("Spectrogram(frame=16, hop=8")
+    said = []
+    assert run(cell, **paths, say=said.append) == json.loads(json.dumps(line))  # found again as JSON holds it
+    assert "is there" in said[0]
+    with pytest.raises(ValueError, match="no shifted copies"):
+        without_copies(Dataset(Series.from_array(rng.normal(size=(2, 9, 3))), [0, 1]))

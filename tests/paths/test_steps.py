@@ -12,10 +12,13 @@ from neuralrde.paths import (
     BasePoint,
     FillForward,
     FillLinear,
+    Integral,
     ObservationCounts,
+    Products,
     Scale,
     ScaleEach,
     Series,
+    Spectrogram,
     Step,
     Steps,
     TimeChannel,
@@ -33,10 +36,14 @@ CAUSAL = [
     TimeChannel(),
     TimeChannel(duration=2.0),
     BasePoint(),
+    Products(),
+    Products(changes=True),
+    Steps(FillForward(), Integral()),
     Steps(ObservationCounts(), FillForward(), Scale(), TimeChannel(), BasePoint()),
     Steps(),
 ]
 LOOKING_AHEAD = [FillLinear(), FillLinear(default=0.0), ScaleEach(), Steps(FillForward(), WithBoundaries(0.7))]
+LOOKING_AHEAD += [Steps(FillForward(), Spectrogram(4)), Steps(FillForward(), Spectrogram(4, 3, (0.2, 0.5), mean=False))]
 name = repr
 
 
@@ -99,7 +106,7 @@ def test_fitting_changes_neither_step_nor_series_and_forgets_earlier_fits(step):
     assert fitted.fit(other) == step.fit(other)
 
 
-LEARNING = [FillForward(), FillLinear(), ObservationCounts(), Scale(), TimeChannel(), BasePoint()]
+LEARNING = [FillForward(), FillLinear(), ObservationCounts(), Scale(), TimeChannel(), BasePoint(), Spectrogram(4)]
 
 
 @pytest.mark.parametrize("step", LEARNING, ids=name)
@@ -108,7 +115,7 @@ def test_a_step_that_learns_must_be_fitted(step):
         step(make_series(0))
 
 
-@pytest.mark.parametrize("step", [FillForward(), FillLinear(), Scale()], ids=name)
+@pytest.mark.parametrize("step", [FillForward(), FillLinear(), Scale(), Spectrogram(4)], ids=name)
 def test_numbers_of_one_channel_never_meet_another(step):
     training = make_series(0)
     step = step.fit(replace(training, channels=["a", "b"]))

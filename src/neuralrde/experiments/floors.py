@@ -9,6 +9,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ..datasets import Dataset, Split
+from ..paths import Spectrogram
+from .inputs import without_copies
 
 Metrics = dict[str, float]
 
@@ -86,6 +88,13 @@ def simple_statistics(data: Dataset) -> np.ndarray:
     return np.concatenate([values.mean(axis=1), values.std(axis=1), changes, correlations], axis=1)
 
 
+def slow_and_fast(data: Dataset) -> np.ndarray:
+    """Means of frames of 1/8 s, and the mean log power above 100 Hz."""
+    series = without_copies(data).series
+    frames = Spectrogram(32, bands=(0.39, 0.5)).fit(series)(series).values  # the floor inside: 1e-4 of the mean power
+    return np.concatenate([frames[..., 0], frames[..., 1].mean(axis=1, keepdims=True)], axis=1)
+
+
 def log_spectrogram(data: Dataset) -> np.ndarray:
     """Log power in 25 bands of frequency, log-spaced, by 31 overlapping stretches of the sound."""
     sound = data.series.values[..., 0].astype(np.float64)
@@ -112,7 +121,13 @@ def classified(features: Callable[[Dataset], np.ndarray], model: Callable[[], An
     return run
 
 
+_SLOW_AND_FAST = (
+    "means and fast power, logistic",
+    classified(slow_and_fast, lambda: LogisticRegression(max_iter=500)),
+)
 SIMPLE_MODELS = {
+    "SelfRegulationSCP1": _SLOW_AND_FAST,
+    "SelfRegulationSCP2": _SLOW_AND_FAST,
     "eigenworms_source44": ("33 statistics, ridge", classified(simple_statistics, lambda: RidgeClassifier(alpha=1.0))),
     "SpeechCommands10": (
         "log-spectrogram, logistic",

@@ -1,7 +1,7 @@
 """From raw series to a model's inputs, in pieces, so that a long data set never stands in memory in float64."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from ..datasets import Dataset, Split
 from ..estimators.preparation import preparation, without_rounding
 from ..models import fold
-from ..paths import ScaleEach, Series, Steps, TimeChannel, window_cuts
+from ..paths import FillForward, ScaleEach, Series, Step, Steps, TimeChannel, window_cuts
 from ..signatures import Basis, log_signatures
 from ..training import Examples, TimeStretch, Versions, played
 from .bugs import Bug, drop_tail, fold_with_zeros, repeat_last
@@ -48,6 +48,32 @@ def prepared(data: Dataset, split: Split, *, standardise: str = "training") -> S
     """Filled, standardised, with time as channel 0 from 0 to 1; by statistics of the training set."""
     series = _filled_and_scaled(data, split, standardise)
     return TimeChannel().fit(series[split.train])(series)
+
+
+def featured(data: Dataset, split: Split, features: Step) -> Dataset:
+    """Features instead of the points, by statistics of the training set; filled first."""
+    steps = Steps(FillForward(), features).fit(data.series[split.train])
+    return replace(data, series=steps(data.series))
+
+
+def without_copies(data: Dataset) -> Dataset:
+    """One series of one channel, where each channel is the one before it, shifted by the number of channels.
+
+    So SelfRegulationSCP1 and SCP2 are, in the files we have: channel c at point t is number c * channels + t of one
+    sequence. It jumps after 896 or 1152 points: it seems to be one electrode, and the first 30 or 42 of the next.
+
+    >>> sequence = np.arange(12.0)
+    >>> copies = np.stack([sequence[0:6], sequence[3:9], sequence[6:12]], axis=1)[None]
+    >>> without_copies(Dataset(Series.from_array(copies), [0])).series.values.ravel().tolist() == sequence.tolist()
+    True
+    """
+    values = data.series.values
+    shift = values.shape[2]
+    if not np.array_equal(values[:, shift:, :-1], values[:, :-shift, 1:]):
+        raise ValueError(f"Got {data.name}, whose channels are no shifted copies; expected such. Write copies=False.")
+    rest = values[:, -shift:, 1:].swapaxes(1, 2).reshape(len(values), -1)
+    sequence = np.concatenate([values[:, :, 0], rest], axis=1)
+    return replace(data, series=Series.from_array(sequence, ids=data.series.ids))
 
 
 def target_of(data: Dataset) -> np.ndarray:

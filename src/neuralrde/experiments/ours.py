@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import diffrax
@@ -27,7 +28,7 @@ from ..training import (
     rmse,
 )
 from .cells import Cell
-from .inputs import Parts, folded_parts, prepared, viewed_parts
+from .inputs import Parts, featured, folded_parts, prepared, viewed_parts, without_copies
 from .recipes import Recipe
 
 READOUTS = {"mean": MeanState, "final": FinalState}
@@ -39,6 +40,8 @@ LOSSES = {"squared_error": SquaredError, "huber": Huber}
 
 
 def our_parts(cell: Cell, data: Dataset, split: Split, recipe: Recipe) -> Parts:
+    data = without_copies(data) if recipe.copies else data
+    data = data if recipe.features is None else featured(data, split, recipe.features)
     if cell.model == "odernn":
         return folded_parts(data, split, prepared(data, split, standardise=recipe.standardise), step=cell.step)
     return viewed_parts(
@@ -111,7 +114,7 @@ def fit_ours(
         loss, metric = LOSSES[recipe.loss](spread=np.where(spread > 0, spread, 1.0).astype(np.float32)), rmse
     else:
         loss, metric = CrossEntropy(), accuracy
-    return fit(
+    state = fit(
         model,
         parts.train if parts.versions is None else parts.versions,
         loss=loss,
@@ -122,3 +125,4 @@ def fit_ours(
         resume=resume,
         listeners=listeners,
     )
+    return replace(state, best=state.model, best_epoch=state.epoch) if recipe.keep == "last" else state

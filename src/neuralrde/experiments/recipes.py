@@ -1,8 +1,9 @@
 """Our recipe, one for each data set: the only place to change it."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from ..paths import Integral, Products, Scale, Spectrogram, Step, Steps
 from .cells import Cell
 
 
@@ -24,6 +25,9 @@ class Recipe:
         stretch: slowest and fastest factor of `TimeStretch`; None trains on the series as they are.
         versions: how many stretched versions of the training set are made.
         speeds: at which series are looked at in use, answers averaged.
+        features: a step before all others, such as `Spectrogram`; `step` then counts the points that it leaves.
+        keep: "best" weights on the validation set, or the "last", where it is too small to tell.
+        copies: whether the channels are shifted copies of one series, to be put together first; see `without_copies`.
     """
 
     depth: int = 2
@@ -48,11 +52,23 @@ class Recipe:
     stretch: tuple[float, float] | None = None
     versions: int = 6
     speeds: tuple[float, ...] = (1.0,)
+    features: Step | None = None
+    keep: str = "best"
+    copies: bool = False
 
     def told(self) -> dict[str, Any]:
-        """As JSON holds it, without what the cell says itself."""
-        told = {name: value for name, value in asdict(self).items() if name not in ("depth", "step")}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
+        """As JSON holds it, without what the cell says itself and what older recipes did not have.
+
+        >>> Recipe(features=Spectrogram(32)).told()["features"]
+        'Spectrogram(frame=32, hop=None, bands=(0.0, 0.5), mean=True, floor=0.0001)'
+        """
+        told = {field.name: getattr(self, field.name) for field in fields(self)}
+        new = {"keep": "best", "copies": False, "features": None}
+        told = {name: value for name, value in told.items() if name not in new or value != new[name]}
+        told = {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
+        if self.features is not None:
+            told["features"] = repr(self.features)
+        return {name: value for name, value in told.items() if name not in ("depth", "step")}
 
 
 BIDMC = Recipe(depth=3, step=128, epochs=60, batch=128, weight_decay=0.01, cuts=8)
@@ -70,7 +86,41 @@ RHYTHM = Recipe(
     stretch=(0.6, 1.6),
     speeds=(1.0, 0.8, 1.25),
 )
-FEW = Recipe(state=8, width=16, weight_decay=1.0, epochs=40)  # some hundred series, as in `neuralrde demo`
+# Slow potentials and power above 100 Hz, in frames of 1/8 s that begin 1/32 s apart.
+SCP = Recipe(
+    step=4,
+    state=16,
+    width=32,
+    readout="final",
+    weight_decay=1.0,
+    epochs=40,
+    features=Spectrogram(32, hop=8, bands=(0.39, 0.5)),
+    copies=True,
+)
+# Variances, correlations, restlessness. 43 worms: a validation set of 5 cannot choose weights.
+WORMS = Recipe(
+    depth=1,
+    step=2048,
+    state=8,
+    width=16,
+    readout="final",
+    weight_decay=1.0,
+    epochs=60,
+    batch=8,
+    keep="last",
+    features=Steps(Scale(), Products(changes=True), Scale(), Integral()),
+)
+# 16 bands on the mel scale, in frames of 32 ms that begin 10 ms apart.
+MELS = (80, 207, 354, 526, 725, 957, 1227, 1540, 1905, 2329, 2822, 3394, 4061, 4835, 5736, 6783, 8000)
+SPEECH = Recipe(
+    depth=1,
+    step=2,
+    state=64,
+    weight_decay=1.0,
+    epochs=40,
+    keep="last",
+    features=Spectrogram(512, hop=160, bands=[hertz / 16_000 for hertz in MELS], mean=False, floor=1e-3),
+)
 
 # By data set, or by data set and model where a model wants its own.
 RECIPES: dict[str | tuple[str, str], Recipe] = {
@@ -80,10 +130,10 @@ RECIPES: dict[str | tuple[str, str], Recipe] = {
     "BIDMC32HR": BIDMC,
     "BIDMC32RR": BIDMC,
     "BIDMC32SpO2": BIDMC,
-    "SelfRegulationSCP1": FEW,
-    "SelfRegulationSCP2": FEW,
-    "eigenworms_source44": replace(FEW, step=128, batch=8),
-    "SpeechCommands10": Recipe(depth=4, step=80),
+    "SelfRegulationSCP1": SCP,
+    "SelfRegulationSCP2": SCP,
+    "eigenworms_source44": WORMS,
+    "SpeechCommands10": SPEECH,
 }
 
 

@@ -5,8 +5,10 @@ from .boundaries import WithBoundaries
 from .channels import ObservationCounts, TimeChannel
 from .checks import check_finite
 from .filling import FillForward, FillLinear
+from .moments import Integral, Products
 from .scaling import Scale, ScaleEach
 from .series import Series, concatenate
+from .spectrogram import Spectrogram
 from .step import Step
 from .steps import Steps
 from .windows import cuts_by_count, cuts_by_time, window_cuts
@@ -15,10 +17,13 @@ __all__ = [
     "BasePoint",
     "FillForward",
     "FillLinear",
+    "Integral",
     "ObservationCounts",
+    "Products",
     "Scale",
     "ScaleEach",
     "Series",
+    "Spectrogram",
     "Step",
     "Steps",
     "TimeChannel",

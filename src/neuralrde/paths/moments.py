@@ -1,0 +1,60 @@
+"""Moments: channels whose increments over a window are its means and its mean products, and not only its ends."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .series import Series
+from .step import Step
+
+
+@dataclass(frozen=True)
+class Products(Step):
+    """Replace the channels by the products of every two of them, squares among them.
+
+    Integrated (`Integral`), they are what variances and correlations are made of. A log-signature with time holds
+    them too, but at depth 3 and among many others: with few samples it is better to say what is meant. Causal.
+
+    >>> series = Series([[[2.0, 3.0], [2.0, 1.0]]], channels=["a", "b"])
+    >>> Products()(series).channels, Products()(series).values[0].tolist()
+    (('a * a', 'a * b', 'b * b'), [[4.0, 6.0, 9.0], [4.0, 2.0, 1.0]])
+
+    Args:
+        changes: whether to add the absolute change of each channel since the point before: how restless it is.
+    """
+
+    changes: bool = False
+
+    def __call__(self, series: Series) -> Series:
+        values, names = series.values, series.channels
+        first, second = np.triu_indices(len(names))
+        new = [values[..., first] * values[..., second]]
+        new += [np.abs(np.diff(values, axis=1, prepend=values[:, :1]))] * self.changes
+        products = [f"{names[i]} * {names[j]}" for i, j in zip(first, second, strict=True)]
+        changes = [f"{name} change" for name in names] * self.changes
+        return replace(series, values=np.concatenate(new, axis=2), channels=(*products, *changes))
+
+
+@dataclass(frozen=True)
+class Integral(Step):
+    """Replace each channel by its running integral over time, from 0 at the first point, by the trapezoidal rule.
+
+    Log-signatures know a path by its increments: of a rough channel they see where a window begins and ends, of its
+    integral the mean level of the window. Put `Scale` before it: without a mean of about zero, what all samples have
+    in common hides how they differ. Without given times, points are one unit apart. Causal.
+
+    >>> Integral()(Series.from_array([[1.0, 3.0, 3.0]])).values[0, :, 0].tolist()
+    [0.0, 2.0, 5.0]
+    """
+
+    def __call__(self, series: Series) -> Series:
+        if np.isnan(series.values).any():
+            raise ValueError(
+                "Got missing values; expected none, because an integral would be missing from there on. Fill them "
+                "first: `Steps(FillForward(), Integral())`."
+            )
+        values = series.values.astype(np.float64, copy=False)
+        means = (values[:, 1:] + values[:, :-1]) / 2
+        pieces = means * np.diff(series.clock, axis=1)[..., None]  # no time passes on padding
+        integral = np.concatenate([np.zeros_like(values[:, :1]), np.cumsum(pieces, axis=1)], axis=1)
+        return replace(series, values=integral.astype(series.values.dtype))
