@@ -9,7 +9,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from ..datasets import Dataset
-from .data import targets
+from .loading import targets
 from .errors import Refusal
 
 
