@@ -89,7 +89,9 @@ def main() -> None:
     splits, epochs = (1, 2) if options.quick else (3, 20)
     print(f"{len(data)} windows of {len(set(data.groups))} patients; root mean square error on the test windows, "
           "in beats a minute.\n")  # fmt: skip
-    print("| windows divided | split | linear RDE | mean of the training set | spectral peak |\n|---|---|---:|---:|---:|")
+    print(
+        "| windows divided | split | linear RDE | mean of the training set | spectral peak |\n|---|---|---:|---:|---:|"
+    )
     answers = {}
     for name, divide in DIVIDED.items():
         true, predicted = [], []

@@ -1,4 +1,4 @@
-"""The pictures of the page "The log-ODE in pictures", from the library itself: `python examples/how_it_works.py [folder]`.
+"""The pictures of "The log-ODE in pictures", from the library: `python examples/how_it_works.py [folder]`.
 
 - levy_area.png: a path, its increment and its Levy area; the same steps in the other order
 - windows_of_a_path.png: a path cut into windows, and what is kept of each
@@ -135,13 +135,17 @@ def arrow(axis: Any, start: tuple[float, float], end: tuple[float, float], colou
 def contraction() -> Any:
     with figure(10, 4.1) as picture:
         axis = picture.subplots()
-        axis.text(0.1, 4.55, "Integrate first: four Runge-Kutta stages, four large products", color=ORANGE, weight="bold")
+        axis.text(
+            0.1, 4.55, "Integrate first: four Runge-Kutta stages, four large products", color=ORANGE, weight="bold"
+        )
         for k in range(4):
             x = 0.1 + 2.45 * k
             box(axis, x, 2.85, 1.35, 1.35, "last layer\nstate x controls\nx width", colour=ORANGE, tint=0.25)
             box(axis, x + 1.6, 3.2, 0.55, 0.65, f"k{k + 1}", colour=PALE, tint=0.2)
             arrow(axis, (x + 1.35, 3.52), (x + 1.6, 3.52))
-        axis.text(0.1, 2.15, "Contract first: one large product a window, then four small ones", color=BLUE, weight="bold")
+        axis.text(
+            0.1, 2.15, "Contract first: one large product a window, then four small ones", color=BLUE, weight="bold"
+        )
         box(axis, 0.1, 0.45, 1.35, 1.35, "last layer\nstate x controls\nx width", colour=BLUE, tint=0.25)
         box(axis, 1.85, 0.8, 1.35, 0.65, "log-signature\ncontrols", colour=GREEN, tint=0.2)
         axis.text(1.65, 1.12, "·", ha="center", va="center", fontsize=16)
@@ -164,8 +168,12 @@ def gradients() -> Any:
         "Nested()": [(w, True) for w in range(0, windows + 1, 4)],
         "Backsolve()": [(windows, True)],
     }
-    notes = ["exact; everything is kept", "exact; the state at each window", "exact; a few of them, one more forward pass",
-             "approximate; one state, and back in time"]  # fmt: skip
+    notes = [
+        "exact; everything is kept",
+        "exact; the state at each window",
+        "exact; a few of them, one more forward pass",
+        "approximate; one state, and back in time",
+    ]
     with figure(10, 2.7) as picture:
         axis = picture.subplots()
         for row, ((name, dots), note) in enumerate(zip(kept.items(), notes, strict=True)):
@@ -180,15 +188,21 @@ def gradients() -> Any:
 
 
 def flow() -> Any:
-    rows = [
-        [("paths", "series, steps,\nwhere to cut"), ("datasets", "files, names,\nsplits"), ("signatures", "a log-signature\na window"),
-         ("fields", "what it\ndrives"), ("solve", "carry the state\nthrough")],
-        [("models", "first point in,\nprediction out"), ("training", "one loop,\none state"), ("estimators", "scikit-learn's\nface"),
-         ("experiments", "the paper's\ntables"), ("cli", "the front\ndoor")],
-    ]  # fmt: skip
+    parts = [
+        ("paths", "series, steps,\nwhere to cut"),
+        ("datasets", "files, names,\nsplits"),
+        ("signatures", "a log-signature\na window"),
+        ("fields", "what it\ndrives"),
+        ("solve", "carry the state\nthrough"),
+        ("models", "first point in,\nprediction out"),
+        ("training", "one loop,\none state"),
+        ("estimators", "scikit-learn's\nface"),
+        ("experiments", "the paper's\ntables"),
+        ("cli", "the front\ndoor"),
+    ]
     with figure(10, 3.5) as picture:
         axis = picture.subplots()
-        for r, row in enumerate(rows):
+        for r, row in enumerate((parts[:5], parts[5:])):
             for c, (name, what) in enumerate(row):
                 x, y = 2.0 * c, 1.75 - 1.75 * r
                 box(axis, x, y, 1.6, 1.1, "", colour=BLUE if r == 0 else ORANGE, tint=0.12)

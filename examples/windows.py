@@ -58,7 +58,9 @@ def draw(path: np.ndarray, logs: np.ndarray) -> Any:
         image = heat.imshow(scaled.T, aspect="auto", cmap="RdBu_r", vmin=-2.5, vmax=2.5, interpolation="nearest")
         heat.set_yticks(range(len(names)), names)
         heat.axvline(len(logs) / 2 - 0.5, color=INK, linewidth=1.2, linestyle="--")
-        heat.set(title="What drives the hidden state: the depth-3 log-signature of each window, each row to its own scale")
+        heat.set(
+            title="What drives the hidden state: the depth-3 log-signature of each window, each row to its own scale"
+        )
         heat.set_xlabel(f"window of {STEP} points")
         heat.spines[["top", "right"]].set_visible(True)
         picture.colorbar(image, ax=heat, pad=0.01, label="in root mean squares")

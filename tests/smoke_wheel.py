@@ -59,7 +59,9 @@ def main() -> None:
         def call(*command: str | Path) -> None:
             begin = time.monotonic()
             subprocess.run(command, check=True, cwd=place, env=environment)
-            print(f"  {time.monotonic() - begin:.0f} s: {Path(command[0]).name} {' '.join(map(str, command[1:3]))[:60]}")
+            print(
+                f"  {time.monotonic() - begin:.0f} s: {Path(command[0]).name} {' '.join(map(str, command[1:3]))[:60]}"
+            )
 
         call(binaries / "python", "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "-c", CONSTRAINTS,
              f"{wheel}[plot]")  # fmt: skip

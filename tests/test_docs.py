@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import inspect
 import re
 import shlex
 import subprocess
@@ -19,7 +20,18 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 REFERENCE = re.compile(r"^::: (neuralrde\.\S+)$", re.MULTILINE)
-PARTS = ["paths", "datasets", "signatures", "fields", "solve", "models", "training", "estimators", "experiments", "plots"]
+PARTS = [
+    "paths",
+    "datasets",
+    "signatures",
+    "fields",
+    "solve",
+    "models",
+    "training",
+    "estimators",
+    "experiments",
+    "plots",
+]
 
 
 def named(page: Path) -> str:
@@ -46,7 +58,8 @@ def test_code_runs(page, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_links_lead_somewhere(page):
-    links = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text())
+    text = re.sub(r"^```.*?^```|`[^`\n]+`", "code", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    links = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", text)
     taken = re.findall(r'^--8<-- "([^":]+)', page.read_text(), re.MULTILINE)
     gone = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert not gone + [file for file in taken if not (ROOT / file).exists()]
@@ -92,7 +105,9 @@ def test_commands_run(page, folder):
             assert code == 0, command
         elif program == "make":
             assert command in ELSEWHERE, f"{command}: say in ELSEWHERE where it is run"
-            subprocess.run(["make", "-n", "-C", ROOT, *arguments], check=True, capture_output=True)  # there is such a target
+            subprocess.run(
+                ["make", "-n", "-C", ROOT, *arguments], check=True, capture_output=True
+            )  # there is such a target
         elif "benchmarks" in arguments:
             assert set(arguments[arguments.index("benchmarks") + 1 :]) <= benchmark_names()
         else:  # scripts: tests/test_examples.py runs them
@@ -121,22 +136,52 @@ def test_commands_in_the_text_exist(page):
 
 
 def public_names() -> set[str]:
-    parts = {f"neuralrde.{part}.{name}" for part in PARTS for name in importlib.import_module(f"neuralrde.{part}").__all__}
+    parts = {
+        f"neuralrde.{part}.{name}" for part in PARTS for name in importlib.import_module(f"neuralrde.{part}").__all__
+    }
     homes = {name.rpartition(".")[2] for name in parts}
     # What the package itself adds: the names of `devices`, and the version.
-    return parts | {f"neuralrde.devices.{n}" for n in neuralrde.__all__ if n not in homes and n != "__version__"} | {
-        "neuralrde.__version__"
-    }
+    return (
+        parts
+        | {f"neuralrde.devices.{n}" for n in neuralrde.__all__ if n not in homes and n != "__version__"}
+        | {"neuralrde.__version__"}
+    )
 
 
 def test_every_public_name_is_on_a_reference_page():
-    described = [name for page in (ROOT / "docs" / "reference").glob("*.md") for name in REFERENCE.findall(page.read_text())]
+    described = [
+        name for page in (ROOT / "docs" / "reference").glob("*.md") for name in REFERENCE.findall(page.read_text())
+    ]
     assert sorted(described) == sorted(public_names())  # each once, and no other
+
+
+UNEXPLAINED = {"neuralrde.experiments.Bug", "neuralrde.experiments.is_finished"}  # their modules explain them
 
 
 def test_every_public_name_is_explained():
     for path in public_names():
-        thing = importlib.import_module(path.rpartition(".")[0])
-        thing = getattr(thing, path.rpartition(".")[2])
-        if isinstance(thing, type) or callable(thing):
-            assert thing.__doc__ or not hasattr(thing, "__module__"), f"{path} has no docstring"
+        home, _, name = path.rpartition(".")
+        thing = getattr(importlib.import_module(home), name)
+        if inspect.isclass(thing) or inspect.isfunction(thing):
+            assert thing.__doc__ or path in UNEXPLAINED, f"{path} has no docstring"
+
+
+def documented_parameters(docstring: str) -> list[str]:
+    """The names before the colons in "Args:"; several may share a line."""
+    section = re.search(r"^ *Args:\n(.*?)(?:^\s*$|\Z)", docstring, re.MULTILINE | re.DOTALL)
+    lines = inspect.cleandoc("x\n" + section[1]).splitlines()[1:] if section else []
+    least = min((len(line) - len(line.lstrip()) for line in lines), default=0)
+    heads = [line.partition(":")[0] for line in lines if len(line) - len(line.lstrip()) == least]
+    return [name.strip(" *") for head in heads for name in head.split(",")]
+
+
+def test_docstrings_name_parameters_that_exist():
+    checked = 0
+    for path in public_names():
+        home, _, name = path.rpartition(".")
+        thing = getattr(importlib.import_module(home), name)
+        if inspect.isclass(thing) or inspect.isfunction(thing):
+            named = documented_parameters(thing.__doc__ or "")
+            assert not named or set(named) <= set(inspect.signature(thing).parameters), path
+            checked += len(named)
+    assert checked > 200  # the search has found them
