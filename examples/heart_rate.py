@@ -8,6 +8,7 @@ The data come from the folder that NEURALRDE_DATA names, or from PhysioNet (once
 """
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ def main() -> None:
                                                            (predicted[-1], *floors)) + " |", flush=True)  # fmt: skip
         answers[name] = (np.concatenate(true), np.concatenate(predicted))
     file = save(draw(data, answers), options.folder / "heart_rate.png")
-    print(f"\nPicture: {file.name}")
+    print(f"Picture: {file}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ the reference, which follows them from point to point.
 """
 
 import argparse
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def brownian_paths(samples: int, seed: int = 0) -> np.ndarray:
     return np.stack([times, np.pad(increments.cumsum(axis=1), ((0, 0), (1, 0)))], axis=-1)
 
 
-def strong_errors(samples: int) -> dict[int, list[float]]:
+def strong_errors(samples: int, numbers: list[int]) -> dict[int, list[float]]:
     """For each depth, the root mean square error at the end for each number of steps."""
     path = brownian_paths(samples)
     # Between two points y moves by a hundredth of itself: Runge-Kutta is exact to 12 digits there, and cheaper.
@@ -63,24 +64,24 @@ def strong_errors(samples: int) -> dict[int, list[float]]:
     errors = {}
     for depth in DEPTHS:
         field = equation(depth)
-        logs = [nrde.log_signatures(path, depth, step=POINTS // steps, basis="brackets") for steps in STEPS]
+        logs = [nrde.log_signatures(path, depth, step=POINTS // steps, basis="brackets") for steps in numbers]
         errors[depth] = [float(jnp.sqrt(((end_values(field, log, Exponential()) - exact) ** 2).mean())) for log in logs]
     return errors
 
 
-def draw(errors: dict[int, list[float]], few: float, many: float) -> Any:
+def draw(errors: dict[int, list[float]], numbers: list[int], few: float, many: float) -> Any:
     with figure(8, 5) as picture:
         axis = picture.subplots()
         for depth in DEPTHS:
-            axis.loglog(STEPS, errors[depth], "o-", color=COLOURS[depth], linewidth=1.8, markersize=5)
-            axis.annotate(NAMES[depth], (STEPS[-1], errors[depth][-1]), (8, 0), textcoords="offset points",
+            axis.loglog(numbers, errors[depth], "o-", color=COLOURS[depth], linewidth=1.8, markersize=5)
+            axis.annotate(NAMES[depth], (numbers[-1], errors[depth][-1]), (8, 0), textcoords="offset points",
                           color=COLOURS[depth], va="center", annotation_clip=False)  # fmt: skip
         axis.plot([25, 1000], [few, many], linestyle="--", color=INK, linewidth=1, zorder=0)
         axis.text(230, np.sqrt(few * many) / 4, "25 steps of depth 3 are better than\n1000 steps with increments only",
                   ha="center", va="top")  # fmt: skip
         axis.set(xlabel="steps", ylabel="strong error at the end (root mean square)",
                  title="dy = a(b - y) dt + σ y ∘ dW, driven by log-signatures of (t, W)")  # fmt: skip
-        axis.set_xticks(STEPS, [str(steps) for steps in STEPS])
+        axis.set_xticks(numbers, [str(steps) for steps in numbers])
         axis.minorticks_off()
         axis.grid(color=GRID, linewidth=0.6)
     return picture
@@ -91,16 +92,17 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path, default=Path("demo"), help="where the picture goes")
     parser.add_argument("--quick", action="store_true", help="few Brownian paths: seconds, not a minute")
     options = parser.parse_args()
-    begin, samples = time.perf_counter(), 100 if options.quick else 2000
-    errors = strong_errors(samples)
+    begin = time.perf_counter()
+    samples, numbers = (100, [25, 1000]) if options.quick else (2000, STEPS)
+    errors = strong_errors(samples, numbers)
     print(f"Strong error at t = {END:g}: root mean square over {samples:,} paths of {POINTS:,} points.\n")
     print("| steps | " + " | ".join(NAMES[depth] for depth in DEPTHS) + " |\n" + "|---:" * (len(DEPTHS) + 1) + "|")
-    for row, steps in enumerate(STEPS):
+    for row, steps in enumerate(numbers):
         print(f"| {steps} | " + " | ".join(f"{errors[depth][row]:.2g}" for depth in DEPTHS) + " |")
-    few, many = errors[3][STEPS.index(25)], errors[1][STEPS.index(1000)]
+    few, many = errors[3][numbers.index(25)], errors[1][numbers.index(1000)]
     print(f"\n25 steps of depth 3: {few:.2g}. 1000 steps with increments only: {many:.2g}. Ratio {few / many:.2f}.")
-    file = save(draw(errors, few, many), options.folder / "igbm.png")
-    print(f"Picture: {file.name} ({time.perf_counter() - begin:.0f} s).")
+    file = save(draw(errors, numbers, few, many), options.folder / "igbm.png")
+    print(f"Picture: {file} ({time.perf_counter() - begin:.0f} s)", file=sys.stderr)
 
 
 if __name__ == "__main__":

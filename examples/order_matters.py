@@ -6,6 +6,7 @@ The Levy area of a window, which is level 2 of its log-signature, has the answer
 """
 
 import argparse
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -74,7 +75,7 @@ def main() -> None:
     for step in steps:
         print(f"| {step} | " + " | ".join(f"{found[depth, step]:.1%}" for depth in DEPTHS) + " |")
     file = save(draw(test, found, steps), options.folder / "order_matters.png")
-    print(f"\nPicture: {file.name}")
+    print(f"Picture: {file}", file=sys.stderr)
 
 
 if __name__ == "__main__":

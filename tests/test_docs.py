@@ -152,6 +152,8 @@ def test_every_public_name_is_on_a_reference_page():
     described = [
         name for page in (ROOT / "docs" / "reference").glob("*.md") for name in REFERENCE.findall(page.read_text())
     ]
+    # Where a file has the name of what it holds (`solve/solve.py`), a page must say which of the two.
+    described = [re.sub(r"\.(\w+)\.\1$", r".\1", name) if name.count(".") > 2 else name for name in described]
     assert sorted(described) == sorted(public_names())  # each once, and no other
 
 
