@@ -37,7 +37,7 @@ examples: $(VENV)/development
 	@$(BIN)/python examples/igbm.py docs/images > docs/examples/igbm.txt
 
 wheel: $(VENV)/development
-	@$(BIN)/python -m build --outdir dist .
+	@rm -rf dist && $(BIN)/python -m build --outdir dist .
 	@$(BIN)/python tests/smoke_wheel.py dist
 
 lint: $(VENV)/development

@@ -39,7 +39,7 @@ def contents(dist: Path) -> Path:
     assert not [name for name in inside if name.startswith(("tests", "docs", "benchmarks"))]
     with tarfile.open(sdist) as packed:
         files = {name.partition("/")[2] for name in packed.getnames()}
-    assert {"LICENSE", "README.md", "setup.py", "src/neuralrde/signatures/kernel/lanes.h"} <= files
+    assert {"LICENSE", "README.md", "CHANGELOG.md", "setup.py", "src/neuralrde/signatures/kernel/lanes.h"} <= files
     print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB, {len(inside)} files; {sdist.name}")
     return wheel.resolve()
 
@@ -59,9 +59,8 @@ def main() -> None:
         def call(*command: str | Path) -> None:
             begin = time.monotonic()
             subprocess.run(command, check=True, cwd=place, env=environment)
-            print(
-                f"  {time.monotonic() - begin:.0f} s: {Path(command[0]).name} {' '.join(map(str, command[1:3]))[:60]}"
-            )
+            said = " ".join(str(word).strip().splitlines()[0] for word in command[1:])
+            print(f"  {time.monotonic() - begin:.0f} s: {Path(command[0]).name} {said[:70]}", flush=True)
 
         call(binaries / "python", "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "-c", CONSTRAINTS,
              f"{wheel}[plot]")  # fmt: skip
