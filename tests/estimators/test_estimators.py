@@ -1,5 +1,8 @@
 """The estimators: what they take, that they learn, and that they are good company in scikit-learn."""
 
+import pickle
+
+import jax
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -10,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from neuralrde.datasets import order_of_events, spirals
 from neuralrde.estimators import LogSignatureTransformer, NeuralRDEClassifier, NeuralRDERegressor
 from neuralrde.estimators.preparation import windows_of
-from neuralrde.paths import Series
+from neuralrde.paths import Series, window_cuts
 from neuralrde.training import JSONLines
 
 SMALL = {"state": 6, "width": 12, "layers": 1, "epochs": 12, "learning_rate": 2e-2, "weight_decay": 0.01, "step": 8}
@@ -221,3 +224,27 @@ def test_wrong_names_and_values():
             NeuralRDEClassifier(**wrong).fit(X, Y)
     with pytest.raises(ValueError, match="expected numbers then"):
         NeuralRDEClassifier(depth="auto", validation_fraction=0.0).fit(X, Y)
+
+
+def test_answers_are_means_over_all_ways_of_cutting():
+    X = np.cumsum(np.random.default_rng(0).normal(size=(24, 41, 1)), axis=1)
+    model = NeuralRDERegressor(step=10, cuts=3, state=4, width=8, epochs=2, random_state=0, verbose=False)
+    model.fit(X, X[:, -1, 0])
+    prepared, answers = model.steps_(Series.from_array(X)), []
+    for first in (3, 7, 10):
+        cuts = window_cuts(prepared, step=10, first=first)
+        windows = np.asarray(model.model_.log_signatures(prepared.values, cuts=cuts), np.float32)
+        x0 = prepared.values[:, 0].astype(np.float32)
+        answers.append(np.asarray(jax.vmap(model.model_)(x0, windows))[:, 0])
+    np.testing.assert_allclose(model.predict(X), np.mean(answers, axis=0), rtol=1e-4)
+    assert np.std(answers, axis=0).max() > 1e-4  # or the test could not tell
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_cuts_are_refused_where_they_mean_nothing():
+    X = np.zeros((24, 41, 1))
+    with pytest.raises(ValueError, match="cuts=3"):
+        NeuralRDERegressor(cuts=3, epochs=1, verbose=False).fit(X, X)
+    with pytest.raises(ValueError, match="cuts=3"):
+        NeuralRDERegressor(cuts=3, every=0.5, verbose=False).fit(X, X[:, 0, 0])

@@ -20,9 +20,11 @@ from neuralrde.models import (
     FinalState,
     LinearRDE,
     LogNCDE,
+    MeanEnergy,
     MeanState,
     NeuralCDE,
     NeuralRDE,
+    OscillatorRDE,
     fold,
     hermite_control,
     natural_control,
@@ -52,6 +54,10 @@ MODELS = {
         **o,
     ),
     "linear_rde": lambda **o: LinearRDE(CHANNELS, OUTPUTS, depth=2, width=6, state=8, key=KEY, **o),
+    # With a readout as large as the others', which tests put in its place.
+    "oscillators": lambda readout=FinalState(): OscillatorRDE(  # noqa: B008
+        CHANNELS, OUTPUTS, depth=2, state=8, width=6, readout=readout, key=KEY
+    ),
     "diagonal_stack": lambda **o: LinearRDE(
         CHANNELS, OUTPUTS, depth=2, width=6, state=8, field=DiagonalField, key=KEY, **o
     ),
@@ -263,3 +269,26 @@ def test_errors_say_what_to_write():
         model.fit_scale(jnp.ones((5, 6)))
     with pytest.raises(ValueError, match="fold"):
         eqx.filter_eval_shape(lambda: ODERNN(3, 1, step=4, key=KEY)(jnp.ones((5, 3))))
+
+
+def test_an_oscillator_answers_to_its_own_rate_and_a_faster_series_moves_the_pattern_along():
+    """Sines of f and 2 f turns a window: the energies of the second are those of the first, an octave further on."""
+    rates = np.geomspace(0.02, 0.32, 33)  # eight oscillators an octave
+    model = OscillatorRDE(2, 1, depth=2, state=66, turns=(0.02, 0.32), key=KEY)
+    energies = []
+    for turns in (rates[12], rates[20]):
+        phase = 2 * np.pi * turns * np.arange(4001) / 10
+        path = np.stack([np.arange(4001) / 4000, np.sin(phase)], axis=1)
+        windows = model.log_signatures(path[None], step=10)
+        tuned = model.fit_scale(np.asarray(windows))
+        push = jnp.zeros((3, 66)).at[1].set(1.0)  # all oscillators alike, by the signal's increments alone
+        tuned = eqx.tree_at(lambda m: m.field.offsets, tuned, push)
+        states = tuned.states(jnp.zeros(2), jnp.asarray(windows[0], jnp.float32))
+        energies.append(np.asarray(MeanEnergy()(states)))
+    padded = jnp.concatenate([states, jnp.repeat(states[-1:], 5, axis=0)])
+    np.testing.assert_allclose(MeanEnergy()(padded, len(states) - 1), energies[1], rtol=1e-5)  # float32 sums
+    assert energies[0].argmax() in (11, 12, 13)
+    assert energies[1].argmax() == energies[0].argmax() + 8
+    # Not exactly equal: the sine's first turns, before the oscillators swing, and windows of another share of a turn.
+    first, second = energies[0][4:21], energies[1][12:29]
+    np.testing.assert_allclose(first - first.max(), second - second.max(), atol=0.3)

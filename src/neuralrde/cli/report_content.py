@@ -17,7 +17,14 @@ SPLITS = {
     "group": "by patient or speaker",
     "folds": "repeated folds",
 }
-MODELS = {"nrde": "NRDE", "ncde": "NCDE", "odernn": "ODE-RNN (folded)", "logncde": "Log-NCDE", "linear": "LinearRDE"}
+MODELS = {
+    "nrde": "NRDE",
+    "ncde": "NCDE",
+    "odernn": "ODE-RNN (folded)",
+    "logncde": "Log-NCDE",
+    "linear": "LinearRDE",
+    "oscillators": "OscillatorRDE",
+}
 TITLES = {name: short for short, name in DATASETS.items()} | {"eigenworms_source44": "43 worms (not EigenWorms)"}
 HEADER = ["model", "depth", "step", "protocol", "here", "seeds", "published", "minutes", "published, hours", "MB",
           "published, MB", "s to paper's best"]  # fmt: skip

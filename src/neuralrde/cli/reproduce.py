@@ -1,5 +1,6 @@
 """`neuralrde reproduce`: cells of the paper's tables, each a line in results/."""
 
+import itertools
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ _Many = "Several with commas."
 
 def reproduce(
     dataset: Annotated[str, typer.Option(help=f"HR, RR, SpO2, SCP1, SCP2, worms, speech, or a name. {_Many}")] = "HR",
-    model: Annotated[str, typer.Option(help=f"nrde, ncde, odernn, logncde, linear. {_Many}")] = "nrde",
+    model: Annotated[str, typer.Option(help=f"nrde, ncde, odernn, logncde, linear, oscillators. {_Many}")] = "nrde",
     depth: Annotated[str | None, typer.Option(help=f"{_Many} [2,3; for ours the recipe's]")] = None,
     step: Annotated[str | None, typer.Option(help=f"{_Many} [512; for ours the recipe's]")] = None,
     seed: Annotated[str, typer.Option(help=_Many)] = "111,222,333",
@@ -35,23 +36,21 @@ def reproduce(
         neuralrde reproduce --dataset HR,RR,SpO2 --protocol ours --budget 10
         neuralrde reproduce --dataset HR --protocol ours --split group --seed 0,1,2,3,4
     """
-    from ..experiments import DATASETS, GRID, RECIPES, Cell, Limits, Recipe, run
+    from ..experiments import DATASETS, GRID, Cell, Limits, recipe_of, run
 
     cells = []
-    for data in _words(dataset):
+    for data, how, kind in itertools.product(_words(dataset), _words(protocol), _words(model)):
         name = DATASETS.get(data, data)
-        for how in _words(protocol):
-            recipe = RECIPES.get(name, Recipe())
-            depths = _numbers("depth", depth, [recipe.depth] if how == "ours" else [2, 3])
-            steps = _numbers("step", step, [recipe.step] if how == "ours" else [512])
-            cells += [
-                Cell(dataset=name, model=kind, depth=n, step=k, seed=s, protocol=how, split=split, sizes=sizes)
-                for kind in _words(model)
-                for n in depths
-                for k in steps
-                for sizes in (GRID if grid else (None,))
-                for s in _numbers("seed", seed, [])
-            ]
+        recipe = recipe_of(name, kind)
+        depths = _numbers("depth", depth, [recipe.depth] if how == "ours" else [2, 3])
+        steps = _numbers("step", step, [recipe.step] if how == "ours" else [512])
+        cells += [
+            Cell(dataset=name, model=kind, depth=n, step=k, seed=s, protocol=how, split=split, sizes=sizes)
+            for n in depths
+            for k in steps
+            for sizes in (GRID if grid else (None,))
+            for s in _numbers("seed", seed, [])
+        ]
     cells = list(dict.fromkeys(cells))  # a neural CDE is asked for once for each depth, and is one
     limits = Limits(budget=None if budget is None else 60 * budget, epochs=epochs)
     for number, cell in enumerate(cells, 1):

@@ -27,6 +27,7 @@ from ..training import (
     ProgressBar,
     Settings,
     TrainingState,
+    Versions,
     WarmupCosine,
     fit,
     predict,
@@ -65,6 +66,7 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
         depth: int | str = 2,
         step: int | str | None = None,
         every: float | None = None,
+        cuts: int = 1,
         fill: str | None = "forward",
         time_channel: bool = True,
         state: int = 32,
@@ -87,6 +89,7 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
         self.depth = depth
         self.step = step
         self.every = every
+        self.cuts = cuts
         self.fill = fill
         self.time_channel = time_channel
         self.state = state
@@ -154,6 +157,11 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
         again = self.warm_start and hasattr(self, "model_")
         series = as_series(self, X, reset=not again)
         target = self._check_targets(y, series, reset=not again)
+        if self.cuts > 1 and self.per_time_:
+            raise ValueError(
+                f"Got cuts={self.cuts} with a target at every point; expected cuts=1, because answers come at the "
+                "windows' ends, which differ from cut to cut."
+            )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
 
         # Data: a validation set, and a preparation that has seen the training set only.
@@ -175,10 +183,10 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
         settings = self._settings(len(series), seed)
 
         def run(cut, state, until, *, settings=settings, checkpoint=None, resume=False) -> TrainingState:
-            training = self._examples(prepared, target, cut, target)
+            versions = [self._examples(prepared, target, cut, target, first) for first in self._firsts(cut)]
             return fit(
-                self.model_ if again else self._model(training, target, cut[0], seed),
-                training,
+                self.model_ if again else self._model(versions[-1], target, cut[0], seed),
+                versions[0] if len(versions) == 1 else Versions(versions, seed),
                 loss=loss,
                 validation=None if others is None else self._examples(*others, cut, target),
                 metric=metric,
@@ -222,9 +230,12 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
         """The model's outputs, for each sample or after every window."""
         self._check_fitted()
         series = as_series(self, X, reset=False)
-        windows = self._windows(self.steps_(series), (self.depth_, self.cut_))
-        examples = Examples((windows.x0, windows.log_signatures), windows=windows.count)
-        return predict(self.model_, examples), series, windows
+        prepared, cut, answers = self.steps_(series), (self.depth_, self.cut_), []
+        for first in self._firsts(cut):
+            windows = self._windows(prepared, cut, first)
+            examples = Examples((windows.x0, windows.log_signatures), windows=windows.count)
+            answers.append(predict(self.model_, examples))
+        return np.mean(answers, axis=0), series, windows
 
     def _at_points(self, answers: np.ndarray, series: Series, windows: Windows) -> np.ndarray:
         """Answers after windows, held until the next: a point's answer knows nothing that comes later."""
@@ -247,16 +258,30 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
             return every, every[:0]
         return rows, held_out
 
-    def _examples(self, prepared: Series, target: np.ndarray, cut: tuple[int, Any], training: np.ndarray) -> Examples:
-        windows = self._windows(prepared, cut)
+    def _examples(
+        self,
+        prepared: Series,
+        target: np.ndarray,
+        cut: tuple[int, Any],
+        training: np.ndarray,
+        first: int | None = None,
+    ) -> Examples:
+        windows = self._windows(prepared, cut, first)
         weight = self._weights(target, training)
         if self.per_time_:
             target = targets_at_cuts(target, windows.cuts)
         return Examples((windows.x0, windows.log_signatures), target, windows=windows.count, weight=weight)
 
-    def _windows(self, prepared: Series, cut: tuple[int, Any]) -> Windows:
+    def _windows(self, prepared: Series, cut: tuple[int, Any], first: int | None = None) -> Windows:
         depth, size = cut
-        return windows_of(prepared, depth, **{"step" if self.every is None else "every": size})
+        return windows_of(
+            prepared, depth, **({"every": size} if self.every is not None else {"step": size, "first": first})
+        )
+
+    def _firsts(self, cut: tuple[int, Any]) -> list[int | None]:
+        """The first windows of all ways of cutting, the last of which is the usual one."""
+        cuts = 1 if self.every is not None else min(self.cuts, cut[1])
+        return [*(round(cut[1] * share / cuts) for share in range(1, cuts)), None]
 
     def _candidates(self, prepared: Series) -> list[tuple[int, Any]]:
         """Depths and steps to choose from, the cheapest first."""
@@ -303,6 +328,9 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
         check_number("every", self.every, also=(None,))
         if self.every is not None and self.step is not None:
             raise ValueError(f"Got both step={self.step!r} and every={self.every!r}; expected at most one of them.")
+        check_whole("cuts", self.cuts, high=1024)
+        if self.cuts > 1 and self.every is not None:
+            raise ValueError(f"Got cuts={self.cuts} with every={self.every!r}; expected windows by `step` for that.")
         check_choice("fill", self.fill, [*FILLS, None])
         check_choice("readout", self.readout, READOUTS)
         check_choice("schedule", self.schedule, SCHEDULES)

@@ -4,7 +4,7 @@ from .bugs import UNTOLD, Bug
 from .cells import DATASETS, GRID, MODELS, PROTOCOLS, SPLITS, Cell
 from .floors import floors, spectral_peak
 from .published import LATER, best_published, published
-from .recipes import RECIPES, Recipe, recipe_for
+from .recipes import RECIPES, Recipe, recipe_for, recipe_of
 from .results import append, is_finished, read_results
 from .runs import Limits, run, settings_of, train
 from .splits import divide
@@ -33,6 +33,7 @@ __all__ = [
     "published",
     "read_results",
     "recipe_for",
+    "recipe_of",
     "run",
     "settings_of",
     "spectral_peak",

@@ -4,7 +4,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
-MODELS = ("nrde", "ncde", "odernn", "logncde", "linear")
+MODELS = ("nrde", "ncde", "odernn", "logncde", "linear", "oscillators")
 PROTOCOLS = ("paper", "corrected", "ours")
 SPLITS = ("paper", "random", "group", "folds")
 # What people call data sets, and what the catalogue does.
@@ -61,7 +61,7 @@ class Cell:
         object.__setattr__(self, "dataset", DATASETS.get(self.dataset, self.dataset))
         object.__setattr__(self, "depth", {"odernn": 0, "ncde": 1}.get(self.model, self.depth))
         object.__setattr__(self, "sizes", None if self.sizes is None else tuple(self.sizes))
-        if self.protocol != "ours" and self.model in ("logncde", "linear"):
+        if self.protocol != "ours" and self.model not in ("nrde", "ncde", "odernn"):
             raise ValueError(
                 f"Got model={self.model!r} under the protocol {self.protocol!r}; expected nrde, ncde or odernn: the "
                 "paper has no other. Write --protocol ours."

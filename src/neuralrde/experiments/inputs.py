@@ -1,7 +1,7 @@
 """From raw series to a model's inputs, in pieces, so that a long data set never stands in memory in float64."""
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -9,12 +9,22 @@ from jaxtyping import Float, Int
 from ..datasets import Dataset, Split
 from ..estimators.preparation import preparation, without_rounding
 from ..models import fold
-from ..paths import ScaleEach, Series, Step, Steps, window_cuts
+from ..paths import ScaleEach, Series, Steps, TimeChannel, window_cuts
 from ..signatures import Basis, log_signatures
-from ..training import Augmented, Examples, TimeStretch
+from ..training import Examples, TimeStretch, Versions, played
 from .bugs import Bug, drop_tail, fold_with_zeros, repeat_last
 
 _PIECE = 2**24  # numbers of a path at a time
+
+
+@dataclass(frozen=True)
+class View:
+    """Validation and test set once more, cut elsewhere or played at another speed; answers are averaged over views."""
+
+    validation: Examples
+    test: Examples
+    factor: float = 1.0
+    """What the targets of this view are multiplied by."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +35,19 @@ class Parts:
     validation: Examples
     test: Examples
     seconds: float
-    augmented: Augmented | None = None
-    """What to train on instead of `train`, where the recipe augments."""
+    versions: Versions | None = None
+    """What to train on instead of `train`, where the recipe has several versions of the series."""
+    views: tuple[View, ...] = ()
+
+    def drawn(self) -> Examples:
+        """What a first epoch is trained on: scales are fitted to it."""
+        return self.train if self.versions is None else self.versions.epoch(0)
 
 
 def prepared(data: Dataset, split: Split, *, standardise: str = "training") -> Series:
     """Filled, standardised, with time as channel 0 from 0 to 1; by statistics of the training set."""
-    return _steps(standardise, gaps=bool(np.isnan(data.series.values).any())).fit(data.series[split.train])(data.series)
+    series = _filled_and_scaled(data, split, standardise)
+    return TimeChannel().fit(series[split.train])(series)
 
 
 def target_of(data: Dataset) -> np.ndarray:
@@ -72,29 +88,64 @@ def driven_parts(
     return Parts(*(every.take(rows) for rows in split), seconds=seconds)
 
 
-def stretched_parts(
+def viewed_parts(
     data: Dataset,
     split: Split,
-    stretch: TimeStretch,
     *,
     depth: int,
     step: int,
     basis: Basis,
     standardise: str,
+    cuts: int,
+    stretch: TimeStretch | None,
+    versions: int,
+    speeds: tuple[float, ...],
     seed: int,
 ) -> Parts:
-    """Pieces of the series at their own speed, and for training at other speeds too, drawn anew in every epoch."""
-    plain = replace(data, series=stretch.plain(data.series))
-    steps = _steps(standardise).fit(plain.series[split.train])
-    parts = driven_parts(plain, split, steps(plain.series), depth=depth, step=step, basis=basis, clean=True)
+    """Series cut into windows in several ways, and for training played at several speeds.
 
-    def examples(series: Series, target: np.ndarray) -> Examples:
-        ready = steps(series)
-        windows = _log_signatures(ready, window_cuts(ready, step=step), depth, basis, clean=True)
-        return Examples((ready.values[:, 0].astype(np.float32), windows), target)
+    Args:
+        cuts: how many ways of cutting; the first windows have step, and shares of it.
+        stretch: for the versions to train on, of which there are `versions`, each cut in one of the ways; None trains
+            on all ways of cutting, at the series' own speed.
+        speeds: at which validation and test set are looked at, each cut in all ways.
+    """
+    begin = time.monotonic()
+    raw, target, rng = _filled_and_scaled(data, split, standardise), target_of(data), np.random.default_rng(seed)
+    add_time = TimeChannel().fit(raw[split.train])
+    firsts = [round(step * share / cuts) or 1 for share in range(cuts, 0, -1)]
 
-    target = target_of(data)[split.train]
-    return replace(parts, augmented=Augmented(data.series[split.train], target, [stretch], examples, seed=seed))
+    def examples(rows: np.ndarray, speeds: np.ndarray | float, first: int) -> Examples:
+        speeds = np.broadcast_to(speeds, len(rows))
+        windows, counts, size = [], [], max(1, _PIECE // 8 // raw.values[0].size)
+        for start in range(0, len(rows), size):  # in pieces, which stay in cache from the first step to the last
+            piece, here = raw[rows[start : start + size]], speeds[start : start + size]
+            ready = add_time(piece if (here == 1.0).all() else played(piece, here))
+            where = window_cuts(ready, step=step, first=first)
+            windows.append(_log_signatures(ready, where, depth, basis, clean=True))
+            counts.append(
+                (np.broadcast_to(where, (len(ready), where.shape[-1]))[:, :-1] < ready.lengths[:, None] - 1).sum(1)
+            )
+        most, count = max(piece.shape[1] for piece in windows), np.concatenate(counts)
+        windows = [np.pad(piece, [(0, 0), (0, most - piece.shape[1]), (0, 0)]) for piece in windows]
+        x0 = np.concatenate([np.zeros((len(rows), 1)), raw.values[rows, 0]], axis=1).astype(np.float32)
+        factors = speeds if stretch is not None and stretch.rate else np.ones(len(rows))
+        aims = (target[rows].T * factors).T.astype(target.dtype)
+        return Examples((x0, np.concatenate(windows)), aims, windows=None if (count == most).all() else count)
+
+    def view(speed: float, first: int) -> View:
+        factor = speed if stretch is not None and stretch.rate else 1.0
+        return View(examples(split.validation, speed, first), examples(split.test, speed, first), factor)
+
+    train = [examples(split.train, 1.0, first) for first in (firsts if stretch is None else firsts[:1])]
+    plain, *views = [view(speed, first) for speed in speeds for first in firsts]
+    if stretch is None:
+        drawn = Versions(train, seed) if cuts > 1 else None
+    else:
+        draw = lambda: examples(split.train, stretch.speeds(len(split.train), rng), int(rng.choice(firsts)))
+        drawn = Versions([draw() for _ in range(versions)], seed)
+    seconds = time.monotonic() - begin
+    return Parts(train[0], plain.validation, plain.test, seconds, drawn, tuple(views))
 
 
 def folded_parts(
@@ -122,10 +173,10 @@ def _log_signatures(
     return np.concatenate(pieces)
 
 
-def _steps(standardise: str, *, gaps: bool = False) -> Step:
-    fill = "forward" if gaps else None
-    if standardise == "training":
-        return preparation(fill=fill)
-    if standardise == "sample":
-        return Steps(ScaleEach(), *preparation(fill=fill, scale=False).steps)
-    raise ValueError(f'Got standardise={standardise!r}; expected "training" or "sample".')
+def _filled_and_scaled(data: Dataset, split: Split, standardise: str) -> Series:
+    if standardise not in ("training", "sample"):
+        raise ValueError(f'Got standardise={standardise!r}; expected "training" or "sample".')
+    fill = "forward" if np.isnan(data.series.values).any() else None
+    steps = preparation(fill=fill, scale=standardise == "training", time=False)
+    steps = steps if standardise == "training" else Steps(ScaleEach(), *steps.steps)
+    return steps.fit(data.series[split.train])(data.series)

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from ..datasets import Dataset, Split
-from ..models import ODERNN, FinalState, LabelScale, LinearRDE, LogNCDE, MeanState, NeuralRDE
+from ..models import ODERNN, FinalState, LabelScale, LinearRDE, LogNCDE, MeanState, NeuralRDE, OscillatorRDE
 from ..solve import RK4
 from ..training import (
     CrossEntropy,
@@ -27,26 +27,33 @@ from ..training import (
     rmse,
 )
 from .cells import Cell
-from .inputs import Parts, driven_parts, folded_parts, prepared, stretched_parts
+from .inputs import Parts, folded_parts, prepared, viewed_parts
 from .recipes import Recipe
 
 READOUTS = {"mean": MeanState, "final": FinalState}
 SOLVERS = {"heun": diffrax.Heun, "rk4": RK4, "euler": diffrax.Euler}
 # Targets in beats or breaths a minute: a series played faster has more of them.
 RATES = ("BIDMC32HR", "BIDMC32RR")
+FINEST = 16  # points by which ways of cutting differ, at least: nearer ones hardly do
 LOSSES = {"squared_error": SquaredError, "huber": Huber}
 
 
 def our_parts(cell: Cell, data: Dataset, split: Split, recipe: Recipe) -> Parts:
-    basis = "brackets" if cell.model == "logncde" else "words"
-    if recipe.stretch is not None and cell.model != "odernn":
-        stretch = TimeStretch(*recipe.stretch, rate=cell.dataset in RATES)
-        sizes: dict[str, Any] = {"depth": cell.depth, "step": cell.step, "basis": basis}
-        return stretched_parts(data, split, stretch, **sizes, standardise=recipe.standardise, seed=cell.seed)
-    series = prepared(data, split, standardise=recipe.standardise)
     if cell.model == "odernn":
-        return folded_parts(data, split, series, step=cell.step)
-    return driven_parts(data, split, series, depth=cell.depth, step=cell.step, basis=basis, clean=True)
+        return folded_parts(data, split, prepared(data, split, standardise=recipe.standardise), step=cell.step)
+    return viewed_parts(
+        data,
+        split,
+        depth=cell.depth,
+        step=cell.step,
+        basis="brackets" if cell.model == "logncde" else "words",
+        standardise=recipe.standardise,
+        cuts=max(1, min(recipe.cuts, cell.step // FINEST)),
+        stretch=None if recipe.stretch is None else TimeStretch(*recipe.stretch, rate=cell.dataset in RATES),
+        versions=recipe.versions,
+        speeds=recipe.speeds,
+        seed=cell.seed,
+    )
 
 
 def our_model(cell: Cell, recipe: Recipe, training: Examples, classes: int | None) -> Any:
@@ -66,6 +73,8 @@ def our_model(cell: Cell, recipe: Recipe, training: Examples, classes: int | Non
     shape: dict[str, Any] = {"channels": x0.shape[1], "outputs": outputs, "depth": cell.depth, "key": key}
     if cell.model == "linear":
         model = LinearRDE(**shape, **sizes, blocks=recipe.blocks, readout=readout)
+    elif cell.model == "oscillators":
+        model = OscillatorRDE(**shape, **sizes, layers=recipe.layers, turns=recipe.turns)
     else:
         model = (LogNCDE if cell.model == "logncde" else NeuralRDE)(**shape, **network)
     model = model.fit_scale(np.asarray(windows), windows=training.windows)
@@ -98,13 +107,13 @@ def fit_ours(
     listeners: Sequence[Listener],
 ) -> TrainingState:
     if classes is None:
-        spread = np.asarray(parts.train.target).std(axis=0)
+        spread = np.asarray(parts.drawn().target).std(axis=0)
         loss, metric = LOSSES[recipe.loss](spread=np.where(spread > 0, spread, 1.0).astype(np.float32)), rmse
     else:
         loss, metric = CrossEntropy(), accuracy
     return fit(
         model,
-        parts.train if parts.augmented is None else parts.augmented,
+        parts.train if parts.versions is None else parts.versions,
         loss=loss,
         validation=parts.validation,
         metric=metric,

@@ -61,11 +61,13 @@ def plan_for(cell: Cell, *, budget: float | None = None, epochs: int = 1000) -> 
     if Bug.SWAPPED_SIZES in BUGS[cell.protocol]:
         layers, multiplier = multiplier, layers
     batch = BATCH.get(cell.dataset, 1024)
+    rate = 0.01 * 32 / batch
     settings = Settings(
         epochs=epochs,
         batch=batch,
-        rate=0.01 * 32 / batch,
-        schedule=Plateau(patience=15, factor=0.1, floor=0.0),
+        rate=rate,
+        # PyTorch's patience of 15 acts at the 16th epoch, and the rate never falls below 1e-7.
+        schedule=Plateau(patience=16, factor=0.1, floor=1e-7 / rate),
         weight_decay=0.0,
         clip=None,
         patience=60,

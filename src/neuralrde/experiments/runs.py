@@ -15,7 +15,7 @@ import numpy as np
 from .._version import versions
 from ..datasets import Dataset, Split, load
 from ..devices import try_all_cores
-from ..training import Examples, Listener, Settings, TrainingState, accuracy, predict
+from ..training import Listener, Settings, TrainingState, accuracy, predict
 from . import results
 from .bugs import Bug, mean_over_batches
 from .cells import Cell
@@ -108,7 +108,7 @@ def train(
     listeners = [memory, *listeners]
     train_it = _ours if cell.protocol == "ours" else _as_published
     state, parts, settings, plan = train_it(cell, limits, data, split, checkpoint, listeners)
-    test = _metrics(state.best, parts.test, data, settings.batch)
+    test = _metrics(state.best, parts, "test", data, settings.batch)
     if plan is not None and Bug.MEAN_OVER_BATCHES in plan.bugs and data.classes is None:
         answers = predict(state.best, parts.test, batch=settings.batch)
         test["mean_over_batches"] = mean_over_batches(answers, np.asarray(parts.test.target), settings.batch)
@@ -117,7 +117,7 @@ def train(
         "cell": cell.key,
         "settings": settings_of(cell, limits),
         "test": test,
-        "validation": _metrics(state.best, parts.validation, data, settings.batch),
+        "validation": _metrics(state.best, parts, "validation", data, settings.batch),
         "floors": floors(data, split, cell.split),
         "sizes": [len(rows) for rows in split],
         "windows": int(parts.train.inputs[-1].shape[1]),
@@ -176,14 +176,21 @@ def _ours(
     recipe, classes = recipe_for(cell), None if data.classes is None else len(data.classes)
     parts = our_parts(cell, data, split, recipe)
     settings = our_settings(cell, recipe, budget=limits.budget, epochs=limits.epochs)
-    model = our_model(cell, recipe, parts.train, classes)
+    model = our_model(cell, recipe, parts.drawn(), classes)
     options: dict[str, Any] = {"checkpoint": checkpoint, "resume": True, "listeners": listeners}
     return fit_ours(model, parts, recipe=recipe, settings=settings, classes=classes, **options), parts, settings, None
 
 
-def _metrics(model: Any, examples: Examples, data: Dataset, batch: int) -> dict[str, float]:
-    answers, target = predict(model, examples, batch=batch), np.asarray(examples.target)
-    return errors(answers, target) if data.classes is None else {"accuracy": accuracy(answers, target)}
+def _metrics(model: Any, parts: Parts, part: str, data: Dataset, batch: int) -> dict[str, float]:
+    """Of the answers, averaged over all views of the series where there are several."""
+    examples = getattr(parts, part)
+    answers = [predict(model, examples, batch=batch)]
+    answers += [predict(model, getattr(view, part), batch=batch) / view.factor for view in parts.views]
+    mean, target = np.mean(answers, axis=0), np.asarray(examples.target)
+    if data.classes is not None:
+        return {"accuracy": accuracy(mean, target)}
+    found = errors(mean, target)
+    return found if not parts.views else found | {"rmse_of_one_view": errors(answers[0], target)["rmse"]}
 
 
 def _time_to_published(cell: Cell, state: TrainingState, before: float) -> dict[str, float | None]:

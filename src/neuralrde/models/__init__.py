@@ -7,7 +7,8 @@ from .linear_rde import LinearBlock, LinearRDE
 from .neural_cde import LogNCDE, NeuralCDE
 from .neural_rde import NeuralRDE
 from .ode_rnn import ODERNN, fold
-from .readouts import AbstractReadout, EveryState, FinalState, MeanState
+from .oscillators import OscillatorRDE
+from .readouts import AbstractReadout, EveryState, FinalState, MeanEnergy, MeanState
 
 __all__ = [
     "ODERNN",
@@ -21,9 +22,11 @@ __all__ = [
     "LinearBlock",
     "LinearRDE",
     "LogNCDE",
+    "MeanEnergy",
     "MeanState",
     "NeuralCDE",
     "NeuralRDE",
+    "OscillatorRDE",
     "ScaledField",
     "fold",
     "hermite_control",

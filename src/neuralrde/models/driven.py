@@ -16,21 +16,42 @@ from .readouts import AbstractReadout, Count
 
 
 class Decoder(eqx.Module):
-    """Readout, then a linear map, then the label's units."""
+    """Readout, then a linear map, or a small network on normalised features, then the label's units."""
 
     readout: AbstractReadout
+    network: eqx.nn.Sequential | None
     linear: eqx.nn.Linear
     labels: LabelScale
 
-    def __init__(self, readout: AbstractReadout, state: int, outputs: int, *, key: PRNGKeyArray):
-        self.readout = readout
-        self.linear = eqx.nn.Linear(state, outputs, key=key)
+    def __init__(
+        self,
+        readout: AbstractReadout,
+        state: int,
+        outputs: int,
+        *,
+        width: int | None = None,
+        layers: int = 2,
+        key: PRNGKeyArray,
+    ):
+        features = readout.features(state)
+        self.readout, self.network = readout, None
+        if width is not None:
+            key, *keys = jax.random.split(key, layers + 1)
+            sizes = [features] + [width] * (layers - 1)
+            hidden = [eqx.nn.Linear(size, width, key=k) for size, k in zip(sizes, keys, strict=True)]
+            relu = eqx.nn.Lambda(jax.nn.relu)
+            self.network = eqx.nn.Sequential([eqx.nn.LayerNorm(features), *(m for h in hidden for m in (h, relu))])
+            features = width
+        self.linear = eqx.nn.Linear(features, outputs, key=key)
         self.labels = LabelScale.unit(outputs)
 
     def __call__(self, states: Float[Array, "*windows state"], windows: Count | None) -> Float[Array, "*out outputs"]:
         seen = self.readout(states, windows)
-        linear: Callable = self.linear if seen.ndim == 1 else jax.vmap(self.linear)
-        return self.labels(linear(seen))
+        answer: Callable = self._answer if seen.ndim == 1 else jax.vmap(self._answer)
+        return self.labels(answer(seen))
+
+    def _answer(self, features: Float[Array, " features"]) -> Float[Array, " outputs"]:
+        return self.linear(features if self.network is None else self.network(features))
 
 
 class AbstractDrivenModel(eqx.Module):

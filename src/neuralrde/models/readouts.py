@@ -18,6 +18,10 @@ class AbstractReadout(eqx.Module):
     def __call__(self, states: Float[Array, "*windows state"], windows: Count | None) -> Float[Array, "*out state"]:
         """What the decoder sees. `windows` is the example's own number, without padding; None for all."""
 
+    def features(self, state: int) -> int:
+        """How many numbers the decoder sees of a state of this size."""
+        return state
+
 
 class FinalState(AbstractReadout):
     """The state at the end, as in the paper. Padding leaves it where it was."""
@@ -38,12 +42,28 @@ class MeanState(AbstractReadout):
     every_window: ClassVar[bool] = True
 
     def __call__(self, states, windows=None):
-        after = states[1:]
-        count = after.shape[0] if windows is None else windows
-        # A sample without a single window still has an answer: its initial state.
-        valid = (jnp.arange(after.shape[0]) < count).astype(states.dtype)
-        mean = valid @ after / jnp.maximum(count, 1)
-        return jnp.where(jnp.asarray(count) > 0, mean, states[0])
+        return _mean_after(states, windows)
+
+
+class MeanEnergy(AbstractReadout):
+    """The logarithm of the mean energy of each pair of states, as a field of rotations has them.
+
+    An oscillator's state turns round, so that its mean says nothing; its energy says how much of its own
+    frequency there is in what drives it. `floor` keeps the logarithm finite where nothing happens.
+
+    >>> bool(jnp.allclose(MeanEnergy()(jnp.array([[0.0, 0.0], [3.0, 4.0], [0.0, 5.0]])), jnp.log(25.0)))
+    True
+    """
+
+    every_window: ClassVar[bool] = True
+    floor: float = eqx.field(static=True, default=1e-6)
+
+    def __call__(self, states, windows=None):
+        first, second = jnp.split(states, 2, axis=-1)
+        return jnp.log(_mean_after(first**2 + second**2, windows) + self.floor)
+
+    def features(self, state):
+        return state // 2
 
 
 class EveryState(AbstractReadout):
@@ -53,3 +73,12 @@ class EveryState(AbstractReadout):
 
     def __call__(self, states, windows=None):
         return states
+
+
+def _mean_after(states: Float[Array, "windows+1 state"], windows: Count | None) -> Float[Array, " state"]:
+    after = states[1:]
+    count = after.shape[0] if windows is None else windows
+    # A sample without a single window still has an answer: its initial state.
+    valid = (jnp.arange(after.shape[0]) < count).astype(states.dtype)
+    mean = valid @ after / jnp.maximum(count, 1)
+    return jnp.where(jnp.asarray(count) > 0, mean, states[0])

@@ -48,6 +48,9 @@ class Scale(Step):
         return replace(series, values=scaled.astype(series.values.dtype, copy=False))
 
 
+_EXTREMES = ((np.min, np.inf), (np.max, -np.inf))
+
+
 @dataclass(frozen=True)
 class ScaleEach(Step):
     """Standardise each channel of each sample by its own mean and standard deviation.
@@ -61,15 +64,15 @@ class ScaleEach(Step):
     """
 
     def __call__(self, series: Series) -> Series:
-        seen = np.where(series.valid[..., None], series.values, np.nan)
-        known = ~np.isnan(seen)
-        count = np.maximum(known.sum(axis=1, keepdims=True), 1)
-        mean = np.where(known, seen, 0.0).sum(axis=1, keepdims=True, dtype=np.float64) / count
-        centred = series.values - mean
-        square = np.where(known, centred, 0.0) ** 2
-        deviation = np.sqrt(square.sum(axis=1, keepdims=True) / count)
-        # A constant is one exactly: rounding in its mean would leave a tiny deviation to divide by.
-        constant = np.nanmax(np.where(known, seen, -np.inf), axis=1) == np.nanmin(np.where(known, seen, np.inf), axis=1)
-        deviation = np.where(constant[:, None] | (deviation == 0), 1.0, deviation)
-        scaled = np.where(constant[:, None], 0.0 * centred, centred / deviation)
-        return replace(series, values=scaled.astype(series.values.dtype, copy=False))
+        scaled = np.empty_like(series.values)
+        for sample, length, out in zip(series.values, series.lengths, scaled, strict=True):  # stays in cache
+            seen = np.asarray(sample[:length], np.float64)
+            known = ~np.isnan(seen)
+            count = np.maximum(known.sum(axis=0), 1)
+            low, high = (extreme(seen, axis=0, initial=start, where=known) for extreme, start in _EXTREMES)
+            # A constant is one exactly: rounding in its mean would leave a tiny deviation to divide by.
+            constant = low >= high
+            mean = np.where(constant, low, seen.sum(axis=0, where=known) / count)
+            deviation = np.sqrt(((seen - mean) ** 2).sum(axis=0, where=known) / count)
+            out[:] = (sample - mean) / np.where(constant | (deviation == 0), 1.0, deviation)
+        return replace(series, values=scaled)

@@ -21,6 +21,7 @@ def window_cuts(
     series: Series,
     *,
     step: int | None = None,
+    first: int | None = None,
     every: float | None = None,
     start: float | ArrayLike | None = None,
 ) -> Int[np.ndarray, "cuts"] | Int[np.ndarray, "samples cuts"]:
@@ -30,6 +31,7 @@ def window_cuts(
         step: increments in a window, as in `cuts_by_count`. The cuts are `(windows + 1,)` for all samples, or
             `(samples, windows + 1)` if samples have different lengths: a sample that has ended has empty
             windows.
+        first: increments in the first window by count, if not `step`: the same path, cut elsewhere.
         every: time in a window, in the unit of the series' times, as in `cuts_by_time`. The cuts are
             `(samples, windows + 1)`.
         start: where the first window by time begins; None is at each sample's first point.
@@ -49,27 +51,39 @@ def window_cuts(
     if step is not None:
         if start is not None:
             raise ValueError("Got start= with windows by count, which begin at the first point. Leave it out.")
-        cuts = cuts_by_count(series.values.shape[1], step)
+        cuts = cuts_by_count(series.values.shape[1], step, first)
         return np.minimum(cuts, series.lengths[:, None] - 1) if series.ragged else cuts
+    if first is not None:
+        raise ValueError("Got first= with windows by time. Write start= for where the first one begins.")
     return cuts_by_time(check_timed(series), every, lengths=series.lengths, start=start)  # type: ignore
 
 
-def cuts_by_count(length: int, step: int) -> Int[np.ndarray, "cuts"]:
+def cuts_by_count(length: int, step: int, first: int | None = None) -> Int[np.ndarray, "cuts"]:
     """Cuts 0, step, 2 step, ..., length - 1 for windows of `step` increments; the last window may be shorter.
 
-    There are ceil((length - 1) / step) windows, and at least one: a single point makes one empty window.
+    There are ceil((length - 1) / step) windows, and at least one: a single point makes one empty window. With `first`
+    the first window has so many increments, from 1 to step.
 
     >>> cuts_by_count(10, step=4)
     array([0, 4, 8, 9])
+    >>> cuts_by_count(10, step=4, first=2)
+    array([0, 2, 6, 9])
     """
-    for name, value, example in (("length", length, "length=100"), ("step", step, "step=32")):
+    first = step if first is None else first
+    for name, value, example in (
+        ("length", length, "length=100"),
+        ("step", step, "step=32"),
+        ("first", first, "first=8"),
+    ):
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
             raise TypeError(f"Got {name}={value!r}; expected a whole number, for example {example}.")
         if value < 1:
-            why = "a window needs an increment" if name == "step" else "an empty series has no path"
+            why = "an empty series has no path" if name == "length" else "a window needs an increment"
             raise ValueError(f"Got {name}={value}; expected at least 1, because {why}. Write {example}.")
-    windows = max(1, -(-(length - 1) // step))
-    return np.minimum(np.arange(windows + 1, dtype=np.int64) * step, length - 1)
+    if first > step:
+        raise ValueError(f"Got first={first} and step={step}; expected a first window of at most {step} increments.")
+    windows = max(1, 1 - (-(length - 1 - first) // step))
+    return np.clip(np.arange(windows + 1, dtype=np.int64) * step + (first - step), 0, length - 1)
 
 
 def cuts_by_time(

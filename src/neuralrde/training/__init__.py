@@ -1,7 +1,7 @@
 """Training: one state, one loop, stopping, checkpoints, history."""
 
 from .archive import FileRefused
-from .augmentation import Augmented, TimeStretch
+from .augmentation import Augmented, TimeStretch, played
 from .cache import LogSignatureCache
 from .checkpoint import load_checkpoint, save_checkpoint
 from .events import EventFile
@@ -14,6 +14,7 @@ from .predict import predict
 from .schedules import ConstantRate, Plateau, Schedule, WarmupCosine
 from .settings import Settings
 from .state import TrainingState
+from .versions import Versions
 
 __all__ = [
     "Augmented",
@@ -34,10 +35,12 @@ __all__ = [
     "TimeStretch",
     "TrainingState",
     "TrainingWarning",
+    "Versions",
     "WarmupCosine",
     "accuracy",
     "fit",
     "load_checkpoint",
+    "played",
     "predict",
     "rmse",
     "save_checkpoint",

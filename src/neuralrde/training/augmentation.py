@@ -21,11 +21,10 @@ class Augmentation(Protocol):
 
 @dataclass(frozen=True)
 class TimeStretch:
-    """Plays a piece of each series faster or slower, by a factor of its own; a target that is a rate moves along.
+    """Plays each series faster or slower, by a factor of its own; a target that is a rate moves along.
 
-    All pieces come out at one length, that of the series divided by `fastest`, so that the fastest piece is the whole
-    series. Where there is nothing to draw, for validation and in use, `plain` takes pieces of the same length at their
-    own speed.
+    A series played faster has fewer points, so that the result has series of different lengths, and time must be a
+    channel in a unit of its own (`TimeChannel` fitted on the series as they are) for a model to see the speed.
 
     Args:
         slowest, fastest: factors, drawn evenly on a logarithmic scale.
@@ -33,8 +32,8 @@ class TimeStretch:
 
     >>> series = Series.from_array(np.arange(12.0)[None, :, None])
     >>> stretched, target = TimeStretch(0.5, 2.0, rate=True)(series, np.array([60.0]), np.random.default_rng(0))
-    >>> stretched.values.shape, bool(np.isclose(np.diff(stretched.values[0, :2, 0]) * 60.0, target)[0])
-    ((1, 6, 1), True)
+    >>> bool(np.isclose(np.diff(stretched.values[0, :2, 0]) * 60.0, target)[0])
+    True
     """
 
     slowest: float = 0.7
@@ -49,47 +48,44 @@ class TimeStretch:
             )
 
     def __call__(self, series, target, rng):
-        count, length = len(series), self.length(series)
-        factors = np.exp(rng.uniform(np.log(self.slowest), np.log(self.fastest), count))
-        room = series.values.shape[1] - 1 - factors * (length - 1)
-        starts = rng.uniform(0.0, 1.0, count) * np.maximum(room, 0.0)
-        factor = factors.reshape(-1, *[1] * (np.ndim(target) - 1))
-        target = (target * factor).astype(target.dtype) if self.rate else target
-        return _pieces(series, starts, factors, length), target
+        speeds = self.speeds(len(series), rng)
+        return played(series, speeds), (target.T * speeds).T.astype(target.dtype) if self.rate else target
 
-    def plain(self, series: Series, where: float = 0.5) -> Series:
-        """A piece at its own speed; `where` from 0, at the beginning, to 1, at the end."""
-        length = self.length(series)
-        starts = np.full(len(series), round(where * (series.values.shape[1] - length)), float)
-        return _pieces(series, starts, np.ones(len(series)), length)
-
-    def length(self, series: Series) -> int:
-        if series.ragged or not _evenly_sampled(series):
-            raise ValueError(
-                "Got series of different lengths, or with irregular times; expected evenly sampled ones of one length, "
-                "because pieces of one length are taken. Leave TimeStretch out, or cut the series to one length first."
-            )
-        return int((series.values.shape[1] - 1) / self.fastest) + 1
+    def speeds(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """So many factors."""
+        return np.exp(rng.uniform(np.log(self.slowest), np.log(self.fastest), count))
 
 
-def _evenly_sampled(series: Series) -> bool:
+def played(series: Series, speeds: np.ndarray | float) -> Series:
+    """Each series at a speed: point j is where the original is at j times the speed, by linear interpolation.
+
+    >>> played(Series.from_array([[0.0, 1.0, 2.0, 3.0, 4.0]]), 2.0).values[0, :, 0].tolist()
+    [0.0, 2.0, 4.0]
+    """
+    interval = _interval(series)
+    speeds = np.broadcast_to(np.asarray(speeds, np.float64), len(series))
+    lengths = ((series.lengths - 1) / speeds + 1e-9).astype(np.int64) + 1
+    values = np.zeros((len(series), lengths.max(), series.values.shape[2]), series.values.dtype)
+    for i, (speed, length) in enumerate(zip(speeds, lengths, strict=True)):
+        old = series.values[i, : series.lengths[i]]
+        for channel in range(old.shape[1]):
+            values[i, :length, channel] = np.interp(speed * np.arange(length), np.arange(len(old)), old[:, channel])
+        values[i, length:] = values[i, length - 1]
+    times = None if series.times is None else series.times[:, :1] + interval * np.arange(lengths.max())
+    return Series(values, times=times, lengths=lengths, channels=series.channels, ids=series.ids)
+
+
+def _interval(series: Series) -> float:
+    """The time between two points of evenly sampled series."""
     if series.times is None:
-        return True
-    gaps = np.diff(series.times, axis=1)
-    return bool(np.allclose(gaps, gaps.mean(), rtol=1e-3))
-
-
-def _pieces(series: Series, starts: np.ndarray, factors: np.ndarray, length: int) -> Series:
-    """`length` points from each start on, `factor` apart, by linear interpolation."""
-    values, most = series.values, series.values.shape[1] - 2
-    out = np.empty((len(series), length, values.shape[2]), values.dtype)
-    for i, (start, factor) in enumerate(zip(starts, factors, strict=True)):  # one by one: what is read stays in cache
-        position = start + factor * np.arange(length)
-        left = np.minimum(position.astype(np.int64), most)
-        share = (position - left).astype(values.dtype)[:, None]
-        before = values[i, left]
-        out[i] = before + share * (values[i, left + 1] - before)
-    return Series(out, channels=series.channels, ids=series.ids)
+        return 1.0
+    gaps = np.diff(series.times, axis=1)[series.valid[:, 1:]]
+    if not np.allclose(gaps, gaps.mean(), rtol=1e-3):
+        raise ValueError(
+            f"Got series with irregular times, from {gaps.min():g} to {gaps.max():g} apart; expected evenly sampled "
+            "ones, because a stretched series is sampled anew at the same interval. Leave TimeStretch out."
+        )
+    return float(gaps.mean())
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,6 +29,7 @@ from .listeners import Listener
 from .predict import batch_size, predict
 from .settings import Settings
 from .state import TrainingState
+from .versions import Versions
 
 # A loss that is still not finite at 1/1024 of the rate will not become finite by going slower.
 _MOST_CAUTIOUS = 2.0**-10
@@ -40,7 +41,7 @@ class TrainingWarning(UserWarning):
 
 def fit(
     model: Any,
-    training: Examples | Augmented,
+    training: Examples | Augmented | Versions,
     *,
     loss: Callable,
     validation: Examples | None = None,
@@ -59,7 +60,7 @@ def fit(
 
     Args:
         model: an Equinox module of one example; floating arrays in it are trained.
-        training: with targets; or `Augmented`, drawn anew in every epoch.
+        training: with targets; or `Augmented` or `Versions`, drawn anew in every epoch.
         loss: `CrossEntropy()`, `SquaredError()`, `Huber()`, or any function of one prediction and target.
         validation: decides about stopping and which weights are kept; without it the training loss does.
         metric: of predictions and targets, for the history: `accuracy`, `rmse`.
@@ -150,8 +151,8 @@ def fit(
     return state
 
 
-def _examples(training: Examples | Augmented, epoch: int) -> Examples:
-    return training.epoch(epoch) if isinstance(training, Augmented) else training
+def _examples(training: Examples | Augmented | Versions, epoch: int) -> Examples:
+    return training if isinstance(training, Examples) else training.epoch(epoch)
 
 
 def batches(

@@ -1,0 +1,90 @@
+"""A bank of damped oscillators driven by the path: for what is periodic in a series, at whatever rate."""
+
+import math
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ..fields import RotationField
+from ..signatures.bases import Basis
+from ..signatures.lyndon import log_signature_channels
+from ..solve import Exponential, solve
+from .conditioning import ChannelScale, ScaledField
+from .driven import AbstractDrivenModel, Decoder
+from .readouts import AbstractReadout, MeanEnergy
+
+
+class OscillatorRDE(AbstractDrivenModel):
+    """A linear RDE of driven, damped oscillators, solved exactly; a small network reads their mean energies.
+
+    Channel 0 of the path must be time: it turns the oscillators, at first at rates evenly spaced on a logarithmic
+    scale, and damps them within some turns; the other channels push them; and all of it is learnt. A rate that is
+    10 % higher is then the same pattern of energies some places further on, which a network learns for all rates and
+    all people at once, where one that is free to remember remembers the people.
+
+    Args:
+        channels, outputs, depth: as for `NeuralRDE`.
+        state: channels of the hidden state, two for each oscillator.
+        width, layers: of the network that reads the energies.
+        turns: of the slowest and the fastest oscillator at first, in turns a window. Choose the step so that the
+            rates looked for lie well within.
+        readout: `MeanEnergy()`, or another.
+        solver: `Exponential()`, in parallel over time or not.
+        key: for the initial weights.
+
+    >>> import jax, numpy as np
+    >>> model = OscillatorRDE(channels=2, outputs=1, depth=2, state=8, width=4, key=jax.random.key(0))
+    >>> model.fit_scale(np.ones((5, 100, 3)))(jnp.zeros(2), jnp.ones((100, 3))).shape
+    (1,)
+    """
+
+    field: RotationField
+    decoder: Decoder
+    scale: ChannelScale
+    solver: Exponential
+    turns: tuple[float, float] = eqx.field(static=True)
+    channels: int = eqx.field(static=True)
+    depth: int = eqx.field(static=True)
+    basis: Basis = eqx.field(static=True)
+
+    def __init__(
+        self,
+        channels: int,
+        outputs: int,
+        *,
+        depth: int,
+        state: int = 128,
+        width: int = 128,
+        layers: int = 2,
+        turns: tuple[float, float] = (0.05, 0.8),
+        readout: AbstractReadout = MeanEnergy(),  # noqa: B008 (immutable objects)
+        solver: Exponential = Exponential(),  # noqa: B008
+        key: PRNGKeyArray,
+    ):
+        field_key, decoder_key = jax.random.split(key)
+        controls = log_signature_channels(channels, depth)
+        self.field = RotationField(controls, state, key=field_key)
+        self.decoder = Decoder(readout, state, outputs, width=width, layers=layers, key=decoder_key)
+        self.scale = ChannelScale.unit(controls)
+        self.solver, self.turns = solver, turns
+        self.channels, self.depth, self.basis = channels, depth, "words"
+
+    def fit_scale(self, log_signatures: Any, *, windows: Any = None) -> Self:
+        """Also tunes the oscillators: scaled, a window's time is one over the root of the number of windows."""
+        model = super().fit_scale(log_signatures, windows=windows)
+        root = math.sqrt(log_signatures.shape[1] if windows is None else float(windows.mean()))
+        slowest, fastest = (2 * math.pi * turns * root for turns in self.turns)
+        return eqx.tree_at(lambda model: model.field, model, self.field.tuned((slowest, fastest)))
+
+    def states(self, x0: Float[Array, " channels"], logs: Float[Array, "windows controls"]) -> Float[Array, "..."]:
+        # From rest: a first point says nothing about a period.
+        return solve(
+            ScaledField(self.field, self.scale),
+            jnp.zeros(self.field.state, logs.dtype),
+            logs,
+            solver=self.solver,
+            every_window=self.decoder.readout.every_window,
+        )
