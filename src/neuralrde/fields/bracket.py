@@ -17,7 +17,7 @@ class BracketField(AbstractField):
 
         F(z) = Σ_w LogSig_w [f]_w(z)
 
-    over Lyndon words w, [f]_w the bracket of the vector fields f_i after w's standard factorisation, and
+    over Lyndon words w, `[f]_w` the bracket of the vector fields `f_i` after w's standard factorisation, and
     the log-signature in the *brackets* basis. f is another field, one driven by increments, and must be
     smooth: with ReLU the derivatives of f are not continuous and depth 2 gains nothing.
 
