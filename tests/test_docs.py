@@ -49,7 +49,16 @@ def commands(page: Path) -> list[str]:
     return [" ".join(shlex.split(line, comments=True)) for line in lines if line.strip()]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=named)
+# A search over depths compiles a model for each of them.
+SLOW = {"docs/guides/depth-and-step.md"}
+WITH_CODE = [
+    pytest.param(page, marks=[pytest.mark.slow] if named(page) in SLOW else [])
+    for page in PAGES
+    if blocks(page, "python")
+]
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=named)
 def test_code_runs(page, tmp_path, monkeypatch):
     """Each page from top to bottom, in an empty folder."""
     monkeypatch.chdir(tmp_path)
