@@ -5,11 +5,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PINS := constraints.txt pyproject.toml setup.py $(wildcard src/neuralrde/signatures/kernel/*)
 
-.PHONY: help demo test test-slow lint format bench clean
+.PHONY: help demo test test-slow lint format bench docs examples wheel clean
 help:
 	@echo "make demo    a neural RDE on real data beside published results, pictures in demo/"
 	@echo "make test    the quick tests"
 	@echo "make bench   our speed beside the peers', in one run (keep the machine quiet)"
+	@echo "make docs    the documentation as a site, in site/;  make examples  renews its pictures and numbers"
+	@echo "make wheel   sdist and wheel in dist/, installed into an empty environment and tried"
 	@echo "make lint    formatting, lint and types;  make format  puts the formatting right"
 
 demo: $(VENV)/library
@@ -24,6 +26,20 @@ test-slow: $(VENV)/development
 bench: $(VENV)/development
 	@$(BIN)/python -m benchmarks
 
+docs: $(VENV)/docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo "Documentation: site/index.html"
+
+# What the examples' pages show. Minutes; BIDMC's recordings must be there or are fetched.
+examples: $(VENV)/development
+	@$(BIN)/python examples/how_it_works.py docs/images
+	@$(BIN)/python examples/order_matters.py docs/images > docs/examples/order_matters.txt
+	@$(BIN)/python examples/heart_rate.py docs/images > docs/examples/heart_rate.txt
+	@$(BIN)/python examples/igbm.py docs/images > docs/examples/igbm.txt
+
+wheel: $(VENV)/development
+	@rm -rf dist && $(BIN)/python -m build --outdir dist .
+	@$(BIN)/python tests/smoke_wheel.py dist
+
 lint: $(VENV)/development
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/pyright
 
@@ -31,7 +47,7 @@ format: $(VENV)/development
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) build demo src/*.egg-info
+	rm -rf $(VENV) build demo dist site src/*.egg-info
 
 # Made once, and again when the pins, the dependencies or the kernel's source change.
 $(VENV)/library: $(PINS)
@@ -47,4 +63,9 @@ $(VENV)/development: $(VENV)/library
 	@$(PIP) install -c constraints.txt torch
 	@$(PIP) install -c constraints.txt --no-build-isolation iisignature
 	@$(PIP) install -c constraints.txt --no-build-isolation -e ".[dev]"
+	@touch $@
+
+$(VENV)/docs: $(VENV)/library
+	@echo "Adding the documentation's tools (half a minute, once) ..."
+	@$(PIP) install -c constraints.txt --no-build-isolation -e ".[docs]"
 	@touch $@

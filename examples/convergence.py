@@ -9,26 +9,23 @@ order is at least N. It is even (2, 4, 4, 6), because reversing a curve negates 
 of a window, a smooth curve's has no even powers of h.
 """
 
-import sys
+import argparse
 import time
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 
 import neuralrde as nrde
 from neuralrde.fields import BracketField, MatrixField
+from neuralrde.plots import save
+from neuralrde.plots.style import GRID, figure
 from neuralrde.solve import Direct, solve
 
 jax.config.update("jax_enable_x64", True)
 
 POINTS, SAMPLES, DEPTHS = 4096, 100, [1, 2, 3, 4]
-INK, GRID = "#1f2430", "#d5d9e0"
 COLOURS = {1: "#d9730d", 2: "#8a8f9c", 3: "#0b6e99", 4: "#5b3a8c"}
 
 
@@ -85,10 +82,12 @@ def draw(axis, windows: list[int], found: dict[int, np.ndarray], title: str) -> 
     axis.set_xticks(lengths, [f"1/{count}" for count in windows])
     axis.minorticks_off()
     axis.grid(color=GRID, linewidth=0.6)
-    axis.spines[["top", "right"]].set_visible(False)
 
 
-def main(folder: Path) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("demo"), help="where the picture goes")
+    folder = parser.parse_args().folder
     begin = time.perf_counter()
     cases = [
         ("Along a smooth curve", [8, 16, 32, 64], errors(smooth_curve(), [8, 16, 32, 64], substeps=32)),
@@ -98,17 +97,14 @@ def main(folder: Path) -> None:
     for title, windows, found in cases:
         print(f"| {title} | " + " | ".join(f"{slope(windows, found[depth]):.2f}" for depth in DEPTHS) + " |")
 
-    plt.rcParams.update({"font.size": 11, "text.color": INK, "axes.labelcolor": INK, "xtick.color": INK,
-                         "ytick.color": INK, "axes.edgecolor": GRID})  # fmt: skip
-    figure, axes = plt.subplots(1, 2, figsize=(11, 5), constrained_layout=True, dpi=130)
-    for axis, (title, windows, found) in zip(axes, cases, strict=True):
-        draw(axis, windows, found, title)
-    axes[0].set_ylabel("error at the end (root mean square)")
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / "convergence.png"
-    figure.savefig(file)
+    with figure(11, 5) as picture:
+        axes = picture.subplots(1, 2)
+        for axis, (title, windows, found) in zip(axes, cases, strict=True):
+            draw(axis, windows, found, title)
+        axes[0].set_ylabel("error at the end (root mean square)")
+    file = save(picture, folder / "convergence.png")
     print(f"\nPicture: {file} ({time.perf_counter() - begin:.0f} s)")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "demo"))
+    main()

@@ -5,19 +5,18 @@ spectra and increments are the same throughout. The Levy area, which is level 2 
 its sign, window by window.
 """
 
-import sys
+import argparse
 from pathlib import Path
+from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 
 import neuralrde as nrde
+from neuralrde.plots import save
+from neuralrde.plots.style import COLOURS, GRID, INK, figure
 
 LENGTH, STEP, LAG = 24_000, 400, 25
-INK, FIRST, SECOND, GRID = "#1f2430", "#0b6e99", "#d9730d", "#d5d9e0"
+FIRST, SECOND = COLOURS[:2]
 
 
 def two_sensors(seed: int = 0) -> np.ndarray:
@@ -32,63 +31,55 @@ def two_sensors(seed: int = 0) -> np.ndarray:
     return np.stack([first, second], axis=-1) + 0.3 * rng.normal(size=(LENGTH, 2))
 
 
-def main(folder: Path) -> None:
+def draw(path: np.ndarray, logs: np.ndarray) -> Any:
+    names = ["increment of 1", "increment of 2", "Levy area [1,2]", "[1,[1,2]]", "[[1,2],2]"]
+    with figure(10, 7.2) as picture:
+        close, levy, heat = picture.subplots(3, 1, height_ratios=[1.1, 1.1, 1.2])
+
+        middle = slice(LENGTH // 2 - 5 * STEP // 2, LENGTH // 2 + 5 * STEP // 2)
+        at = np.arange(middle.start, middle.stop)
+        close.plot(at, path[middle, 0], color=FIRST, linewidth=1.3, label="sensor 1")
+        close.plot(at, path[middle, 1], color=SECOND, linewidth=1.3, label="sensor 2")
+        for cut in range(middle.start // STEP * STEP, middle.stop + 1, STEP):
+            close.axvline(cut, color=GRID, linewidth=1, zorder=0)
+        close.axvline(LENGTH // 2, color=INK, linewidth=1.2, linestyle="--")
+        close.set(xlim=(at[0], at[-1]), ylim=(-3.3, 3.6), xlabel="point", ylabel="value",
+                  title="Which sensor leads? A look at the moment of the change")  # fmt: skip
+        close.legend(ncols=2, loc="upper left")
+
+        area = logs[:, 2]
+        levy.bar(range(len(logs)), area, width=0.85, color=np.where(area > 0, FIRST, SECOND))
+        levy.axhline(0, color=INK, linewidth=0.8)
+        levy.axvline(len(logs) / 2 - 0.5, color=INK, linewidth=1.2, linestyle="--")
+        levy.set(xlim=(-0.5, len(logs) - 0.5), ylabel="area", title="The Levy area of each window tells")
+        levy.set_xlabel(f"window of {STEP} points")
+
+        scaled = logs / np.sqrt((logs**2).mean(axis=0))
+        image = heat.imshow(scaled.T, aspect="auto", cmap="RdBu_r", vmin=-2.5, vmax=2.5, interpolation="nearest")
+        heat.set_yticks(range(len(names)), names)
+        heat.axvline(len(logs) / 2 - 0.5, color=INK, linewidth=1.2, linestyle="--")
+        heat.set(
+            title="What drives the hidden state: the depth-3 log-signature of each window, each row to its own scale"
+        )
+        heat.set_xlabel(f"window of {STEP} points")
+        heat.spines[["top", "right"]].set_visible(True)
+        picture.colorbar(image, ax=heat, pad=0.01, label="in root mean squares")
+    return picture
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("demo"), help="where the picture goes")
+    folder = parser.parse_args().folder
     series = nrde.Series.from_array(two_sensors()[None], channels=["first", "second"])
     path = nrde.Scale().fit(series)(series).values[0]
     logs = nrde.log_signatures(path, depth=3, step=STEP, basis="brackets")
-    words = nrde.lyndon_words(2, 3)
-    names = ["increment of 1", "increment of 2", "Levy area [1,2]", "[1,[1,2]]", "[[1,2],2]"]
-    print(f"{LENGTH:,} points of 2 channels -> {len(logs)} windows of {len(words)} log-signature channels.")
-
-    plt.rcParams.update({"font.size": 10, "text.color": INK, "axes.labelcolor": INK, "xtick.color": INK,
-                         "ytick.color": INK, "axes.edgecolor": GRID})  # fmt: skip
-    figure, axes = plt.subplots(
-        3, 1, figsize=(10, 7.2), height_ratios=[1.1, 1.1, 1.2], constrained_layout=True, dpi=130
-    )
-    close, levy, heat = axes
-
-    middle = slice(LENGTH // 2 - 5 * STEP // 2, LENGTH // 2 + 5 * STEP // 2)
-    at = np.arange(middle.start, middle.stop)
-    close.plot(at, path[middle, 0], color=FIRST, linewidth=1.3, label="sensor 1")
-    close.plot(at, path[middle, 1], color=SECOND, linewidth=1.3, label="sensor 2")
-    for cut in range(middle.start // STEP * STEP, middle.stop + 1, STEP):
-        close.axvline(cut, color=GRID, linewidth=1, zorder=0)
-    close.axvline(LENGTH // 2, color=INK, linewidth=1.2, linestyle="--")
-    close.set(
-        xlim=(at[0], at[-1]),
-        ylim=(-3.3, 3.6),
-        ylabel="value",
-        title="Which sensor leads? A look at the moment of the change",
-    )
-    close.legend(frameon=False, ncols=2, loc="upper left")
-    close.set_xlabel("point")
-
-    area = logs[:, 2]
-    window = np.arange(len(logs))
-    levy.bar(window, area, width=0.85, color=np.where(area > 0, FIRST, SECOND))
-    levy.axhline(0, color=INK, linewidth=0.8)
-    levy.axvline(len(logs) / 2 - 0.5, color=INK, linewidth=1.2, linestyle="--")
-    levy.set(xlim=(-0.5, len(logs) - 0.5), ylabel="area", title="The Levy area of each window tells")
-    levy.set_xlabel(f"window of {STEP} points")
-
-    scaled = logs / np.sqrt((logs**2).mean(axis=0))
-    picture = heat.imshow(scaled.T, aspect="auto", cmap="RdBu_r", vmin=-2.5, vmax=2.5, interpolation="nearest")
-    heat.set_yticks(range(len(words)), names)
-    heat.axvline(len(logs) / 2 - 0.5, color=INK, linewidth=1.2, linestyle="--")
-    heat.set(title="What drives the hidden state: the depth-3 log-signature of each window, each row to its own scale")
-    heat.set_xlabel(f"window of {STEP} points")
-    figure.colorbar(picture, ax=heat, pad=0.01, label="in root mean squares")
-    for axis in (close, levy):
-        axis.spines[["top", "right"]].set_visible(False)
-
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / "windows.png"
-    figure.savefig(file)
-    half = len(logs) // 2
+    print(f"{LENGTH:,} points of 2 channels -> {len(logs)} windows of {logs.shape[1]} log-signature channels.")
+    half, area = len(logs) // 2, logs[:, 2]
     right = np.concatenate([area[:half] > 0, area[half:] < 0]).mean()
     print(f"The sign of the Levy area names the leader in {right:.0%} of the windows.")
-    print(f"Picture: {file}")
+    print(f"Picture: {save(draw(path, logs), folder / 'windows.png')}")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "demo"))
+    main()

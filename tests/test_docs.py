@@ -1,23 +1,200 @@
-"""The code in README and docs runs as it stands: each page from top to bottom, in an empty folder."""
+"""README and docs keep their word: code runs, commands run, links lead somewhere, every public name is described."""
 
+import ast
+import importlib
+import inspect
 import re
+import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
+import typer.main
+
+import neuralrde
+from neuralrde.cli import main
+from neuralrde.cli.app import app
+from neuralrde.datasets import order_of_events
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+REFERENCE = re.compile(r"^::: (neuralrde\.\S+)$", re.MULTILINE)
+PARTS = [
+    "paths",
+    "datasets",
+    "signatures",
+    "fields",
+    "solve",
+    "models",
+    "training",
+    "estimators",
+    "experiments",
+    "plots",
+]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if CODE.search(page.read_text())], ids=lambda page: page.name)
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """Code of a language; what a page takes from a script is run with the script (tests/test_examples.py)."""
+    found = (code for kind, code in BLOCK.findall(page.read_text()) if kind == language)
+    return [code for code in found if not code.startswith("--8<--")]
+
+
+def commands(page: Path) -> list[str]:
+    lines = "".join(blocks(page, "sh")).splitlines()
+    return [" ".join(shlex.split(line, comments=True)) for line in lines if line.strip()]
+
+
+# A search over depths compiles a model for each of them.
+SLOW = {"docs/guides/depth-and-step.md"}
+WITH_CODE = [
+    pytest.param(page, marks=[pytest.mark.slow] if named(page) in SLOW else [])
+    for page in PAGES
+    if blocks(page, "python")
+]
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=named)
 def test_code_runs(page, tmp_path, monkeypatch):
+    """Each page from top to bottom, in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    exec(compile("\n".join(CODE.findall(page.read_text())), str(page), "exec"), {})
+    exec(compile("\n".join(blocks(page, "python")), str(page), "exec"), {})
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=named)
 def test_links_lead_somewhere(page):
-    links = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text())
+    text = re.sub(r"^```.*?^```|`[^`\n]+`", "code", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    links = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", text)
+    taken = re.findall(r'^--8<-- "([^":]+)', page.read_text(), re.MULTILINE)
     gone = [link for link in links if "://" not in link and not (page.parent / link).exists()]
-    assert not gone
+    assert not gone + [file for file in taken if not (ROOT / file).exists()]
+
+
+def test_every_picture_is_shown():
+    shown = {link for page in PAGES for link in re.findall(r"images/([\w-]+\.png)", page.read_text())}
+    assert {file.name for file in (ROOT / "docs" / "images").iterdir()} == shown
+
+
+# Commands that the pages show and no test can run as they stand; all others are run.
+SHORTER = ["--epochs", "1", "--state", "4", "--width", "8"]
+ELSEWHERE = {
+    "make demo": "minutes; CI runs it, and tests/cli/test_demo.py what it must show",
+    "make test": "this is what runs the tests",
+    "make bench": "half an hour on a quiet machine",
+    "make docs": "CI runs it",
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    """Where a reader of the pages might be: with the files that they speak of."""
+    series = order_of_events(samples=40, length=32, events=4, seed=0)
+    rows = [("patient", "hour", "pulse", "pressure", "ill")] + [
+        (f"p{i}", f"{t / 10}", f"{x:g}", f"{y:g}", "no" if label else "yes")
+        for i, (one, label) in enumerate(zip(series.series.values, series.target, strict=True))
+        for t, (x, y) in enumerate(one)
+    ]
+    (tmp_path / "hearts.csv").write_text("\n".join(map(",".join, rows)))
+    (tmp_path / "new.csv").write_text("\n".join(",".join(row[:-1]) for row in rows))  # who knows who is ill?
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=named)
+def test_commands_run(page, folder):
+    """In the order of the page; trainings with fewer epochs and smaller networks."""
+    for command in commands(page):
+        program, *arguments = command.split()
+        if program == "neuralrde":
+            code = main([*arguments, *(SHORTER if arguments[0] == "fit" else [])])
+            assert code == 0, command
+        elif program == "make":
+            assert command in ELSEWHERE, f"{command}: say in ELSEWHERE where it is run"
+            subprocess.run(
+                ["make", "-n", "-C", ROOT, *arguments], check=True, capture_output=True
+            )  # there is such a target
+        elif "benchmarks" in arguments:
+            assert set(arguments[arguments.index("benchmarks") + 1 :]) <= benchmark_names()
+        else:  # scripts: tests/test_examples.py runs them
+            assert (program, (ROOT / arguments[0]).exists()) == ("python", True), command
+
+
+def benchmark_names() -> set[str]:
+    tree = ast.parse((ROOT / "benchmarks" / "__main__.py").read_text())
+    [names] = [node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "NAMES"]
+    return set(ast.literal_eval(names))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_commands_in_the_text_exist(page):
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for command in re.findall(r"`neuralrde ([a-z][^`]*)`", text):
+        found = typer.main.get_command(app)
+        for word in command.replace("[", " ").replace("]", " ").split():
+            if word.startswith("--") and word != "--debug":
+                options = [option for parameter in found.params for option in parameter.opts]
+                assert word in [*options, "--help"], command
+            elif word in getattr(found, "commands", {}):
+                found = found.commands[word]
+            elif hasattr(found, "commands"):
+                assert word == "COMMAND", command
+
+
+def public_names() -> set[str]:
+    parts = {
+        f"neuralrde.{part}.{name}" for part in PARTS for name in importlib.import_module(f"neuralrde.{part}").__all__
+    }
+    homes = {name.rpartition(".")[2] for name in parts}
+    # What the package itself adds: the names of `devices`, and the version.
+    return (
+        parts
+        | {f"neuralrde.devices.{n}" for n in neuralrde.__all__ if n not in homes and n != "__version__"}
+        | {"neuralrde.__version__"}
+    )
+
+
+def test_every_public_name_is_on_a_reference_page():
+    described = [
+        name for page in (ROOT / "docs" / "reference").glob("*.md") for name in REFERENCE.findall(page.read_text())
+    ]
+    # Where a file has the name of what it holds (`solve/solve.py`), a page must say which of the two.
+    described = [re.sub(r"\.(\w+)\.\1$", r".\1", name) if name.count(".") > 2 else name for name in described]
+    public = public_names()
+    missing, strange = sorted(public - set(described)), sorted(set(described) - public)
+    assert not missing, f"on no page of docs/reference/: {missing}"
+    assert not strange, f"on a page of docs/reference/ and not public: {strange}"
+    assert len(described) == len(public), "a name is on two pages of docs/reference/"
+
+
+def test_every_public_name_is_explained():
+    for path in public_names():
+        home, _, name = path.rpartition(".")
+        thing = getattr(importlib.import_module(home), name)
+        if inspect.isclass(thing) or inspect.isfunction(thing):
+            # The small helpers of the experiments are for two commands; their modules explain them.
+            assert thing.__doc__ or home == "neuralrde.experiments", f"{path} has no docstring"
+
+
+def documented_parameters(docstring: str) -> list[str]:
+    """The names before the colons in "Args:"; several may share a line."""
+    section = re.search(r"^ *Args:\n(.*?)(?:^\s*$|\Z)", docstring, re.MULTILINE | re.DOTALL)
+    lines = inspect.cleandoc("x\n" + section[1]).splitlines()[1:] if section else []
+    least = min((len(line) - len(line.lstrip()) for line in lines), default=0)
+    heads = [line.partition(":")[0] for line in lines if len(line) - len(line.lstrip()) == least]
+    return [name.strip(" *") for head in heads for name in head.split(",")]
+
+
+def test_docstrings_name_parameters_that_exist():
+    checked = 0
+    for path in public_names():
+        home, _, name = path.rpartition(".")
+        thing = getattr(importlib.import_module(home), name)
+        if inspect.isclass(thing) or inspect.isfunction(thing):
+            named = documented_parameters(thing.__doc__ or "")
+            assert not named or set(named) <= set(inspect.signature(thing).parameters), path
+            checked += len(named)
+    assert checked > 200  # the search has found them

@@ -4,7 +4,7 @@ import os
 import platform
 from importlib import metadata
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 _LIBRARIES = ("jax", "jaxlib", "equinox", "diffrax", "optax", "numpy", "scipy", "scikit-learn", "safetensors")
 

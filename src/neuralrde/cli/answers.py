@@ -9,8 +9,8 @@ from typing import Any, TextIO
 import numpy as np
 
 from ..datasets import Dataset
-from .data import targets
 from .errors import Refusal
+from .loading import targets
 
 
 @dataclass(frozen=True)

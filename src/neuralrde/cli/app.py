@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from .._version import __version__
-from .data_sets import data_app
+from .data import data_app
 from .demo import demo
 from .errors import FAILED, INTERRUPTED, WRONG_USE, Refusal
 from .evaluate import evaluate
@@ -59,7 +59,7 @@ def _front(
 
         neuralrde inspect hearts.csv --id patient --time hour --target ill
         neuralrde fit hearts.csv --id patient --time hour --target ill
-        neuralrde predict runs/hearts new.csv
+        neuralrde predict runs/hearts new.csv --id patient --time hour
 
     DATA is a file (.csv, .tsv, .parquet, .npz, .ts, .arff), a folder of them, or a name that `neuralrde data list`
     shows.

@@ -1,67 +1,31 @@
-"""From a word on the command line to series and their division."""
+"""`neuralrde data`: which data sets there are, and how to have them here."""
 
-import os
-from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-import numpy as np
+import typer
 
-from ..datasets import Dataset, Split, by_group, given, load, random_split, read, stratified
-from .errors import WRONG_USE, Refusal
+from ..datasets import available, data_folder, load
+from . import flags
+from .screen import print_json, table
 
-# What a file is called by people who have mistyped it, and not what a data set is called.
-_ENDINGS = (".csv", ".tsv", ".txt", ".dat", ".parquet", ".pq", ".npz", ".ts", ".arff", ".gz")
-_VALIDATION = 0.15
+data_app = typer.Typer(no_args_is_help=True, help="List the named data sets, or get one.")
 
 
-def open_data(word: str | None, table: dict[str, Any]) -> Dataset:
-    """The file or folder of this name, or else the data set."""
-    if not word:
-        raise Refusal("Got no DATA; expected a file, a folder, or a name that `neuralrde data list` shows.", WRONG_USE)
-    path = Path(word).expanduser()
-    if path.exists():
-        return read(path, **table)
-    if os.sep in word or word.lower().endswith(_ENDINGS):
-        raise Refusal(f"There is no file or folder {word}.")
-    if table:
-        name = next(iter(table))
-        raise Refusal(
-            f"Got --{name.replace('_', '-')} for the data set {word}; expected it for files only. Leave it out, or "
-            "give the path of a file that exists.",
-            WRONG_USE,
-        )
-    return load(word)
+@data_app.command("list")
+def list_(json: flags.AsJson = False) -> None:
+    """The data sets with a name: size (samples x length x channels), task, and whether they are here."""
+    entries = available()
+    where = ["simulated" if entry.find is None else "here" if entry.present else "to be fetched" for entry in entries]
+    if json:
+        keys = ("name", "size", "task", "origin")
+        print_json([{key: getattr(e, key) for key in keys} | {"where": w} for e, w in zip(entries, where, strict=True)])
+        return
+    rows = [[e.name, e.size, e.task, w, e.origin] for e, w in zip(entries, where, strict=True)]
+    print(table(rows, header=["name", "size", "task", "where", "origin"], indent=0))
+    print(f"\nAny other set of the UEA, UCR and TSER archives can be had by its name. Kept in {data_folder()}.")
 
 
-def divided(data: Dataset, how: str, seed: int) -> tuple[Split, str]:
-    """Training, validation and test set, and a sentence about them."""
-    if how == "auto":
-        classes = data.classes is not None and not data.per_time
-        own = data.split is not None and (data.split == "train").any()
-        how = "given" if own else "group" if data.groups is not None else "class" if classes else "random"
-    if how == "given":
-        own = data.split is not None and (data.split == "validation").any()
-        split = given(data, validation=0.0 if own else _VALIDATION, seed=seed)
-        told = "as the data's source gives it" + ("" if own else f", {_VALIDATION:.0%} of the training set to validate")
-    elif how == "group":
-        split, told = by_group(data, seed=seed), "70/15/15 by group, so that no group is in two parts"
-    elif how == "class":
-        split, told = stratified(data, seed=seed), "70/15/15 at random, each class in proportion"
-    else:
-        split, told = random_split(data, seed=seed), "70/15/15 at random"
-    twins = f"; {split.leaked} test or validation samples have a twin elsewhere" if split.leaked else ""
-    return split, f"{told}{twins}"
-
-
-def targets(data: Dataset) -> np.ndarray:
-    """What the estimators are trained on: names of classes, so that a model knows them in whatever order."""
-    if data.target is None:
-        raise Refusal(
-            "Got data without a target; expected one. Name its column with --target, or the column `target` in the "
-            "file."
-        )
-    if data.classes is None:
-        return np.asarray(data.target)
-    if (np.asarray(data.target)[data.series.valid if data.per_time else ...] < 0).any():
-        raise Refusal("Got samples without a class; expected a class for each. Leave those samples out of the file.")
-    return np.asarray(data.classes)[data.target]
+@data_app.command()
+def get(name: Annotated[str, typer.Argument(help="As `neuralrde data list` shows it.")]) -> None:
+    """Fetch a data set, unless it is here, and tell what it is."""
+    print(load(name).summary())

@@ -10,7 +10,7 @@ import typer
 from .._version import versions
 from ..datasets import Dataset, DatasetUnavailable, load, order_of_events, random_split
 from ..plots import PlotsUnavailable, accuracy_bars, confusion, learning_curves, save
-from .data import targets
+from .loading import targets
 from .pictures import draw_windows
 from .run_folder import write_json
 from .screen import table

@@ -6,7 +6,7 @@ import typer
 
 from . import flags
 from .answers import answers, is_classifier, load_model, measures
-from .data import open_data
+from .loading import open_data
 from .run_folder import RunFolder
 from .screen import number, pairs, print_json
 

@@ -12,8 +12,8 @@ from ..plots import PlotsUnavailable
 from . import flags
 from .answers import answers, measures, write_csv
 from .config import Settings, as_toml, assignments, check_model_names, resolve, settings_of, whole_or_auto
-from .data import divided, open_data, targets
 from .errors import INTERRUPTED, WRONG_USE, Refusal
+from .loading import divided, open_data, targets
 from .pictures import draw_answers, draw_curves, draw_windows
 from .run_folder import RunFolder
 from .screen import count, number, print_json, table

@@ -11,7 +11,7 @@ from ..datasets import Dataset, duplicates
 from ..signatures import log_signature_channels
 from . import flags
 from .answers import is_classifier, load_model
-from .data import open_data
+from .loading import open_data
 from .screen import count, number, pairs, print_json, table
 
 # Rows of a table of channels that are shown.

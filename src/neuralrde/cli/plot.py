@@ -9,8 +9,8 @@ import typer
 from ..plots import save, windows_over_series
 from . import flags
 from .answers import answers, is_classifier, load_model, measures
-from .data import open_data
 from .errors import WRONG_USE, Refusal
+from .loading import open_data
 from .pictures import draw_answers, draw_curves, draw_windows
 from .run_folder import RunFolder
 

@@ -8,7 +8,7 @@ import typer
 
 from . import flags
 from .answers import answers, is_classifier, load_model, write_csv
-from .data import open_data
+from .loading import open_data
 from .screen import count, print_json
 
 

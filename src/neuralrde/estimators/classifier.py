@@ -59,9 +59,12 @@ class NeuralRDEClassifier(ClassifierMixin, BaseNeuralRDE):
 
     Attributes:
         classes_: the labels.
-        depth_, step_: as chosen.
-        history_: a record for each epoch. `trials_`: those of the search.
-        steps_: the fitted preparation. `model_`: the `NeuralRDE`.
+        depth_: as chosen.
+        step_: as chosen; None with windows by time.
+        history_: a record for each epoch.
+        trials_: those of the search.
+        steps_: the fitted preparation.
+        model_: the `NeuralRDE`.
     """
 
     _learned = (*BaseNeuralRDE._learned, "classes_")

@@ -37,6 +37,7 @@ class AbstractField(eqx.Module):
 
 
 def check_controls(field: AbstractField, size: int) -> None:
+    """Raise, with what to write instead, unless log-signatures of `size` channels are what the field was built for."""
     if size != field.controls:
         raise ValueError(
             f"Got log-signatures of {size} channels; expected {field.controls} ({field.basis} basis), "

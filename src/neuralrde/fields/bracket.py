@@ -13,11 +13,11 @@ from .derivatives import split_levels, tensor_field
 
 
 class BracketField(AbstractField):
-    r"""The log-ODE of a CDE dZ = f(Z) dX, with exact Lie brackets (definition A.6; Walker et al., 2024).
+    """The log-ODE of a CDE dZ = f(Z) dX, with exact Lie brackets (definition A.6; Walker et al., 2024).
 
-    $$F(z) = \sum_w \mathrm{LogSig}_w\, [f]_w(z)$$
+        F(z) = Σ_w LogSig_w [f]_w(z)
 
-    over Lyndon words w, $[f]_w$ the bracket of the vector fields $f_i$ after w's standard factorisation, and
+    over Lyndon words w, `[f]_w` the bracket of the vector fields `f_i` after w's standard factorisation, and
     the log-signature in the *brackets* basis. f is another field, one driven by increments, and must be
     smooth: with ReLU the derivatives of f are not continuous and depth 2 gains nothing.
 

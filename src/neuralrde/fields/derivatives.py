@@ -35,7 +35,7 @@ def lie_bracket(f: Autonomous, g: Autonomous) -> Autonomous:
 
 
 def tensor_field(vector: VectorFields, levels: Sequence[Float[Array, "..."]]) -> Autonomous:
-    r"""z -> $\sum_k f^{\circ k}(z)\, \pi_k$: the action of f on an element of the tensor algebra.
+    """z -> Σ_k f^{∘k}(z) T_k: the action of f on an element T of the tensor algebra.
 
     With f^{∘k} of definition A.4. `levels[k-1]` is level k, with k axes of v channels each. Levels 1 and 2 take one
     JVP a channel,
@@ -80,7 +80,7 @@ def split_levels(flat: Float[Array, " expanded"], channels: int) -> list[Float[A
 def taylor_step(
     vector: VectorFields, z: Float[Array, " state"], signature: Float[Array, " signature"], channels: int
 ) -> Float[Array, " state"]:
-    r"""The Taylor method with the signature: $z + \sum_{k=1}^N f^{\circ k}(z)\, \pi_k(S^N)$.
+    """The Taylor method with the signature S: z + Σ_k f^{∘k}(z) S_k, for k from 1 to its depth.
 
     >>> import jax.numpy as jnp
     >>> growth = lambda y: lambda z: z * y[0]

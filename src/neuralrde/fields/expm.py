@@ -129,7 +129,9 @@ affine_flow.defvjp(_affine_flow_forward, _affine_flow_backward)
 
 
 def phi(a: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    r"""$\varphi(a) = (e^a - 1)/a = \int_0^1 e^{(1-u)a} du$ entry by entry, with its derivative through a = 0.
+    """φ(a) = (exp(a) - 1) / a entry by entry, with its derivative through a = 0.
+
+    It is the integral of exp((1 - u) a) over 0 <= u <= 1.
 
     >>> phi(jnp.zeros(1)).tolist()
     [1.0]

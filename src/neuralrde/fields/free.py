@@ -33,7 +33,7 @@ class ContractedNetwork(eqx.Module):
 
 
 class FreeField(AbstractField):
-    r"""The neural RDE's own field, $\widehat f_\theta(z)\,\mathrm{LogSig}$ (equation 10 of the paper).
+    """The neural RDE's own field, F(z) = f(z) LogSig with a network f (equation 10 of the paper).
 
     A trunk of `layers` linear maps with `activation` between them and tanh after the last, then one linear
     map to state x controls. That last map is linear, so it is contracted with the log-signature once a

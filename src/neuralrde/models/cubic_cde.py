@@ -23,10 +23,11 @@ def hermite_control(times: Times, path: Path) -> diffrax.CubicInterpolation:
 
 
 def natural_control(times: Times, path: Path) -> diffrax.CubicInterpolation:
-    r"""The natural cubic spline: twice continuously differentiable, no curvature at the ends. Not causal.
+    """The natural cubic spline: twice continuously differentiable, no curvature at the ends. Not causal.
 
-    The second derivatives $M_i$ at the inner points solve the tridiagonal system
-    $h_{i-1} M_{i-1} + 2 (h_{i-1} + h_i) M_i + h_i M_{i+1} = 6 (s_i - s_{i-1})$, with steps h and slopes s.
+    The second derivatives M at the inner points solve a tridiagonal system, with steps h and slopes s:
+
+        h[i-1] M[i-1] + 2 (h[i-1] + h[i]) M[i] + h[i] M[i+1] = 6 (s[i] - s[i-1])
 
     >>> import jax.numpy as jnp
     >>> control = natural_control(jnp.arange(4.0), jnp.array([[0.0], [1.0], [0.0], [1.0]]))

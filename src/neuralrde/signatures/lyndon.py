@@ -15,9 +15,9 @@ Word = tuple[int, ...]
 
 
 def log_signature_channels(channels: int, depth: int) -> int:
-    r"""Number of channels of a depth-N log-signature: the paper's β(v, N), by Witt's formula.
+    """Number of channels of a depth-N log-signature: the paper's β(v, N), by Witt's formula.
 
-    $$\beta(v, N) = \sum_{k=1}^N \frac1k \sum_{i | k} \mu(k/i)\, v^i$$
+        β(v, N) = Σ_{k ≤ N} 1/k Σ_{i divides k} μ(k/i) v^i,    μ the Möbius function
 
     >>> log_signature_channels(6, depth=3)
     91

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 
 class Schedule(Protocol):
+    """What a schedule is: any function of step, total and history."""
+
     def __call__(self, step: int, total: int, history: Sequence[dict[str, Any]]) -> float:
         """The share of the learning rate for step `step` of `total`, given the epochs so far."""
         ...

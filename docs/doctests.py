@@ -1,0 +1,16 @@
+"""For the reference pages: doctests inside docstrings are shown as code (`mkdocs.yml` loads this into griffe)."""
+
+import re
+from typing import Any
+
+import griffe
+
+# From a line that begins with >>> to the next empty line: what was typed, and what came out.
+_DOCTEST = re.compile(r"^>>> .*\n?(?:(?!\s*$).*\n?)*", re.MULTILINE)
+
+
+class Doctests(griffe.Extension):
+    def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
+        if obj.docstring is not None:
+            value = _DOCTEST.sub(lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", obj.docstring.value)
+            obj.docstring.value = value

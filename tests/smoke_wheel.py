@@ -1,0 +1,77 @@
+"""Try a wheel as a stranger would: `python tests/smoke_wheel.py dist`, after `python -m build`; `make wheel` does both.
+
+The wheel is installed into an empty environment, and used from an empty folder outside the checkout. With `--demo` the
+demo is run too. Not a test of pytest's, because it fetches a few hundred MB of dependencies.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import venv
+import zipfile
+from pathlib import Path
+
+CONSTRAINTS = Path(__file__).parents[1] / "constraints.txt"
+SMOKE = """
+import numpy as np
+import neuralrde as nrde
+from neuralrde.signatures import _kernel
+
+assert nrde.__file__.startswith({prefix!r}), nrde.__file__
+path = np.random.default_rng(0).normal(size=(40, 200, 2)).cumsum(axis=1)
+assert nrde.log_signatures(path, depth=3, step=20).shape == (40, 10, 5)
+model = nrde.NeuralRDEClassifier(step=20, state=4, width=8, epochs=2, random_state=0)
+assert model.fit(path, np.arange(40) % 2).predict(path).shape == (40,)
+print("neuralrde", nrde.__version__, "with" if _kernel.available(3) else "WITHOUT", "the compiled kernel")
+"""
+
+
+def contents(dist: Path) -> Path:
+    """Check what is in the sdist and the wheel; return the wheel."""
+    [wheel], [sdist] = dist.glob("*.whl"), dist.glob("*.tar.gz")
+    inside = zipfile.ZipFile(wheel).namelist()
+    assert "neuralrde/py.typed" in inside, "the wheel has no py.typed"
+    assert any(name.startswith("neuralrde/signatures/_kernel_library") for name in inside), "the wheel has no kernel"
+    assert not [name for name in inside if name.startswith(("tests", "docs", "benchmarks"))]
+    with tarfile.open(sdist) as packed:
+        files = {name.partition("/")[2] for name in packed.getnames()}
+    assert {"LICENSE", "README.md", "CHANGELOG.md", "setup.py", "src/neuralrde/signatures/kernel/lanes.h"} <= files
+    print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB, {len(inside)} files; {sdist.name}")
+    return wheel.resolve()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dist", type=Path)
+    parser.add_argument("--demo", action="store_true", help="run `neuralrde demo` too")
+    options = parser.parse_args()
+    wheel = contents(options.dist)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder).resolve()
+        venv.create(place / "venv", with_pip=True)
+        binaries = place / "venv" / "bin"
+
+        def call(*command: str | Path) -> None:
+            begin = time.monotonic()
+            subprocess.run(command, check=True, cwd=place, env=environment)
+            said = " ".join(str(word).strip().splitlines()[0] for word in command[1:])
+            print(f"  {time.monotonic() - begin:.0f} s: {Path(command[0]).name} {said[:70]}", flush=True)
+
+        call(binaries / "python", "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "-c", CONSTRAINTS,
+             f"{wheel}[plot]")  # fmt: skip
+        call(binaries / "python", "-c", SMOKE.format(prefix=str(place)))
+        call(binaries / "neuralrde", "--version")
+        call(binaries / "neuralrde", "fit", "spirals", "--epochs", "2", "--state", "4", "--width", "8", "--out", "run")
+        call(binaries / "neuralrde", "predict", "run", "spirals", "--out", "answers.csv")
+        if options.demo:
+            call(binaries / "neuralrde", "demo", "--out", "demo")
+        assert (place / "answers.csv").exists()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

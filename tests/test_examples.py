@@ -1,0 +1,43 @@
+"""The examples run: each script with --quick, in a folder of its own, as the pages tell."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def run(root, folder, script, *arguments) -> str:
+    command = [sys.executable, str(root / "examples" / script), str(folder), *arguments]
+    source = os.pathsep.join(filter(None, [str(root / "src"), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=os.environ | {"PYTHONPATH": source})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_order_matters(root, tmp_path):
+    out = run(root, tmp_path, "order_matters.py", "--quick")
+    depths = [float(cell.strip(" %")) for cell in out.splitlines()[-1].split("|")[2:4]]
+    # 1000 test series of two classes: four standard deviations of guessing are 6.3 %.
+    assert abs(depths[0] - 50) < 6.3
+    assert depths[1] > 95
+    assert (tmp_path / "order_matters.png").exists()
+
+
+def test_heart_rate(root, tmp_path, real_data):
+    out = run(root, tmp_path, "heart_rate.py", "--quick")
+    assert "patients apart" in out
+    assert (tmp_path / "heart_rate.png").exists()
+
+
+def test_igbm(root, tmp_path):
+    out = run(root, tmp_path, "igbm.py", "--quick")
+    ratio = float(out.partition("Ratio ")[2].split(".\n")[0])
+    assert ratio < 1  # 25 steps of depth 3 beat 1000 with increments only
+    assert (tmp_path / "igbm.png").exists()
+
+
+@pytest.mark.parametrize("script", ["how_it_works.py", "windows.py"])
+def test_pictures(script, root, tmp_path):
+    run(root, tmp_path, script)
+    assert list(tmp_path.glob("*.png"))
