@@ -78,13 +78,13 @@ RHYTHM = Recipe(
     step=32,
     state=128,
     width=128,
-    epochs=16,
+    epochs=12,
     batch=64,
     weight_decay=0.05,
     standardise="sample",
     loss="huber",
     stretch=(0.6, 1.6),
-    speeds=(1.0, 0.8, 1.25),
+    speeds=(1.0, 0.8, 1.25, 0.9, 1.1),
 )
 # Slow potentials and power above 100 Hz, in frames of 1/8 s that begin 1/32 s apart.
 SCP = Recipe(

@@ -87,20 +87,11 @@ class RotationField(AbstractField):
                 f"of them. Write state={state + 1}."
             )
         self.state, self.controls = state, controls
-        self.turning, self.decay = _turning(controls, state // 2, clock, turns)
+        pairs = jnp.geomspace(*turns, state // 2)
+        self.turning = jnp.zeros((controls, state // 2)).at[clock].set(pairs)
+        self.decay = jnp.zeros((controls, state // 2)).at[clock].set(pairs / 10)
         self.offsets = jax.random.normal(key, (controls, state)) / math.sqrt(controls)
-
-    def tuned(self, turns: tuple[float, float], *, clock: int = 0) -> "RotationField":
-        """The same field with other turns and decays at first."""
-        turning, decay = _turning(self.controls, self.state // 2, clock, turns)
-        return eqx.tree_at(lambda field: (field.turning, field.decay), self, (turning, decay))
 
     def contract(self, log_signature: Float[Array, " controls"]) -> RotationAffine:
         growth, turning = -(log_signature @ self.decay), log_signature @ self.turning
         return RotationAffine(growth, turning, log_signature @ self.offsets)
-
-
-def _turning(controls: int, pairs: int, clock: int, turns: tuple[float, float]) -> tuple[Array, Array]:
-    rates = jnp.geomspace(*turns, pairs)
-    nothing = jnp.zeros((controls, pairs))
-    return nothing.at[clock].set(rates), nothing.at[clock].set(rates / 10)

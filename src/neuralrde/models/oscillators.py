@@ -6,24 +6,27 @@ from typing import Any, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..fields import RotationField
 from ..signatures.bases import Basis
-from ..signatures.lyndon import log_signature_channels
+from ..signatures.lyndon import log_signature_channels, lyndon_words
 from ..solve import Exponential, solve
 from .conditioning import ChannelScale, ScaledField
 from .driven import AbstractDrivenModel, Decoder
 from .readouts import AbstractReadout, MeanEnergy
+
+DAMPING = 0.05  # of the turning: an oscillator forgets within some three turns
 
 
 class OscillatorRDE(AbstractDrivenModel):
     """A linear RDE of driven, damped oscillators, solved exactly; a small network reads their mean energies.
 
     Channel 0 of the path must be time: it turns the oscillators, at first at rates evenly spaced on a logarithmic
-    scale, and damps them within some turns; the other channels push them; and all of it is learnt. A rate that is
-    10 % higher is then the same pattern of energies some places further on, which a network learns for all rates and
-    all people at once, where one that is free to remember remembers the people.
+    scale, and damps them within some turns; each other channel pushes its share of them; and all of it is learnt. A
+    rate that is 10 % higher is then the same pattern of energies some places further on, which a network learns for
+    all rates and all people at once, where one that is free to remember remembers the people.
 
     Args:
         channels, outputs, depth: as for `NeuralRDE`.
@@ -64,6 +67,10 @@ class OscillatorRDE(AbstractDrivenModel):
         solver: Exponential = Exponential(),  # noqa: B008
         key: PRNGKeyArray,
     ):
+        if channels < 2:
+            raise ValueError(
+                f"Got a path of {channels} channel; expected time and at least one other, which pushes the oscillators."
+            )
         field_key, decoder_key = jax.random.split(key)
         controls = log_signature_channels(channels, depth)
         self.field = RotationField(controls, state, key=field_key)
@@ -77,7 +84,8 @@ class OscillatorRDE(AbstractDrivenModel):
         model = super().fit_scale(log_signatures, windows=windows)
         root = math.sqrt(log_signatures.shape[1] if windows is None else float(windows.mean()))
         slowest, fastest = (2 * math.pi * turns * root for turns in self.turns)
-        return eqx.tree_at(lambda model: model.field, model, self.field.tuned((slowest, fastest)))
+        field = _bank(self.field, slowest, fastest, np.asarray(model.scale.factors.value), self.channels, self.depth)
+        return eqx.tree_at(lambda model: model.field, model, field)
 
     def states(self, x0: Float[Array, " channels"], logs: Float[Array, "windows controls"]) -> Float[Array, "..."]:
         # From rest: a first point says nothing about a period.
@@ -88,3 +96,30 @@ class OscillatorRDE(AbstractDrivenModel):
             solver=self.solver,
             every_window=self.decoder.readout.every_window,
         )
+
+
+def _bank(
+    field: RotationField, slowest: float, fastest: float, factors: np.ndarray, channels: int, depth: int
+) -> RotationField:
+    """Oscillators of all rates for each channel but time, pushed by that channel alone; the random pushes stay small.
+
+    For z' = rate z dt + dx the exact bracket of time and the channel is -rate, which is what the area of the two in a
+    window is multiplied by: with it an oscillator hears, at depth 2, what happens inside a window.
+    """
+    others, pairs = channels - 1, field.state // 2
+    rates = np.geomspace(slowest, fastest, -(-pairs // others)).repeat(others)[:pairs]
+    channel = 1 + np.arange(pairs) % others
+    words = lyndon_words(channels, depth)
+    pushes = np.zeros((len(words), 2, pairs))
+    pushes[channel, 0, np.arange(pairs)] = 1.0
+    if depth > 1:
+        area = np.array([words.index((0, int(c))) for c in channel])
+        bracket = (DAMPING - 1j) * rates * factors[0] * factors[channel] / factors[area]
+        pushes[area, 0, np.arange(pairs)], pushes[area, 1, np.arange(pairs)] = bracket.real, bracket.imag
+    nothing = jnp.zeros((len(words), pairs))
+    weights = (
+        nothing.at[0].set(rates),
+        nothing.at[0].set(DAMPING * rates),
+        0.1 * field.offsets + pushes.reshape(len(words), -1),
+    )
+    return eqx.tree_at(lambda field: (field.turning, field.decay, field.offsets), field, weights)
