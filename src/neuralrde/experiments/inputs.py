@@ -7,10 +7,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..datasets import Dataset, Split
-from ..estimators.preparation import preparation, without_rounding
+from ..estimators.preparation import preparation
 from ..models import fold
-from ..paths import FillForward, ScaleEach, Series, Step, Steps, TimeChannel, window_cuts
+from ..paths import FillForward, ScaleEach, Series, Step, Steps, TimeChannel, window_counts, window_cuts
 from ..signatures import Basis, log_signatures
+from ..signatures.rounding import without_rounding
 from ..training import Examples, TimeStretch, Versions, played
 from .bugs import Bug, drop_tail, fold_with_zeros, repeat_last
 
@@ -108,7 +109,7 @@ def driven_parts(
     windows = _log_signatures(series, cuts, depth, basis, clean)
     if Bug.LAST_WINDOW_TWICE in bugs:
         windows = repeat_last(windows)
-    count = None if cuts.ndim == 1 else (cuts[:, :-1] < series.lengths[:, None] - 1).sum(axis=1)
+    count = None if cuts.ndim == 1 else window_counts(series, cuts)
     seconds = time.monotonic() - begin
     every = Examples((series.values[:, 0].astype(np.float32), windows), target_of(data), windows=count)
     return Parts(*(every.take(rows) for rows in split), seconds=seconds)
@@ -149,9 +150,7 @@ def viewed_parts(
             ready = add_time(piece if (here == 1.0).all() else played(piece, here))
             where = window_cuts(ready, step=step, first=first)
             windows.append(_log_signatures(ready, where, depth, basis, clean=True))
-            counts.append(
-                (np.broadcast_to(where, (len(ready), where.shape[-1]))[:, :-1] < ready.lengths[:, None] - 1).sum(1)
-            )
+            counts.append(window_counts(ready, where))
         most, count = max(piece.shape[1] for piece in windows), np.concatenate(counts)
         windows = [np.pad(piece, [(0, 0), (0, most - piece.shape[1]), (0, 0)]) for piece in windows]
         x0 = np.concatenate([np.zeros((len(rows), 1)), raw.values[rows, 0]], axis=1).astype(np.float32)

@@ -126,7 +126,8 @@ SPEECH = Recipe(
 RECIPES: dict[str | tuple[str, str], Recipe] = {
     ("BIDMC32HR", "oscillators"): RHYTHM,
     ("BIDMC32RR", "oscillators"): replace(RHYTHM, step=64),
-    ("BIDMC32SpO2", "oscillators"): RHYTHM,
+    # No rhythm: little training, and much decay.
+    ("BIDMC32SpO2", "oscillators"): replace(RHYTHM, epochs=4, versions=2, weight_decay=1.0, speeds=(1.0,)),
     "BIDMC32HR": BIDMC,
     "BIDMC32RR": BIDMC,
     "BIDMC32SpO2": BIDMC,

@@ -58,6 +58,18 @@ def window_cuts(
     return cuts_by_time(check_timed(series), every, lengths=series.lengths, start=start)  # type: ignore
 
 
+def window_counts(
+    series: Series, cuts: Int[np.ndarray, "cuts"] | Int[np.ndarray, "samples cuts"]
+) -> Int[np.ndarray, "samples"]:
+    """Each sample's own number of windows: up to the one that reaches its last point; what comes then is padding.
+
+    >>> series = Series.from_arrays([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0]])
+    >>> window_counts(series, window_cuts(series, step=2))
+    array([2, 1])
+    """
+    return np.broadcast_to((cuts[..., :-1] < series.lengths[:, None] - 1).sum(axis=-1), len(series))
+
+
 def cuts_by_count(length: int, step: int, first: int | None = None) -> Int[np.ndarray, "cuts"]:
     """Cuts 0, step, 2 step, ..., length - 1 for windows of `step` increments; the last window may be shorter.
 
