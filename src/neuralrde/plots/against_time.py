@@ -37,7 +37,7 @@ def against_time(
                           ha="right", fontsize=8.5)  # fmt: skip
         axis.set_xscale("log")
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axis.set(xlabel="minutes of training (ours: 2 cores; published: a GPU)", ylabel=quantity, title=title)
+        axis.set(xlabel="minutes of training (here: CPU cores; published: a GPU)", ylabel=quantity, title=title)
         axis.grid(color=INK, alpha=0.07)
         picture.legend(loc="outside lower center", ncols=4)
     return picture
