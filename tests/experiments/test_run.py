@@ -5,11 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from neuralrde.datasets import Dataset
+from neuralrde.datasets import Dataset, Split
 from neuralrde.experiments import RECIPES, Cell, Limits, Recipe, divide, read_results, run, settings_of, train
-from neuralrde.experiments.inputs import without_copies
+from neuralrde.experiments.inputs import prepared, viewed_parts, without_copies
 from neuralrde.paths import Series, Spectrogram
-from neuralrde.training import Listener
+from neuralrde.signatures import log_signatures
+from neuralrde.training import Listener, TimeStretch
 
 CELL = {"dataset": "toy", "model": "nrde", "depth": 2, "step": 16, "seed": 1, "sizes": (4, 2, 1)}
 
@@ -131,3 +132,31 @@ def test_features_of_shifted_copies_and_the_last_weights(monkeypatch, tmp_path):
     assert "is there" in said[0]
     with pytest.raises(ValueError, match="no shifted copies"):
         without_copies(Dataset(Series.from_array(rng.normal(size=(2, 9, 3))), [0, 1]))
+
+
+def test_views_are_the_same_series_cut_elsewhere_and_played_otherwise():
+    rng = np.random.default_rng(0)
+    rates = rng.uniform(3.0, 6.0, 20)
+    series = Series.from_array(np.sin(rates[:, None, None] * np.arange(101)[:, None] / 10))
+    data = Dataset(series, rates, name="sines", task="regression")
+    split = Split(np.arange(10), np.arange(10, 15), np.arange(15, 20))
+    stretch = TimeStretch(0.8, 1.25, rate=True)
+    options = {"depth": 2, "step": 10, "basis": "words", "standardise": "sample", "seed": 0}
+    parts = viewed_parts(data, split, **options, cuts=2, stretch=stretch, versions=3, speeds=(1.0, 0.8))
+    ready = prepared(data, split, standardise="sample")
+    plain = log_signatures(ready.values[split.test], 2, step=10)
+    np.testing.assert_allclose(parts.test.inputs[1], plain, atol=1e-6)  # float32
+    assert [view.factor for view in parts.views] == [1.0, 0.8, 0.8]
+    np.testing.assert_allclose(parts.views[1].test.target[:, 0], 0.8 * rates[split.test], rtol=1e-6)
+    assert [view.test.inputs[1].shape[1] for view in parts.views] == [
+        11,
+        13,
+        13,
+    ]  # 5, 10, ...; and 100 / 0.8 increments
+    # All are the same path: increments over all windows are those from the first point to the last.
+    for view in parts.views:
+        ends = ready.values[split.test, -1, 1] - ready.values[split.test, 0, 1]
+        np.testing.assert_allclose(view.test.inputs[1][..., 1].sum(axis=1), ends, atol=1e-5)
+    drawn = [version.target[:, 0] / rates[split.train] for version in parts.versions.versions]
+    assert all(0.79 < factor < 1.26 for factors in drawn for factor in factors)
+    assert np.ptp(drawn, axis=0).min() > 0  # every version at speeds of its own
