@@ -26,8 +26,8 @@ MODELS = {
     "oscillators": "OscillatorRDE",
 }
 TITLES = {name: short for short, name in DATASETS.items()} | {"eigenworms_source44": "43 worms (not EigenWorms)"}
-HEADER = ["model", "depth", "step", "protocol", "here", "seeds", "published", "minutes", "published, hours", "MB",
-          "published, MB", "s to paper's best"]  # fmt: skip
+HEADER = ["model", "depth", "step", "protocol", "here", "seeds", "epochs", "published", "minutes", "published, hours",
+          "MB", "published, MB", "s to paper's best"]  # fmt: skip
 
 
 @dataclass
@@ -104,6 +104,7 @@ def _row(summary: Summary) -> list[str]:
         cell.protocol,
         _here(summary),
         seeds,
+        _plain(summary.epochs, 0),
         _spread(theirs.mean, theirs.deviation),
         _minutes(summary),
         _plain(theirs.hours),
@@ -127,7 +128,7 @@ def _not_run(name: str, here: Sequence[Summary]) -> list[list[str]]:
     rows = []
     for model, depth, step in missing:
         theirs = TABLES[name, model, depth, step]
-        rows.append([MODELS[model], str(depth or "–"), str(step), "paper", "not run", "0",
+        rows.append([MODELS[model], str(depth or "–"), str(step), "paper", "not run", "0", "–",
                      _spread(theirs.mean, theirs.deviation), "–", _plain(theirs.hours), "–", _plain(theirs.memory),
                      "–"])  # fmt: skip
     return rows

@@ -26,6 +26,7 @@ class Summary:
     memory: float | None
     seconds_to_published: float | None
     floors: dict[str, float]
+    epochs: float | None = None
     absolute: float | None = None
     """The mean absolute error, of a regression; and each floor's."""
     absolute_floors: dict[str, float] = field(default_factory=dict)
@@ -98,6 +99,7 @@ def _summary(lines: list[Line]) -> Summary:
         floors={
             name: (100 if accuracy else 1) * float(np.mean([floor(line, name) for line in done])) for name in names
         },
+        epochs=mean([line["epochs"] for line in done if "epochs" in line]),
         absolute=mean([line["test"]["mae"] for line in done if "mae" in line["test"]]),
         absolute_floors={
             name: float(np.mean([line["floors"][name]["mae"] for line in done])) for name in names if not accuracy
