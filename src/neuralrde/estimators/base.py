@@ -18,6 +18,7 @@ from ..datasets import Dataset, random_split, stratified
 from ..devices import try_all_cores
 from ..models import EveryState, FinalState, MeanState, NeuralRDE
 from ..paths import Series, Step
+from ..paths.windows import first_windows
 from ..signatures import log_signature_channels
 from ..training import (
     ConstantRate,
@@ -185,7 +186,7 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
         def run(cut, state, until, *, settings=settings, checkpoint=None, resume=False) -> TrainingState:
             versions = [self._examples(prepared, target, cut, target, first) for first in self._firsts(cut)]
             return fit(
-                self.model_ if again else self._model(versions[-1], target, cut[0], seed),
+                self.model_ if again else self._model(versions[0], target, cut[0], seed),
                 versions[0] if len(versions) == 1 else Versions(versions, seed),
                 loss=loss,
                 validation=None if others is None else self._examples(*others, cut, target),
@@ -278,10 +279,9 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
             prepared, depth, **({"every": size} if self.every is not None else {"step": size, "first": first})
         )
 
-    def _firsts(self, cut: tuple[int, Any]) -> list[int | None]:
-        """The first windows of all ways of cutting, the last of which is the usual one."""
-        cuts = 1 if self.every is not None else min(self.cuts, cut[1])
-        return [*(round(cut[1] * share / cuts) for share in range(1, cuts)), None]
+    def _firsts(self, cut: tuple[int, Any]) -> list[int] | list[None]:
+        """The first windows of all ways of cutting, the usual one first."""
+        return [None] if self.every is not None else first_windows(cut[1], min(self.cuts, cut[1]))
 
     def _candidates(self, prepared: Series) -> list[tuple[int, Any]]:
         """Depths and steps to choose from, the cheapest first."""

@@ -10,6 +10,7 @@ from ..datasets import Dataset, Split
 from ..estimators.preparation import preparation
 from ..models import fold
 from ..paths import FillForward, ScaleEach, Series, Step, Steps, TimeChannel, window_counts, window_cuts
+from ..paths.windows import first_windows
 from ..signatures import Basis, log_signatures
 from ..signatures.rounding import without_rounding
 from ..training import Examples, TimeStretch, Versions, played
@@ -92,11 +93,9 @@ def driven_parts(
     *,
     depth: int,
     step: int,
-    basis: Basis = "words",
     bugs: frozenset[Bug] = frozenset(),
-    clean: bool = False,
 ) -> Parts:
-    """First points and log-signatures. `clean` sets to zero what is only rounding, as the estimators do."""
+    """First points and log-signatures, as the paper has them."""
     begin = time.monotonic()
     cuts = window_cuts(series, step=step)
     if Bug.TAIL_DROPPED in bugs:
@@ -106,7 +105,7 @@ def driven_parts(
                 "Write --protocol ours."
             )
         cuts = drop_tail(cuts, step)
-    windows = _log_signatures(series, cuts, depth, basis, clean)
+    windows = _log_signatures(series, cuts, depth, "words", clean=False)
     if Bug.LAST_WINDOW_TWICE in bugs:
         windows = repeat_last(windows)
     count = None if cuts.ndim == 1 else window_counts(series, cuts)
@@ -140,7 +139,7 @@ def viewed_parts(
     begin = time.monotonic()
     raw, target, rng = _filled_and_scaled(data, split, standardise), target_of(data), np.random.default_rng(seed)
     add_time = TimeChannel().fit(raw[split.train])
-    firsts = [round(step * share / cuts) or 1 for share in range(cuts, 0, -1)]
+    firsts = first_windows(step, cuts)
 
     def examples(rows: np.ndarray, speeds: np.ndarray | float, first: int) -> Examples:
         speeds = np.broadcast_to(speeds, len(rows))

@@ -70,6 +70,15 @@ def window_counts(
     return np.broadcast_to((cuts[..., :-1] < series.lengths[:, None] - 1).sum(axis=-1), len(series))
 
 
+def first_windows(step: int, ways: int) -> list[int]:
+    """First windows that cut a series in so many ways, evenly apart; the usual way comes first.
+
+    >>> first_windows(step=10, ways=4)
+    [10, 8, 5, 2]
+    """
+    return [max(1, round(step * share / ways)) for share in range(ways, 0, -1)]
+
+
 def cuts_by_count(length: int, step: int, first: int | None = None) -> Int[np.ndarray, "cuts"]:
     """Cuts 0, step, 2 step, ..., length - 1 for windows of `step` increments; the last window may be shorter.
 
