@@ -23,7 +23,7 @@ class Bug(Enum):
     )
     ZERO_BLOCK = "Folding fills with zeros, and adds a whole block of them when the step divides the length."
     NO_SHUFFLING = "Every epoch sees the same batches in the same order."
-    MEAN_OVER_BATCHES = "The value reported is the mean over batches of their RMSE, which is not the RMSE."
+    MEAN_OVER_BATCHES = "The value reported is the mean of the batches' RMSE, by their sizes, which is not the RMSE."
 
 
 # Not wrong, but not in the paper either; both protocols keep them.
@@ -32,6 +32,8 @@ UNTOLD = {
     "initial weights": "PyTorch's uniform ones, biases too",
     "solver": "torchdiffeq's rk4 is the 3/8 rule, one step a window",
     "learning rate": "0.01 * 32 / batch, ten times what the paper says; ten times more for the last layer",
+    "time": "standardised as the other channels, for neural CDEs and RDEs: from -1.7 to 1.7, not from 0 to 1",
+    "gradients": "the main tables' by the adjoint, the search for sizes' exact; here all are exact",
     "labels": "in their own units; BIDMC is trained on the batch's RMSE",
     "repeats": "the seeds 111, 222 and 333 change the initial weights only; the split is always the same",
     "split": "train and test set pooled, 70/15/15 at random, not stratified: windows of a recording are in all parts",
@@ -89,10 +91,11 @@ class SharedTrunk(eqx.Module):
 
 
 def mean_over_batches(predicted: np.ndarray, true: np.ndarray, batch: int) -> float:
-    """MEAN_OVER_BATCHES: batches of different difficulty, and a small last one, count alike.
+    """MEAN_OVER_BATCHES: never more than the RMSE, and less where batches differ.
 
     >>> mean_over_batches(np.zeros(3), np.array([0.0, 0.0, 3.0]), batch=2)  # the RMSE is 1.73
-    1.5
+    1.0
     """
     starts = range(0, len(true), batch)
-    return float(np.mean([np.sqrt(np.mean((predicted[i : i + batch] - true[i : i + batch]) ** 2)) for i in starts]))
+    squared = [(predicted[i : i + batch] - true[i : i + batch]) ** 2 for i in starts]
+    return float(np.average([np.sqrt(part.mean()) for part in squared], weights=[len(part) for part in squared]))

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from ..datasets import Dataset, Split
 from ..estimators.preparation import preparation
 from ..models import fold
-from ..paths import FillForward, ScaleEach, Series, Step, Steps, TimeChannel, window_counts, window_cuts
+from ..paths import FillForward, Scale, ScaleEach, Series, Step, Steps, TimeChannel, window_counts, window_cuts
 from ..paths.windows import first_windows
 from ..signatures import Basis, log_signatures
 from ..signatures.rounding import without_rounding
@@ -46,10 +46,17 @@ class Parts:
         return self.train if self.versions is None else self.versions.epoch(0)
 
 
-def prepared(data: Dataset, split: Split, *, standardise: str = "training") -> Series:
-    """Filled, standardised, with time as channel 0 from 0 to 1; by statistics of the training set."""
+def prepared(
+    data: Dataset, split: Split, *, standardise: str = "training", standardise_time: bool = False
+) -> Series:
+    """Filled, standardised, with time as channel 0; by statistics of the training set.
+
+    Args:
+        standardise_time: time from about -1.7 to 1.7, mean 0 and deviation 1 as the other channels, not from 0 to 1.
+    """
     series = _filled_and_scaled(data, split, standardise)
-    return TimeChannel().fit(series[split.train])(series)
+    steps = Steps(TimeChannel(), Scale()) if standardise_time else TimeChannel()
+    return steps.fit(series[split.train])(series)
 
 
 def featured(data: Dataset, split: Split, features: Step) -> Dataset:

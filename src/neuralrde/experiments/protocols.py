@@ -28,6 +28,7 @@ class Plan:
     layers: int
     width: int
     bugs: frozenset[Bug]
+    standardise_time: bool
     training: Settings
 
     def told(self) -> dict[str, Any]:
@@ -38,6 +39,7 @@ class Plan:
             "layers": self.layers,
             "width": self.width,
             "bugs": sorted(bug.name.lower() for bug in self.bugs),
+            "standardise_time": self.standardise_time,
             "batch": training.batch,
             "rate": training.rate,
             "epochs": training.epochs,
@@ -76,4 +78,7 @@ def plan_for(cell: Cell, *, budget: float | None = None, epochs: int = 1000) -> 
     )
     if cell.model == "odernn" and cell.sizes is None:
         state = recurrent
-    return Plan(state, layers, multiplier * state, BUGS[cell.protocol], settings)
+    # The tables of neural CDEs and RDEs came with the first version of the authors' code, the ODE-RNN with the second,
+    # which left time as it is.
+    standardise_time = cell.model != "odernn"
+    return Plan(state, layers, multiplier * state, BUGS[cell.protocol], standardise_time, settings)

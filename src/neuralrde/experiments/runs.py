@@ -145,7 +145,8 @@ def _as_published(
     cell: Cell, limits: Limits, data: Dataset, split: Split, checkpoint: Path | None, listeners: list[Listener]
 ) -> tuple[TrainingState, Parts, Settings, Plan | None]:
     plan = plan_for(cell, budget=limits.budget, **({} if limits.epochs is None else {"epochs": limits.epochs}))
-    series, key = prepared(data, split), jax.random.key(cell.seed)
+    series = prepared(data, split, standardise_time=plan.standardise_time)
+    key = jax.random.key(cell.seed)
     outputs = 1 if data.classes is None else len(data.classes)
     if cell.model == "odernn":
         parts = folded_parts(data, split, series, step=cell.step, bugs=plan.bugs)
