@@ -46,9 +46,7 @@ class Parts:
         return self.train if self.versions is None else self.versions.epoch(0)
 
 
-def prepared(
-    data: Dataset, split: Split, *, standardise: str = "training", standardise_time: bool = False
-) -> Series:
+def prepared(data: Dataset, split: Split, *, standardise: str = "training", standardise_time: bool = False) -> Series:
     """Filled, standardised, with time as channel 0; by statistics of the training set.
 
     Args:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 import diffrax
@@ -16,6 +17,7 @@ from ..solve import RK4
 from ..training import (
     CrossEntropy,
     Examples,
+    Histogram,
     Huber,
     Listener,
     Settings,
@@ -37,6 +39,7 @@ SOLVERS = {"heun": diffrax.Heun, "rk4": RK4, "euler": diffrax.Euler}
 RATES = ("BIDMC32HR", "BIDMC32RR")
 FINEST = 16  # points by which ways of cutting differ, at least: nearer ones hardly do
 LOSSES = {"squared_error": SquaredError, "huber": Huber}
+Loss = CrossEntropy | SquaredError | Huber | Histogram
 
 
 def our_parts(cell: Cell, data: Dataset, split: Split, recipe: Recipe) -> Parts:
@@ -59,16 +62,32 @@ def our_parts(cell: Cell, data: Dataset, split: Split, recipe: Recipe) -> Parts:
     )
 
 
-def our_model(cell: Cell, recipe: Recipe, training: Examples, classes: int | None) -> Any:
-    """The model, conditioned on the training set; `classes` is None for a regression."""
+def our_loss(recipe: Recipe, training: Examples, classes: int | None) -> Loss:
+    """By statistics of the training set; `classes` is None for a regression."""
+    if classes is not None:
+        return CrossEntropy()
+    if recipe.loss == "histogram":
+        return Histogram.fit(training.target, ratios=True)
+    spread = np.asarray(training.target).std(axis=0)
+    return LOSSES[recipe.loss](spread=np.where(spread > 0, spread, 1.0).astype(np.float32))
+
+
+def answers_of(predictions: np.ndarray, loss: Loss) -> np.ndarray:
+    """In the label's units, or for each class: what a model trained on that loss answers."""
+    return np.asarray(loss.median(predictions)) if isinstance(loss, Histogram) else predictions
+
+
+def our_model(cell: Cell, recipe: Recipe, training: Examples, loss: Loss, classes: int | None) -> Any:
+    """The model, conditioned on the training set."""
     key, readout, solver = jax.random.key(cell.seed), READOUTS[recipe.readout](), SOLVERS[recipe.solver]()
     outputs = np.asarray(training.target).shape[-1] if classes is None else classes
+    outputs = loss.bins if isinstance(loss, Histogram) else outputs
     sizes: dict[str, Any] = {"state": recipe.state, "width": recipe.width}
     network = sizes | {"layers": recipe.layers, "readout": readout, "solver": solver}
     if cell.model == "odernn":
         inputs = training.inputs[0].shape[-1] // cell.step
         model = ODERNN(inputs, outputs, step=cell.step, key=key, **network)
-        if classes is None:
+        if classes is None and not isinstance(loss, Histogram):
             scale = LabelScale.fit(np.asarray(training.target))
             model = eqx.tree_at(lambda model: model.decoder.labels, model, scale)
         return model
@@ -81,7 +100,8 @@ def our_model(cell: Cell, recipe: Recipe, training: Examples, classes: int | Non
     else:
         model = (LogNCDE if cell.model == "logncde" else NeuralRDE)(**shape, **network)
     model = model.fit_scale(np.asarray(windows), windows=training.windows)
-    return model if classes is not None else model.fit_labels(np.asarray(training.target))
+    in_units = classes is None and not isinstance(loss, Histogram)
+    return model.fit_labels(np.asarray(training.target)) if in_units else model
 
 
 def our_settings(cell: Cell, recipe: Recipe, *, budget: float | None, epochs: int | None = None) -> Settings:
@@ -102,18 +122,19 @@ def fit_ours(
     model: Any,
     parts: Parts,
     *,
+    loss: Loss,
     recipe: Recipe,
     settings: Settings,
-    classes: int | None,
     checkpoint: str | os.PathLike | None,
     resume: bool,
     listeners: Sequence[Listener],
 ) -> TrainingState:
-    if classes is None:
-        spread = np.asarray(parts.drawn().target).std(axis=0)
-        loss, metric = LOSSES[recipe.loss](spread=np.where(spread > 0, spread, 1.0).astype(np.float32)), rmse
-    else:
-        loss, metric = CrossEntropy(), accuracy
+    measure = accuracy if isinstance(loss, CrossEntropy) else rmse
+
+    @wraps(measure)
+    def metric(predictions: np.ndarray, target: np.ndarray) -> float:
+        return measure(answers_of(predictions, loss), target)
+
     state = fit(
         model,
         parts.train if parts.versions is None else parts.versions,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -22,10 +22,10 @@ from .cells import Cell
 from .floors import errors, floors
 from .inputs import Parts, driven_parts, folded_parts, prepared
 from .measure import EpochMemory
-from .ours import fit_ours, our_model, our_parts, our_settings
+from .ours import answers_of, fit_ours, our_loss, our_model, our_parts, our_settings
 from .paper_models import PaperODERNN, paper_neural_rde
 from .paper_training import CLASSIFICATION, REGRESSION, fit_as_in_the_paper
-from .protocols import Plan, plan_for
+from .protocols import plan_for
 from .published import best_published
 from .recipes import recipe_for
 from .results import Line
@@ -107,9 +107,10 @@ def train(
     memory = EpochMemory()
     listeners = [memory, *listeners]
     train_it = _ours if cell.protocol == "ours" else _as_published
-    state, parts, settings, plan = train_it(cell, limits, data, split, checkpoint, listeners)
-    test = _metrics(state.best, parts, "test", data, settings.batch)
-    if plan is not None and Bug.MEAN_OVER_BATCHES in plan.bugs and data.classes is None:
+    trained = train_it(cell, limits, data, split, checkpoint, listeners)
+    state, parts, settings = trained.state, trained.parts, trained.settings
+    test = _metrics(trained, "test", data)
+    if Bug.MEAN_OVER_BATCHES in trained.bugs and data.classes is None:
         answers = predict(state.best, parts.test, batch=settings.batch)
         test["mean_over_batches"] = mean_over_batches(answers, np.asarray(parts.test.target), settings.batch)
     weights = sum(leaf.size for leaf in jax.tree.leaves(state.best) if getattr(leaf, "dtype", None) == np.float32)
@@ -117,7 +118,7 @@ def train(
         "cell": cell.key,
         "settings": settings_of(cell, limits),
         "test": test,
-        "validation": _metrics(state.best, parts, "validation", data, settings.batch),
+        "validation": _metrics(trained, "validation", data),
         "floors": floors(data, split, cell.split),
         "sizes": [len(rows) for rows in split],
         "windows": int(parts.train.inputs[-1].shape[1]),
@@ -141,9 +142,18 @@ def unfinished(cell: Cell, settings: dict[str, Any], why: str) -> Line:
     return {"cell": cell.key, "settings": settings, "test": {}, "stopped": why, "versions": versions()}
 
 
+class _Trained(NamedTuple):
+    state: TrainingState
+    parts: Parts
+    settings: Settings
+    bugs: frozenset[Bug] = frozenset()
+    answers: Callable[[np.ndarray], np.ndarray] = np.asarray
+    """From a model's predictions to numbers in the label's units, or one for each class."""
+
+
 def _as_published(
     cell: Cell, limits: Limits, data: Dataset, split: Split, checkpoint: Path | None, listeners: list[Listener]
-) -> tuple[TrainingState, Parts, Settings, Plan | None]:
+) -> _Trained:
     plan = plan_for(cell, budget=limits.budget, **({} if limits.epochs is None else {"epochs": limits.epochs}))
     series = prepared(data, split, standardise_time=plan.standardise_time)
     key = jax.random.key(cell.seed)
@@ -168,32 +178,34 @@ def _as_published(
         resume=True,
         listeners=listeners,
     )
-    return state, parts, plan.training, plan
+    return _Trained(state, parts, plan.training, plan.bugs)
 
 
 def _ours(
     cell: Cell, limits: Limits, data: Dataset, split: Split, checkpoint: Path | None, listeners: list[Listener]
-) -> tuple[TrainingState, Parts, Settings, Plan | None]:
+) -> _Trained:
     recipe, classes = recipe_for(cell), None if data.classes is None else len(data.classes)
     parts = our_parts(cell, data, split, recipe)
     settings = our_settings(cell, recipe, budget=limits.budget, epochs=limits.epochs)
-    model = our_model(cell, recipe, parts.drawn(), classes)
+    loss = our_loss(recipe, parts.drawn(), classes)
+    model = our_model(cell, recipe, parts.drawn(), loss, classes)
     options: dict[str, Any] = {"checkpoint": checkpoint, "resume": True, "listeners": listeners}
-    return fit_ours(model, parts, recipe=recipe, settings=settings, classes=classes, **options), parts, settings, None
+    state = fit_ours(model, parts, loss=loss, recipe=recipe, settings=settings, **options)
+    return _Trained(state, parts, settings, answers=lambda predictions: answers_of(predictions, loss))
 
 
-def _metrics(model: Any, parts: Parts, part: str, data: Dataset, batch: int) -> dict[str, float]:
+def _metrics(trained: _Trained, part: str, data: Dataset) -> dict[str, float]:
     """Of the answers, averaged over all views of the series where there are several."""
-    examples = getattr(parts, part)
-    answers = [predict(model, examples, batch=batch)]
-    answers += [predict(model, getattr(view, part), batch=batch) / view.factor for view in parts.views]
+    views, examples = trained.parts.views, getattr(trained.parts, part)
+    answer = lambda examples: trained.answers(predict(trained.state.best, examples, batch=trained.settings.batch))
+    answers = [answer(examples)] + [answer(getattr(view, part)) / view.factor for view in views]
     # At other speeds a rhythm can be taken for its double: the median leaves that out.
-    combine = np.median if any(view.factor != 1.0 for view in parts.views) else np.mean
+    combine = np.median if any(view.factor != 1.0 for view in views) else np.mean
     mean, target = combine(answers, axis=0), np.asarray(examples.target)
     if data.classes is not None:
         return {"accuracy": accuracy(mean, target)}
     found = errors(mean, target)
-    return found if not parts.views else found | {"rmse_of_one_view": errors(answers[0], target)["rmse"]}
+    return found if not views else found | {"rmse_of_one_view": errors(answers[0], target)["rmse"]}
 
 
 def _time_to_published(cell: Cell, state: TrainingState, before: float) -> dict[str, float | None]:

@@ -6,6 +6,7 @@ from .cache import LogSignatureCache
 from .checkpoint import load_checkpoint, save_checkpoint
 from .events import EventFile
 from .examples import Examples, targets_at_cuts
+from .histogram import Histogram
 from .listeners import JSONLines, Listener, ProgressBar
 from .loop import TrainingWarning, fit
 from .losses import CrossEntropy, Huber, SquaredError
@@ -23,6 +24,7 @@ __all__ = [
     "EventFile",
     "Examples",
     "FileRefused",
+    "Histogram",
     "Huber",
     "JSONLines",
     "Listener",

@@ -61,7 +61,8 @@ def fit(
     Args:
         model: an Equinox module of one example; floating arrays in it are trained.
         training: with targets; or `Augmented` or `Versions`, drawn anew in every epoch.
-        loss: `CrossEntropy()`, `SquaredError()`, `Huber()`, or any function of one prediction and target.
+        loss: `CrossEntropy()`, `SquaredError()`, `Huber()`, `Histogram.fit(labels)`, or any function of one
+            prediction and target.
         validation: decides about stopping and which weights are kept; without it the training loss does.
         metric: of predictions and targets, for the history: `accuracy`, `rmse`.
         settings: see `Settings`.
