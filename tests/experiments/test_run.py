@@ -160,3 +160,23 @@ def test_views_are_the_same_series_cut_elsewhere_and_played_otherwise():
     drawn = [version.target[:, 0] / rates[split.train] for version in parts.versions.versions]
     assert all(0.79 < factor < 1.26 for factors in drawn for factor in factors)
     assert np.ptp(drawn, axis=0).min() > 0  # every version at speeds of its own
+
+
+def test_rhythms_by_a_distribution_over_rates(monkeypatch):
+    """Sines of many rates, played faster and slower in training, seen at two speeds: the rate is learnt."""
+    rng = np.random.default_rng(0)
+    rates, times = rng.uniform(50, 110, 80), np.arange(400) / 25
+    phases = rng.uniform(0, 2 * np.pi, (80, 1))
+    waves = np.sin(2 * np.pi * rates[:, None] / 60 * times + phases) + 0.1 * rng.normal(size=(80, 400))
+    ids = [f"r{i // 8}/{i}" for i in range(80)]
+    series = Series.from_array(waves, times=np.tile(times, (80, 1)), channels=("PLETH",), ids=ids)
+    data = Dataset(series, rates, name="BIDMC32HR")
+    recipe = Recipe(
+        step=5, state=32, width=32, epochs=25, batch=8, standardise="sample", loss="histogram", stretch=(0.7, 1.4),
+        versions=3, speeds=(1.0, 0.8),
+    )  # fmt: skip
+    monkeypatch.setitem(RECIPES, ("BIDMC32HR", "oscillators"), recipe)
+    cell = Cell(dataset="HR", model="oscillators", depth=2, step=5, seed=0, protocol="ours", split="random")
+    line = train(cell, data=data)
+    assert line["settings"]["loss"] == "histogram"
+    assert line["test"]["mae"] < 5 < line["floors"]["training mean"]["mae"]
