@@ -73,6 +73,7 @@ def test_shared_hidden_layers(layers, fewer):
 def test_mean_over_batches_is_not_the_rmse():
     true = np.array([0.0, 0.0, 3.0])
     assert mean_over_batches(np.zeros(3), true, batch=2) == 1.0  # batches of 2 and 1, by their sizes
+    assert mean_over_batches(np.zeros((3, 1)), true[:, None], batch=2) == 1.0
     assert mean_over_batches(np.zeros(3), true, batch=3) == pytest.approx(np.sqrt(3))
 
 

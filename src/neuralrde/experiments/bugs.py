@@ -26,7 +26,7 @@ class Bug(Enum):
     MEAN_OVER_BATCHES = "The value reported is the mean of the batches' RMSE, by their sizes, which is not the RMSE."
 
 
-# Not wrong, but not in the paper either; both protocols keep them.
+# Not wrong, but not in the paper either; both protocols keep them, the adjoint's gradients apart.
 UNTOLD = {
     "log-signatures": "not scaled: channels differ in size by factors of 10,000",
     "initial weights": "PyTorch's uniform ones, biases too",

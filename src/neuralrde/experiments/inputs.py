@@ -21,7 +21,7 @@ _PIECE = 2**24  # numbers of a path at a time
 
 @dataclass(frozen=True)
 class View:
-    """Validation and test set once more, cut elsewhere or played at another speed; answers are averaged over views."""
+    """Validation and test set once more, cut elsewhere or played at another speed; the answer is of all views."""
 
     validation: Examples
     test: Examples
@@ -50,7 +50,8 @@ def prepared(data: Dataset, split: Split, *, standardise: str = "training", stan
     """Filled, standardised, with time as channel 0; by statistics of the training set.
 
     Args:
-        standardise_time: time from about -1.7 to 1.7, mean 0 and deviation 1 as the other channels, not from 0 to 1.
+        standardise_time: to mean 0 and deviation 1 as the other channels (from -1.7 to 1.7 where lengths are equal),
+            instead of from 0 to 1.
     """
     series = _filled_and_scaled(data, split, standardise)
     steps = Steps(TimeChannel(), Scale()) if standardise_time else TimeChannel()
@@ -166,13 +167,13 @@ def viewed_parts(
         factor = speed if stretch is not None and stretch.rate else 1.0
         return View(examples(split.validation, speed, first), examples(split.test, speed, first), factor)
 
-    train = [examples(split.train, 1.0, first) for first in (firsts if stretch is None else firsts[:1])]
     plain, *views = [view(speed, first) for speed in speeds for first in firsts]
     if stretch is None:
-        drawn = Versions(train, seed) if cuts > 1 else None
+        train = [examples(split.train, 1.0, first) for first in firsts]
     else:
         draw = lambda: examples(split.train, stretch.speeds(len(split.train), rng), int(rng.choice(firsts)))
-        drawn = Versions([draw() for _ in range(versions)], seed)
+        train = [draw() for _ in range(versions)]
+    drawn = Versions(train, seed) if len(train) > 1 else None
     seconds = time.monotonic() - begin
     return Parts(train[0], plain.validation, plain.test, seconds, drawn, tuple(views))
 

@@ -62,13 +62,14 @@ def our_parts(cell: Cell, data: Dataset, split: Split, recipe: Recipe) -> Parts:
     )
 
 
-def our_loss(recipe: Recipe, training: Examples, classes: int | None) -> Loss:
+def our_loss(recipe: Recipe, parts: Parts, classes: int | None) -> Loss:
     """By statistics of the training set; `classes` is None for a regression."""
     if classes is not None:
         return CrossEntropy()
     if recipe.loss == "histogram":
-        return Histogram.fit(training.target, ratios=True)
-    spread = np.asarray(training.target).std(axis=0)
+        every = [parts.train] if parts.versions is None else parts.versions.versions
+        return Histogram.fit(np.concatenate([version.target for version in every]), ratios=True)
+    spread = np.asarray(parts.drawn().target).std(axis=0)
     return LOSSES[recipe.loss](spread=np.where(spread > 0, spread, 1.0).astype(np.float32))
 
 
@@ -80,14 +81,15 @@ def answers_of(predictions: np.ndarray, loss: Loss) -> np.ndarray:
 def our_model(cell: Cell, recipe: Recipe, training: Examples, loss: Loss, classes: int | None) -> Any:
     """The model, conditioned on the training set."""
     key, readout, solver = jax.random.key(cell.seed), READOUTS[recipe.readout](), SOLVERS[recipe.solver]()
-    outputs = np.asarray(training.target).shape[-1] if classes is None else classes
+    in_units = isinstance(loss, SquaredError | Huber)
+    outputs = np.asarray(training.target).shape[-1] if in_units else classes
     outputs = loss.bins if isinstance(loss, Histogram) else outputs
     sizes: dict[str, Any] = {"state": recipe.state, "width": recipe.width}
     network = sizes | {"layers": recipe.layers, "readout": readout, "solver": solver}
     if cell.model == "odernn":
         inputs = training.inputs[0].shape[-1] // cell.step
         model = ODERNN(inputs, outputs, step=cell.step, key=key, **network)
-        if classes is None and not isinstance(loss, Histogram):
+        if in_units:
             scale = LabelScale.fit(np.asarray(training.target))
             model = eqx.tree_at(lambda model: model.decoder.labels, model, scale)
         return model
@@ -100,7 +102,6 @@ def our_model(cell: Cell, recipe: Recipe, training: Examples, loss: Loss, classe
     else:
         model = (LogNCDE if cell.model == "logncde" else NeuralRDE)(**shape, **network)
     model = model.fit_scale(np.asarray(windows), windows=training.windows)
-    in_units = classes is None and not isinstance(loss, Histogram)
     return model.fit_labels(np.asarray(training.target)) if in_units else model
 
 

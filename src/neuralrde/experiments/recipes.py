@@ -19,12 +19,12 @@ class Recipe:
         solver: "heun", "rk4" or "euler".
         epochs, batch, rate, warmup, weight_decay, clip, patience: of AdamW with warm-up and cosine.
         standardise: "training" by the training set's mean and deviation; "sample" each series by its own.
-        loss: "squared_error", "huber" or "histogram", for regression.
+        loss: "squared_error", "huber" or "histogram" (by ratios, for positive labels), for regression.
         cuts: ways of cutting a series into windows. Training draws one for each series and epoch, and answers are
             averaged over all: the path is the same, only the windows differ.
         stretch: slowest and fastest factor of `TimeStretch`; None trains on the series as they are.
         versions: how many stretched versions of the training set are made.
-        speeds: at which series are looked at in use, answers averaged.
+        speeds: at which series are looked at in use; the answer is their median.
         features: a step before all others, such as `Spectrogram`; `step` then counts the points that it leaves.
         keep: "best" weights on the validation set, or the "last", where it is too small to tell.
         copies: whether the channels are shifted copies of one series, to be put together first; see `without_copies`.

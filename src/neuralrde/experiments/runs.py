@@ -121,7 +121,7 @@ def train(
         "validation": _metrics(trained, "validation", data),
         "floors": floors(data, split, cell.split),
         "sizes": [len(rows) for rows in split],
-        "windows": int(parts.train.inputs[-1].shape[1]),
+        "windows": int(parts.test.inputs[-1].shape[1]),
         "weights": int(weights),
         "minutes": round((state.seconds + parts.seconds) / 60, 3),
         "training_seconds": round(state.seconds, 2),
@@ -187,7 +187,7 @@ def _ours(
     recipe, classes = recipe_for(cell), None if data.classes is None else len(data.classes)
     parts = our_parts(cell, data, split, recipe)
     settings = our_settings(cell, recipe, budget=limits.budget, epochs=limits.epochs)
-    loss = our_loss(recipe, parts.drawn(), classes)
+    loss = our_loss(recipe, parts, classes)
     model = our_model(cell, recipe, parts.drawn(), loss, classes)
     options: dict[str, Any] = {"checkpoint": checkpoint, "resume": True, "listeners": listeners}
     state = fit_ours(model, parts, loss=loss, recipe=recipe, settings=settings, **options)
@@ -195,16 +195,16 @@ def _ours(
 
 
 def _metrics(trained: _Trained, part: str, data: Dataset) -> dict[str, float]:
-    """Of the answers, averaged over all views of the series where there are several."""
+    """Of the answers; over all views of the series where there are several, their mean or median."""
     views, examples = trained.parts.views, getattr(trained.parts, part)
     answer = lambda examples: trained.answers(predict(trained.state.best, examples, batch=trained.settings.batch))
     answers = [answer(examples)] + [answer(getattr(view, part)) / view.factor for view in views]
     # At other speeds a rhythm can be taken for its double: the median leaves that out.
     combine = np.median if any(view.factor != 1.0 for view in views) else np.mean
-    mean, target = combine(answers, axis=0), np.asarray(examples.target)
+    combined, target = combine(answers, axis=0), np.asarray(examples.target)
     if data.classes is not None:
-        return {"accuracy": accuracy(mean, target)}
-    found = errors(mean, target)
+        return {"accuracy": accuracy(combined, target)}
+    found = errors(combined, target)
     return found if not views else found | {"rmse_of_one_view": errors(answers[0], target)["rmse"]}
 
 

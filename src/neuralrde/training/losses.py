@@ -27,7 +27,7 @@ class CrossEntropy(eqx.Module):
         classes = prediction.shape[-1]
         wanted = jnp.where(known[..., None], jnp.arange(classes) == jnp.maximum(target, 0)[..., None], 1 / classes)
         wanted = (1 - self.smoothing) * wanted + self.smoothing / classes
-        return _mean(optax.softmax_cross_entropy(prediction, wanted), known)
+        return mean_of_known(optax.softmax_cross_entropy(prediction, wanted), known)
 
 
 class SquaredError(eqx.Module):
@@ -44,7 +44,7 @@ class SquaredError(eqx.Module):
 
     def __call__(self, prediction: Float[Array, "*out outputs"], target: Float[Array, "*out outputs"]):
         known = is_known(target)
-        return _mean(optax.l2_loss(_errors(prediction, target, known, self.spread)), known)
+        return mean_of_known(optax.l2_loss(_errors(prediction, target, known, self.spread)), known)
 
 
 class Huber(eqx.Module):
@@ -59,7 +59,7 @@ class Huber(eqx.Module):
 
     def __call__(self, prediction: Float[Array, "*out outputs"], target: Float[Array, "*out outputs"]):
         known = is_known(target)
-        return _mean(optax.huber_loss(_errors(prediction, target, known, self.spread), delta=self.delta), known)
+        return mean_of_known(optax.huber_loss(_errors(prediction, target, known, self.spread), delta=self.delta), known)
 
 
 def _errors(prediction, target, known, spread):
@@ -67,5 +67,5 @@ def _errors(prediction, target, known, spread):
     return (prediction - jnp.where(known, target, 0.0)) / spread
 
 
-def _mean(losses, known):
+def mean_of_known(losses: Float[Array, "*out"], known: Array) -> Float[Array, ""]:
     return jnp.where(known, losses, 0.0).sum() / jnp.maximum(known.sum(), 1)
