@@ -68,7 +68,7 @@ def our_loss(recipe: Recipe, parts: Parts, classes: int | None) -> Loss:
         return CrossEntropy()
     if recipe.loss == "histogram":
         every = [parts.train] if parts.versions is None else parts.versions.versions
-        return Histogram.fit(np.concatenate([version.target for version in every]), ratios=True)
+        return Histogram.fit(np.concatenate([np.asarray(version.target) for version in every]), ratios=True)
     spread = np.asarray(parts.drawn().target).std(axis=0)
     return LOSSES[recipe.loss](spread=np.where(spread > 0, spread, 1.0).astype(np.float32))
 
@@ -82,7 +82,7 @@ def our_model(cell: Cell, recipe: Recipe, training: Examples, loss: Loss, classe
     """The model, conditioned on the training set."""
     key, readout, solver = jax.random.key(cell.seed), READOUTS[recipe.readout](), SOLVERS[recipe.solver]()
     in_units = isinstance(loss, SquaredError | Huber)
-    outputs = np.asarray(training.target).shape[-1] if in_units else classes
+    outputs = np.asarray(training.target).shape[-1] if classes is None else classes
     outputs = loss.bins if isinstance(loss, Histogram) else outputs
     sizes: dict[str, Any] = {"state": recipe.state, "width": recipe.width}
     network = sizes | {"layers": recipe.layers, "readout": readout, "solver": solver}

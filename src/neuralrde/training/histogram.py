@@ -9,7 +9,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from .examples import is_known
+from .examples import Arrays, is_known
 from .losses import mean_of_known
 
 
@@ -86,11 +86,11 @@ class Histogram(eqx.Module):
         shares = jnp.diff(below, axis=-1)
         return shares / shares.sum(axis=-1, keepdims=True)
 
-    def median(self, prediction: Float[Array, "*out bins"]) -> Float[Array, "*out 1"]:
+    def median(self, prediction: Float[Arrays, "*out bins"]) -> Float[Array, "*out 1"]:
         """The answer: as likely too low as too high."""
         return self.quantile(prediction, 0.5)
 
-    def quantile(self, prediction: Float[Array, "*out bins"], share: float) -> Float[Array, "*out 1"]:
+    def quantile(self, prediction: Float[Arrays, "*out bins"], share: float) -> Float[Array, "*out 1"]:
         """The label below which a share of the distribution lies."""
         if not 0 <= share <= 1:
             raise ValueError(f"Got share={share}; expected a share from 0 to 1. For 5 % write 0.05.")
