@@ -212,7 +212,8 @@ def _bugs() -> Section:
 def _spread(mean: float | None, deviation: float | None) -> str:
     if mean is None:
         return "–"
-    return f"{mean:.2f}" + (f" ± {deviation:.2f}" if deviation is not None else "")
+    # Spaces that do not break: a number and its deviation stay on one line of a narrow column.
+    return f"{mean:.2f}" + (f"\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{deviation:.2f}" if deviation is not None else "")
 
 
 def _minutes(summary: Summary) -> str:
