@@ -22,7 +22,7 @@ def test_a_run_folder_holds_everything(trained):
         "learning_curves.png", "confusion.png", "windows.png",
     }  # fmt: skip
     settings = tomllib.loads((trained / "settings.toml").read_text())
-    assert settings["table"] == {"id": "patient", "time": "hour", "target": "ill"}
+    assert settings["table"] == {"id": "patient", "time": "hour", "target": "ill", "columns": ["x", "y"]}
     assert (settings["model"]["step"], settings["model"]["depth"], settings["seed"]) == (8, 2, 0)
     metrics = json.loads((trained / "metrics.json").read_text())
     assert metrics["parts"]["test"].keys() >= {"samples", "accuracy"}
@@ -63,6 +63,31 @@ def test_predict_needs_no_target(run, trained, hearts, tmp_path):
     outcome = run("predict", trained, tmp_path / "new.csv", *COLUMNS[:4], "--out", "-")
     assert outcome.out.splitlines()[0] == "id,predicted,p(x first),p(y first)"
     assert run("evaluate", trained, tmp_path / "new.csv", *COLUMNS[:4]).code == 1
+
+
+def test_a_run_remembers_which_column_is_what(run, trained, hearts, tmp_path):
+    named = run("predict", trained, hearts, *COLUMNS, "--out", "-").out
+    assert run("predict", trained, hearts, "--out", "-").out == named
+    # Columns that the run has not seen, and in another order; and no target.
+    with (tmp_path / "new.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        for row in csv.reader(hearts.open()):
+            writer.writerow(["a remark", row[3], row[2], *row[:2]])
+    rows = list(csv.reader(run("predict", trained, tmp_path / "new.csv", "--out", "-").out.splitlines()))
+    assert rows[0] == ["id", "predicted", "p(x first)", "p(y first)"]
+    assert [row[3:] for row in csv.reader(named.splitlines())] == [row[2:] for row in rows]
+    # What a flag says counts, also where the run used that column for something else.
+    other = run("predict", trained, hearts, "--id", "patient", "--target", "hour", "--out", "-")
+    assert other.code == 1
+    assert "hour" in other.err
+
+
+def test_evaluate_without_data_takes_the_runs_own(run, trained):
+    recorded = json.loads((trained / "metrics.json").read_text())["parts"]["test"]
+    assert run("evaluate", trained, "--json").json["accuracy"] == recorded["accuracy"]
+    outcome = run("evaluate", trained / "model.nrde")
+    assert outcome.code == 2
+    assert "folder of a run" in outcome.err
 
 
 def test_inspect_data(run, hearts):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from neuralrde.datasets import Dataset, ReadError, read, write_npz
+from neuralrde.datasets import Dataset, ReadError, column_names, read, write_npz
 
 from .examples import as_arff, as_long, as_ts, assert_same, make_dataset
 
@@ -123,3 +123,16 @@ def test_a_home_folder_and_names(folder, monkeypatch):
     write_npz(DATA, folder / "home.npz")
     assert len(read("~/home.npz")) == len(DATA)
     assert read("~/home.npz", name="mine").name == "mine"
+
+
+def test_names_of_columns(tmp_path):
+    (tmp_path / "parts" / "a").mkdir(parents=True)
+    table = tmp_path / "parts" / "a" / "one.csv"
+    table.write_text("# a note\nhour;pulse\n0;60\n1;70\n")
+    (tmp_path / "parts" / "labels.csv").write_text("id,target\none,ill\n")
+    assert column_names(table) == column_names(tmp_path / "parts") == ["hour", "pulse"]
+    (tmp_path / "plain.csv").write_text("1,2\n3,4\n")
+    write_npz(DATA, tmp_path / "x.npz")
+    (tmp_path / "empty").mkdir()
+    for nameless in ("plain.csv", "x.npz", "empty", "absent"):
+        assert column_names(tmp_path / nameless) == []

@@ -59,7 +59,7 @@ def _front(
 
         neuralrde inspect hearts.csv --id patient --time hour --target ill
         neuralrde fit hearts.csv --id patient --time hour --target ill
-        neuralrde predict runs/hearts new.csv --id patient --time hour
+        neuralrde predict runs/hearts new.csv
 
     DATA is a file (.csv, .tsv, .parquet, .npz, .ts, .arff), a folder of them, or a name that `neuralrde data list`
     shows.

@@ -6,14 +6,14 @@ import typer
 
 from . import flags
 from .answers import answers, is_classifier, load_model, measures
-from .loading import open_data
+from .loading import open_for
 from .run_folder import RunFolder
 from .screen import number, pairs, print_json
 
 
 def evaluate(
     model: flags.Model,
-    data: flags.Data,
+    data: flags.OtherData = None,
     target: flags.Target = None,
     id: flags.Id = None,
     time_column: flags.Time = None,
@@ -28,13 +28,14 @@ def evaluate(
 
     On the data that a run was trained with, only its test samples count, unless --all is given; on other data all do.
 
-        neuralrde evaluate runs/SelfRegulationSCP1 SelfRegulationSCP1
+        neuralrde evaluate runs/hearts
+        neuralrde evaluate runs/hearts other.csv
     """
     estimator = load_model(model)
     options = flags.table_options(
         target=target, id=id, time=time_column, group=group, split=split, columns=columns, per_time=per_time
     )
-    dataset = open_data(data, flags.with_task(options, data, classifier=is_classifier(estimator)))
+    dataset = open_for(model, data, options, classifier=is_classifier(estimator))
     rows = None if everything or not model.is_dir() else RunFolder(model).test_rows(dataset)
     part = "all" if rows is None else "test"
     result = measures(answers(estimator, dataset if rows is None else dataset[rows]))

@@ -13,7 +13,7 @@ from . import flags
 from .answers import answers, measures, write_csv
 from .config import Settings, as_toml, assignments, check_model_names, resolve, settings_of, whole_or_auto
 from .errors import INTERRUPTED, WRONG_USE, Refusal
-from .loading import divided, open_data, targets
+from .loading import divided, open_data, targets, with_channels
 from .pictures import draw_answers, draw_curves, draw_windows
 from .run_folder import RunFolder
 from .screen import count, number, print_json, table
@@ -140,6 +140,7 @@ def train(
     """The run itself: data, model, training, and what came out of it."""
     # Data, and its parts.
     dataset = open_data(settings.data, settings.table)
+    settings = with_channels(settings, dataset)
     y = targets(dataset)
     rows, told = divided(dataset, settings.divide, settings.seed)
     say(dataset.summary())

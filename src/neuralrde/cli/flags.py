@@ -32,6 +32,10 @@ Task = Annotated[
 Data = Annotated[
     str, typer.Argument(metavar="DATA", help="A file, a folder, or a data set's name.", show_default=False)
 ]
+OtherData = Annotated[
+    str | None,
+    typer.Argument(metavar="[DATA]", help="As in `fit`; without it, the run's own data.", show_default=False),
+]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A run's folder, or a model file.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, for scripts.")]
 
@@ -41,10 +45,3 @@ def table_options(**flags: Any) -> dict[str, Any]:
     if flags.get("columns") is not None:
         flags["columns"] = [name.strip() for name in flags["columns"].split(",")]
     return {name: value for name, value in flags.items() if value is not None}
-
-
-def with_task(options: dict[str, Any], data: str, *, classifier: bool) -> dict[str, Any]:
-    """A model knows whether whole numbers are classes; a named data set knows it too, and is not told."""
-    if not Path(data).expanduser().exists():
-        return options
-    return {"task": "classification" if classifier else "regression"} | options

@@ -1,12 +1,14 @@
 """From a word on the command line to series and their division."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..datasets import Dataset, Split, by_group, given, load, random_split, read, stratified
+from ..datasets import Dataset, Split, by_group, column_names, given, load, random_split, read, stratified
+from .config import Settings, settings_of
 from .errors import WRONG_USE, Refusal
 
 # What a file is called by people who have mistyped it, and not what a data set is called.
@@ -31,6 +33,44 @@ def open_data(word: str | None, table: dict[str, Any]) -> Dataset:
             WRONG_USE,
         )
     return load(word)
+
+
+def with_channels(settings: Settings, data: Dataset) -> Settings:
+    """The settings with the channels by name, if they are columns of a table: another table may have more."""
+    channels = data.series.channels
+    if channels == ("x0",) or not set(channels) <= set(column_names(settings.data or "")):
+        return settings  # x0 is also what a row of a wide table is called
+    return replace(settings, table={**settings.table, "columns": list(channels)})
+
+
+def open_for(run: Path, word: str | None, flags: dict[str, Any], *, classifier: bool) -> Dataset:
+    """Data for a trained model: tables are read as the run's own was, where the flags do not say otherwise.
+
+    A run without a word about data is given its own. The model knows whether whole numbers are classes.
+    """
+    file = run / "settings.toml"
+    own = settings_of(file, table={}, model={}) if file.exists() else None
+    task = "classification" if classifier else "regression"
+    if word is None:
+        if own is None:
+            raise Refusal(
+                f"Got {run} and no DATA; expected DATA too, because only the folder of a run knows what it was "
+                "trained on.",
+                WRONG_USE,
+            )
+        word, told = own.data or "", own.table
+    else:
+        told = {} if own is None else _still_told(own.table, word)
+    # A column that a flag names has that role, and not the one that it had in the run.
+    told = {role: name for role, name in told.items() if name not in flags.values()}
+    return open_data(word, {**told, **flags, "task": task} if Path(word).expanduser().exists() else flags)
+
+
+def _still_told(table: dict[str, Any], word: str) -> dict[str, Any]:
+    """What a run was told of its table and is true of another: the target is there, or is still to come."""
+    names = column_names(word)
+    target = ("target", "per_time") if table.get("target") in names else ()
+    return {role: table[role] for role in ("id", "time", "columns", "wide", *target) if names and role in table}
 
 
 def divided(data: Dataset, how: str, seed: int) -> tuple[Split, str]:

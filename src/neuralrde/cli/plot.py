@@ -10,7 +10,7 @@ from ..plots import save, windows_over_series
 from . import flags
 from .answers import answers, is_classifier, load_model, measures
 from .errors import WRONG_USE, Refusal
-from .loading import open_data
+from .loading import open_data, open_for
 from .pictures import draw_answers, draw_curves, draw_windows
 from .run_folder import RunFolder
 
@@ -30,7 +30,7 @@ def curves(run: Annotated[Path, typer.Argument(help="A run's folder.")], out: Ou
 @plot_app.command()
 def predictions(
     model: flags.Model,
-    data: flags.Data,
+    data: flags.OtherData = None,
     target: flags.Target = None,
     id: flags.Id = None,
     time_column: flags.Time = None,
@@ -41,7 +41,7 @@ def predictions(
     """The confusion matrix of a classifier, or predicted against true numbers; of a run's data its test samples."""
     estimator = load_model(model)
     options = flags.table_options(target=target, id=id, time=time_column, columns=columns, per_time=per_time)
-    dataset = open_data(data, flags.with_task(options, data, classifier=is_classifier(estimator)))
+    dataset = open_for(model, data, options, classifier=is_classifier(estimator))
     rows = RunFolder(model).test_rows(dataset) if model.is_dir() else None
     found = answers(estimator, dataset if rows is None else dataset[rows])
     measures(found)

@@ -8,7 +8,7 @@ import typer
 
 from . import flags
 from .answers import answers, is_classifier, load_model, write_csv
-from .loading import open_data
+from .loading import open_for
 from .screen import count, print_json
 
 
@@ -28,16 +28,15 @@ def predict(
     """Predict with a trained model, into a CSV file.
 
     A row for each series: its id, the prediction, the true target if the data hold it, and each class's probability.
-    Give tables' columns as in `fit`; a column that is not a channel (an old target, say) must be named, or left out by
-    --columns.
+    A run's folder remembers which columns of a table are what; with a model file, name them as in `fit`.
 
-        neuralrde predict runs/hearts new.csv --id patient --time hour --out answers.csv
+        neuralrde predict runs/hearts new.csv --out answers.csv
     """
     estimator = load_model(model)
     options = flags.table_options(
         target=target, id=id, time=time_column, group=group, split=split, columns=columns, per_time=per_time
     )
-    dataset = open_data(data, flags.with_task(options, data, classifier=is_classifier(estimator)))
+    dataset = open_for(model, data, options, classifier=is_classifier(estimator))
     found = answers(estimator, dataset)
     if str(out) == "-":
         write_csv(found, sys.stdout)

@@ -8,7 +8,7 @@ from .dataset import Dataset, pool
 from .errors import DatasetUnavailable, ReadError
 from .npz import read_npz, write_npz
 from .parquet import read_parquet
-from .read import read
+from .read import column_names, read
 from .simulated import fractional_brownian_motion, order_of_events, spirals
 from .splits import Split, by_group, duplicates, given, random_split, stratified
 from .ts import read_ts
@@ -20,6 +20,7 @@ __all__ = [
     "Split",
     "available",
     "by_group",
+    "column_names",
     "data_folder",
     "duplicates",
     "fractional_brownian_motion",

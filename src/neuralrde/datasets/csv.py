@@ -3,7 +3,7 @@
 import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -56,19 +56,13 @@ def read_csv(
         task: None takes whole numbers and words for classes; see `Dataset`.
         name: of the data set; None takes the file's.
     """
-    with open_text(path) as file:
-        delimiter = max(",;\t|", key=next((line for line in file if line.strip()), "").count)
+    delimiter, line, names = csv_header(path, header)
     with open_text(path) as file:
         rows = _rows(file, delimiter, path)
-        line, first = next(rows, (0, None))
-        if first is None:
-            raise ReadError(path, "Got only comments and empty lines; expected a table.")
-        named = header or (header is None and not all(map(_is_number, first)))
-        if named:
-            names = _names(first, path, line)
+        if names:
+            next(rows)
         else:
             names = [str(i) for i in range(_width(path, delimiter))]
-            rows = chain([(line, first)], rows)
         # A first column without a name is the row number that pandas writes.
         roles = find_roles(
             [name for name in names if name],
@@ -80,7 +74,7 @@ def read_csv(
             group=group,
             split=split,
         )
-        table, short = quick_columns(path, line if named else 0, names, roles, delimiter), None
+        table, short = quick_columns(path, line, names, roles, delimiter), None
         if table is None:
             table, short = _columns(rows, names, roles, path)
     if short and not is_wide(table, roles, wide):
@@ -95,6 +89,20 @@ def read_csv(
         task=task,
         name=name or Path(path).name.split(".")[0],
     )
+
+
+def csv_header(path: str | Path, header: bool | None = None) -> tuple[str, int, list[str]]:
+    """What divides the cells, the line that names the columns, and their names; line 0 and no names without one."""
+    with open_text(path) as file:
+        first_line = next((line for line in file if line.strip() and not line.startswith("#")), "")
+    delimiter = max(",;\t|", key=first_line.count)
+    with open_text(path) as file:
+        line, first = next(_rows(file, delimiter, path), (0, None))
+    if first is None:
+        raise ReadError(path, "Got only comments and empty lines; expected a table.")
+    if header is False or (header is None and all(map(_is_number, first))):
+        return delimiter, 0, []
+    return delimiter, line, _names(first, path, line)
 
 
 def _rows(file: Iterable[str], delimiter: str, path) -> Iterator[tuple[int, list[str]]]:

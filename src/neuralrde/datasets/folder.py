@@ -91,6 +91,13 @@ def _inside(path: Path) -> tuple[list[Path], list[Path]]:
     return [thing for thing in things if thing.is_dir()], files
 
 
+def first_file(path: Path) -> Path | None:
+    """The first file of series in a folder of any layout; None in an empty one."""
+    folders, files = _inside(path)
+    found = [file for file in files if file.name.lower() != _LABELS]
+    return found[0] if found else next(filter(None, map(first_file, folders)), None)
+
+
 def _stem(file: Path) -> str:
     return file.name.removesuffix(".gz").rsplit(".", 1)[0]
 

@@ -1,7 +1,9 @@
 """Parquet files: tables as in CSV, or a row a series with lists in its cells. Needs pyarrow."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +34,30 @@ def read_parquet(
     channel. Times of a date type become seconds since 1970.
     """
     path = check_file(path)
+    asked = {"target": target, "id": id, "time": time, "group": group, "split": split}
+    roles = find_roles(parquet_names(path), path, columns=columns, **asked)
+    kept = [*roles.channels, *roles.labels, *([roles.time] if roles.time else [])]
+    with _parquet(path) as parquet:
+        table = parquet.read_table(path, columns=kept)
+    arrays = {}
+    for column in kept:
+        if column in roles.channels or column == roles.time:
+            arrays[column] = _numbers(table[column], column, path, dates=column == roles.time)
+        else:
+            arrays[column] = np.array(["" if x is None else x for x in table[column].to_pylist()])
+    return from_table(arrays, roles, file=path, wide=wide, per_time=per_time, task=task, name=name or Path(path).stem)
+
+
+def parquet_names(path: str | Path) -> list[str]:
+    """Of the columns."""
+    path = check_file(path)
+    with _parquet(path) as parquet:
+        return parquet.read_schema(path).names
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[Any]:
+    """pyarrow's module; what it cannot read becomes a sentence."""
     try:
         import pyarrow as arrow  # type: ignore
         import pyarrow.parquet as parquet  # type: ignore
@@ -41,20 +67,9 @@ def read_parquet(
             "'neuralrde[parquet]'`, or save the table as .csv."
         ) from None
     try:
-        names = parquet.read_schema(path).names
-        asked = {"target": target, "id": id, "time": time, "group": group, "split": split}
-        roles = find_roles(names, path, columns=columns, **asked)
-        kept = [*roles.channels, *roles.labels, *([roles.time] if roles.time else [])]
-        table = parquet.read_table(path, columns=kept)
+        yield parquet
     except (arrow.ArrowInvalid, OSError) as error:
         raise ReadError(path, f"Got no Parquet table ({str(error)[:100]}); expected one.") from None
-    arrays = {}
-    for column in kept:
-        if column in roles.channels or column == roles.time:
-            arrays[column] = _numbers(table[column], column, path, dates=column == roles.time)
-        else:
-            arrays[column] = np.array(["" if x is None else x for x in table[column].to_pylist()])
-    return from_table(arrays, roles, file=path, wide=wide, per_time=per_time, task=task, name=name or Path(path).stem)
 
 
 def _numbers(column, name: str, path, *, dates: bool) -> np.ndarray:

@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 
 from .arff import read_arff
-from .csv import read_csv
+from .csv import csv_header, read_csv
 from .dataset import Dataset
 from .errors import ReadError
-from .folder import read_folder
+from .folder import first_file, read_folder
 from .npz import read_npz
-from .parquet import read_parquet
+from .parquet import parquet_names, read_parquet
 from .targets import Task
 from .text import check_file, open_text
 from .ts import read_ts
@@ -74,6 +74,16 @@ def read(
     path = Path(path).expanduser()
     reader = partial(read_folder, reader=_read_file) if path.is_dir() else _read_file
     return reader(path, task=task, name=name, **options)
+
+
+def column_names(path: str | Path) -> list[str]:
+    """Of a table, or of the first file in a folder; none where there is no such file, or columns have no names."""
+    path = Path(path).expanduser()
+    file = first_file(path) if path.is_dir() else path
+    if file is None or not file.exists():
+        return []
+    kind = _kind(file)
+    return csv_header(file)[2] if kind == ".csv" else parquet_names(file) if kind == ".parquet" else []
 
 
 def _read_file(path: Path, *, one: bool = False, **options) -> Dataset:
