@@ -3,7 +3,7 @@
 import pytest
 
 from neuralrde.cli import main
-from neuralrde.experiments import Cell, append, read_results, summaries
+from neuralrde.experiments import Cell, Limits, append, commands, read_results, settings_of, summaries
 
 
 def line(seed, rmse, *, stopped="epochs", **cell):
@@ -79,3 +79,30 @@ def test_what_would_be_run(capsys):
     ]
     assert main(["reproduce", "--dry", "--grid", "--depth", "1", "--seed", "1"]) == 0
     assert len(capsys.readouterr().out.split()) == 27
+
+
+def test_a_quick_try_stands_apart(folder):
+    quick = line(111, 9.0, stopped="interrupted")
+    append({**quick, "settings": {"state": 64, "epochs": 1}}, folder / "results")
+    found = [s for s in summaries(read_results(folder / "results")) if s.cell.depth == 3 and s.cell.step == 512]
+    assert sorted((s.seeds, s.values) for s in found) == [((111,), ()), ((111, 222, 333), (3.0, 4.0, 5.0))]
+
+
+def test_commands_run_the_same_cells_again(folder, capsys):
+    cells = [
+        Cell(dataset="HR", model="nrde", depth=depth, step=step, seed=seed, protocol="ours", split="random")
+        for depth, step in ((1, 8), (1, 16), (2, 8), (2, 16), (3, 16))
+        for seed in (0, 1)
+    ]
+    cells += [Cell(dataset="SCP1", model="ncde", depth=1, step=4, seed=7, protocol="ours", split="group")]
+    for cell in cells:
+        settings = settings_of(cell, Limits(epochs=4 if cell.model == "nrde" else None))
+        append({**line(cell.seed, 1.0), "cell": cell.key, "settings": settings}, folder / "again")
+    told = commands(summaries(read_results(folder / "again")))
+    assert len(told) == 3  # two depths together, the third, the other data set
+    for command in told:
+        assert ("--epochs 4" in command) == ("--dataset HR" in command)
+        assert main([*command.split()[1:], "--dry"]) == 0
+    assert sorted(capsys.readouterr().out.split()) == sorted(cell.name for cell in cells)
+    # What no setting of today makes has no command.
+    assert commands(summaries(read_results(folder / "results"))) == []

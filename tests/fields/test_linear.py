@@ -47,6 +47,13 @@ def test_expm_beyond_reason_is_nan_not_wrong():
     assert np.isnan(expm(jnp.full((2, 2), jnp.inf))).all()
 
 
+def test_a_flow_beyond_reason_is_nan_at_once():
+    """A training that diverges must be told so; the way back of a million steps would take hours."""
+    flow = lambda size: affine_flow(jnp.full((1, 4, 4), size), jnp.ones((1, 4)), jnp.ones((1, 4))).sum()
+    values, gradients = quick(jax.vmap(jax.value_and_grad(flow)))(jnp.array([1e3, 1e8, jnp.inf, jnp.nan, -20.0]))
+    assert np.isnan(values).tolist() == np.isnan(gradients).tolist() == [True] * 4 + [False]
+
+
 def test_gradient_of_expm():
     with jax.enable_x64(True):
         rng = np.random.default_rng(0)

@@ -18,6 +18,7 @@ from neuralrde.models import (
     CubicCDE,
     EveryState,
     FinalState,
+    LabelScale,
     LinearRDE,
     LogNCDE,
     MeanEnergy,
@@ -223,6 +224,20 @@ def test_cubic_cde(control):
         assert eqx.filter_eval_shape(reading(model, EveryState()), times, path).shape == (9, 1)
 
 
+def test_a_cubic_cde_stops_where_its_series_does():
+    times, path = jnp.linspace(0.0, 1.0, 9), jnp.asarray(paths(1, 9)[0])
+    model = CubicCDE(CHANNELS, 1, key=KEY, **SMALL)
+    padded = path.at[6:].set(path[5])
+    alone = eqx.filter_jit(model)(times[:6], path[:6])
+    run = eqx.filter_jit(lambda windows: model(times, padded, windows=windows))
+    np.testing.assert_allclose(run(jnp.array(5)), alone, rtol=1e-6)  # steps of another length
+    assert abs(run(jnp.array(8)) - alone) > 1e-5  # the spline overshoots in the first padded interval
+
+
+def test_a_constant_label_has_unit_spread():
+    assert LabelScale.fit(np.full(7, 0.1)).spread.value.tolist() == [1.0]
+
+
 def test_ode_rnn_folds_everything_and_stops_at_padding():
     path = paths()
     blocks = fold(path, STEP)
@@ -267,6 +282,12 @@ def test_errors_say_what_to_write():
         eqx.filter_eval_shape(lambda: NeuralRDE(3, 1, depth=2, field=FreeField(14, 4, key=KEY), key=KEY))
     with pytest.raises(ValueError, match=r"log_signatures\[None\]"):
         model.fit_scale(jnp.ones((5, 6)))
+    with pytest.raises(ValueError, match=r"Scale\(\).fit"):
+        model.fit_scale(np.full((2, 5, 6), 1e-42))
+    with pytest.raises(ValueError, match=r"labels\[..., None\]"):
+        model.fit_labels(np.zeros((8, OUTPUTS + 1)))
+    with pytest.raises(ValueError, match="not finite"):
+        model.fit_labels(np.full((8, OUTPUTS), np.nan))
     with pytest.raises(ValueError, match="fold"):
         eqx.filter_eval_shape(lambda: ODERNN(3, 1, step=4, key=KEY)(jnp.ones((5, 3))))
 

@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 
@@ -72,3 +74,14 @@ def test_an_integral_knows_times_and_stands_still_on_padding():
         [[[1.0], [1.0], [3.0]], [[2.0], [2.0], [0.0]]], times=[[0.0, 2.0, 3.0], [0.0, 1.0, 9.0]], lengths=[3, 2]
     )
     assert Integral()(series).values[..., 0].tolist() == [[0.0, 2.0, 4.0], [0.0, 2.0, 2.0]]
+
+
+def test_the_floor_does_not_depend_on_the_level_or_the_precision():
+    noise = np.random.default_rng(0).normal(size=(5, 640, 1))
+    floors = [
+        Spectrogram(np.int64(64), floor=1e-4).fit(Series.from_array((noise + level).astype(dtype))).floors_[0]
+        for level in (0.0, 101_325.0)
+        for dtype in (np.float64, np.float32)
+    ]
+    np.testing.assert_allclose(floors, 1e-4 * noise.var(), rtol=1e-3)  # 101,325 in float32 is rounded to 0.008
+    assert json.dumps(Spectrogram(np.int64(64)).state())

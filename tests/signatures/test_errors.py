@@ -1,11 +1,13 @@
 """Bad input gets a sentence, never a wrong number."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from neuralrde import (
     change_basis,
+    chen_product,
     log_signature,
     log_signature_channels,
     log_signatures,
@@ -71,6 +73,12 @@ def test_overflow_is_not_a_number():
         ),
         (lambda: tensor_log(np.zeros(5), 2), ValueError, "leading 1"),
         (lambda: signature(PATH, 0), ValueError, "depth=0"),
+        (lambda: signature(PATH[0, :, 0], 2), ValueError, r"path\[:, None\]"),
+        (lambda: signature(PATH[:, :0], 2), ValueError, "empty path"),
+        (lambda: signature(with_value(np.nan), 2), ValueError, "NaN in sample 2"),
+        (lambda: tensor_log(np.zeros(6), 0), ValueError, "channels=0"),
+        (lambda: chen_product(np.zeros(6), np.zeros(14), 2), ValueError, "the same depth"),
+        (lambda: chen_product(np.zeros(14), np.zeros(6), 2), ValueError, "the same depth"),
     ],
 )
 def test_mistakes_are_named(call, error, message):
@@ -103,3 +111,4 @@ def test_whole_numbers_are_a_path_and_other_layouts_too():
     turned = np.asfortranarray(PATH)
     np.testing.assert_array_equal(log_signatures(turned, 2, step=2), log_signatures(PATH, 2, step=2))
     assert log_signatures(PATH[:0], 2, step=2).shape == (0, 10, 6)
+    assert jax.jit(lambda path: log_signatures(path, 2, step=2))(jnp.asarray(PATH[:0])).shape == (0, 10, 6)

@@ -183,6 +183,16 @@ def test_adaptive_equals_fixed():
         np.testing.assert_allclose(adaptive, fixed, atol=1e-7)  # the tolerance, over four windows
 
 
+def test_adaptive_takes_what_solve_takes():
+    field = make("free")
+    for windows, every in ((driving(0), False), (driving(0), True), (np.asarray(driving(1)), False)):
+        fixed = solve(field, start(), jnp.asarray(windows), substeps=16, every_window=every)
+        found = solve_adaptive(field, start(), windows, rtol=1e-6, atol=1e-7, every_window=every)
+        np.testing.assert_allclose(found, fixed, atol=1e-4)  # the tolerance, in float32
+    with pytest.raises(ValueError, match="expected 4"):
+        solve_adaptive(field, jnp.ones(5), driving(3))
+
+
 def test_brackets_are_computed_once_a_solve_not_once_a_window():
     field = LinearField(CHANNELS, STATE, DEPTH, key=KEY)
     jaxpr = jax.make_jaxpr(lambda w: solve(field, start(), w, solver=Exponential(parallel=False)))(driving(5)).jaxpr
@@ -249,3 +259,8 @@ def test_errors_say_what_to_write(change, error, words):
     arguments = {"field": make("free"), "z0": start(), "log_signatures": driving(3)} | change
     with pytest.raises(error, match=words):
         solve(**arguments)
+
+
+def test_the_adjoint_is_not_affine():
+    with pytest.raises(TypeError, match=r"gradient=Recompute\(\)"):
+        solve(make(next(iter(AFFINE))), start(), driving(3), solver=Exponential(), gradient=Backsolve())

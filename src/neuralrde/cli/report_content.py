@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..experiments import DATASETS, LATER, UNTOLD, Bug, Summary, grid_of, summaries
+from ..experiments import DATASETS, LATER, UNTOLD, Bug, Summary, commands, grid_of, summaries
 from ..experiments.published import TABLES, Published
 from ..experiments.results import Line
 from ..plots.against_time import against_time
@@ -32,12 +32,13 @@ HEADER = ["model", "depth", "step", "protocol", "here", "seeds", "epochs", "publ
 
 @dataclass
 class Section:
-    """A heading, sentences, a table, pictures by name; in this order."""
+    """A heading, sentences, a table, the commands that made it, pictures by name; in this order."""
 
     title: str
     text: list[str] = field(default_factory=list)
     header: list[str] = field(default_factory=list)
     rows: list[list[str]] = field(default_factory=list)
+    commands: list[str] = field(default_factory=list)
     pictures: dict[str, Any] = field(default_factory=dict)
     level: int = 2
 
@@ -86,7 +87,7 @@ def _of_data_set(name: str, found: Sequence[Summary], lines: Sequence[Line]) -> 
         if split == "random" and name in LATER:
             values = ", ".join(f"{model} {mean} ± {spread}" for model, (mean, spread) in LATER[name].items())
             text.append(f"Published later on random splits of the same kind: {values}.")
-        sections.append(Section(SPLITS[split].capitalize(), text, HEADER, rows, level=3))
+        sections.append(Section(SPLITS[split].capitalize(), text, HEADER, rows, commands(here), level=3))
         picture = _against_time(name, title, here, lines)
         if picture is not None:
             sections[-1].pictures[f"time-{name}-{split}"] = picture

@@ -23,6 +23,7 @@ p { max-width: 46rem; margin: .5rem 0; }
 nav a { margin-right: 1rem; }
 a { color: #0b6e99; }
 code { font-size: .9em; background: #f3f5f8; padding: .05em .3em; border-radius: 3px; }
+pre { font-size: .8rem; background: #f3f5f8; padding: .6rem .8rem; border-radius: 3px; overflow-x: auto; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .86rem; margin: .9rem 0; font-variant-numeric: tabular-nums; }
 th { text-align: left; font-weight: 600; border-bottom: 2px solid #1f2430; vertical-align: bottom; }
@@ -54,6 +55,8 @@ def as_markdown(sections: Sequence[Section], images: Path, beside: Path) -> str:
         if section.rows:
             lines = [section.header, ["---"] * len(section.header), *section.rows]
             parts.append("\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines))
+        if section.commands:
+            parts.append("\n".join(["```sh", *section.commands, "```"]))
         for name, picture in section.pictures.items():
             file = save(picture, images / f"reproduction-{name}.png")
             parts.append(f"![{section.title}]({Path(os.path.relpath(file, beside)).as_posix()})")
@@ -69,6 +72,8 @@ def _section_html(section: Section) -> str:
         parts.append(f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>')
         parts += [_row_html(row, value) for row in section.rows]
         parts.append("</tbody></table></div>")
+    if section.commands:
+        parts.append(f"<pre>{html.escape(chr(10).join(section.commands))}</pre>")
     for picture in section.pictures.values():
         parts.append(f'<img alt="{html.escape(section.title)}" src="data:image/png;base64,{_embedded(picture)}">')
     return "\n".join(parts)

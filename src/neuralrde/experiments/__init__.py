@@ -2,6 +2,7 @@
 
 from .bugs import UNTOLD, Bug
 from .cells import DATASETS, GRID, MODELS, PROTOCOLS, SPLITS, Cell
+from .commands import commands
 from .floors import floors, spectral_peak
 from .published import LATER, best_published, published
 from .recipes import RECIPES, Recipe, recipe_for, recipe_of
@@ -26,6 +27,7 @@ __all__ = [
     "Summary",
     "append",
     "best_published",
+    "commands",
     "divide",
     "floors",
     "grid_of",

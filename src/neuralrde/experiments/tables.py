@@ -1,8 +1,10 @@
 """From lines of results to what tables and pictures show: means and deviations over seeds."""
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +15,11 @@ from .results import Line, is_finished
 
 @dataclass(frozen=True)
 class Summary:
-    """All seeds of one cell. Accuracies are in %, as the paper has them."""
+    """All seeds of one cell with the same settings. Accuracies are in %, as the paper has them."""
 
     cell: Cell
+    settings: dict[str, Any]
+    seeds: tuple[int, ...]
     values: tuple[float, ...]
     """One for each finished seed; under `paper` as the paper's code reports it."""
     partial: tuple[str, ...]
@@ -42,16 +46,17 @@ class Summary:
 
 
 def summaries(lines: Iterable[Line]) -> list[Summary]:
-    """One for each cell without its seed; of a seed run with several settings the latest counts."""
-    groups: dict[tuple, dict[int, Line]] = defaultdict(dict)
+    """One for each cell without its seed, and its settings: a quick try does not mix with a whole run."""
+    groups: dict[str, dict[int, Line]] = defaultdict(dict)
     for line in lines:
-        identity = tuple((name, _fixed(value)) for name, value in line["cell"].items() if name != "seed")
-        seeds = groups[identity]
-        seed = line["cell"]["seed"]
-        seeds.pop(seed, None)
-        seeds[seed] = line
+        cell = {name: value for name, value in line["cell"].items() if name != "seed"}
+        identity = json.dumps([cell, line["settings"]], sort_keys=True)
+        groups[identity][line["cell"]["seed"]] = line
     found = [_summary(list(seeds.values())) for seeds in groups.values()]
-    order = lambda s: (s.cell.dataset, s.cell.split, s.cell.protocol, s.cell.model, s.cell.depth, s.cell.step)
+    order = lambda s: (
+        *(s.cell.dataset, s.cell.split, s.cell.protocol, s.cell.model, s.cell.depth, s.cell.step),
+        s.settings.get("epochs", 0),
+    )
     return sorted(found, key=order)
 
 
@@ -64,7 +69,10 @@ def value_of(line: Line) -> float:
 
 
 def grid_of(found: Sequence[Summary]) -> tuple[list[int], list[int], np.ndarray]:
-    """Depths, steps and means of neural RDEs, NaN where there is none; the neural CDE is depth 1."""
+    """Depths, steps and means of neural RDEs, NaN where there is none; the neural CDE is depth 1.
+
+    Of a cell with several settings the one with the most epochs, which `summaries` has last.
+    """
     kept = [summary for summary in found if summary.cell.model in ("nrde", "ncde") and summary.cell.sizes is None]
     depths = sorted({summary.cell.depth for summary in kept})
     steps = sorted({summary.cell.step for summary in kept})
@@ -87,6 +95,8 @@ def _summary(lines: list[Line]) -> Summary:
     accuracy = bool(done) and "accuracy" in done[0]["test"]
     return Summary(
         cell=cell,
+        settings=lines[0]["settings"],
+        seeds=tuple(line["cell"]["seed"] for line in lines),
         values=tuple(value_of(line) for line in done),
         partial=tuple(line["stopped"] for line in lines if not is_finished(line)),
         # The published values are of a random split; beside other splits they would compare what is not comparable.
@@ -105,7 +115,3 @@ def _summary(lines: list[Line]) -> Summary:
             name: float(np.mean([line["floors"][name]["mae"] for line in done])) for name in names if not accuracy
         },
     )
-
-
-def _fixed(value):
-    return tuple(value) if isinstance(value, list) else value

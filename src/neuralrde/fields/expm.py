@@ -17,6 +17,8 @@ from jaxtyping import Array, Float
 _DEGREE = {jnp.dtype("float32"): (8, 0.7), jnp.dtype("float64"): (16, 0.7)}
 # 0.7 * 2^16: norms beyond overflow the exponential, or leave no correct digit of a rotation in float32.
 _MOST_SQUARINGS = 16
+# 0.7 * 2^8: the way back computes each state again from the start, half the square of this number of steps.
+_MOST_STEPS = 256
 
 
 def expm(matrix: Float[Array, "n n"]) -> Float[Array, "n n"]:
@@ -78,25 +80,26 @@ def affine_flow(
     """The solution at time 1 of z' = matrix z + offset, a block at a time, without any exponential of a matrix.
 
     Its k-th derivative is matrix^(k-1) (matrix z + offset), so that a Taylor step takes products with vectors only;
-    there are as many steps as keep the norm of the matrix below what the polynomial reaches.
+    there are as many steps as keep the norm of the matrix below what the polynomial reaches. NaN where the norm is
+    beyond reason (180, in one window): such a training diverges, and is told so instead of waiting for it.
 
     >>> affine_flow(jnp.zeros((1, 2, 2)), jnp.ones((1, 2)), jnp.zeros((1, 2))).tolist()
     [[1.0, 1.0]]
     """
-    steps = _steps(matrix)
-    return jax.lax.fori_loop(0, steps, lambda _, z: _taylor_step(matrix, offset, z, steps), z)
+    steps, length = _steps(matrix)
+    return jax.lax.fori_loop(0, steps, lambda _, z: _taylor_step(matrix, offset, z, length), z)
 
 
 def _steps(matrix):
+    """How many steps, and how long each is: one of NaN where they would be too many."""
     _, reach = _DEGREE[jnp.dtype(matrix.dtype)]
-    norm = jnp.abs(matrix).sum(1).max()
-    # NaN and infinity take one step, and spread. 2^16 steps: beyond all reason, but not for ever.
-    return jnp.where(jnp.isfinite(norm), jnp.clip(jnp.ceil(norm / reach), 1, 2**16), 1).astype(int)
+    steps = jnp.maximum(jnp.ceil(jnp.abs(matrix).sum(1).max() / reach), 1)
+    usable = steps <= _MOST_STEPS  # also False for NaN and infinity
+    return jnp.where(usable, steps, 1).astype(int), jnp.where(usable, 1 / steps, jnp.nan).astype(matrix.dtype)
 
 
-def _taylor_step(matrix, offset, z, steps):
+def _taylor_step(matrix, offset, z, length):
     degree, _ = _DEGREE[jnp.dtype(matrix.dtype)]
-    length = 1 / steps.astype(matrix.dtype)
     term = length * (jnp.einsum("kij,kj->ki", matrix, z) + offset)
     total = z + term
     for order in range(2, degree + 1):
@@ -111,12 +114,12 @@ def _affine_flow_forward(matrix, offset, z):
 
 def _affine_flow_backward(saved, cotangent):
     matrix, offset, z = saved
-    steps = _steps(matrix)
+    steps, length = _steps(matrix)
 
     def down(i, carry):
         cotangent, to_matrix, to_offset = carry
-        before = jax.lax.fori_loop(0, steps - 1 - i, lambda _, z: _taylor_step(matrix, offset, z, steps), z)
-        _, pull_back = jax.vjp(lambda m, b, z: _taylor_step(m, b, z, steps), matrix, offset, before)
+        before = jax.lax.fori_loop(0, steps - 1 - i, lambda _, z: _taylor_step(matrix, offset, z, length), z)
+        _, pull_back = jax.vjp(lambda m, b, z: _taylor_step(m, b, z, length), matrix, offset, before)
         more_matrix, more_offset, cotangent = pull_back(cotangent)
         return cotangent, to_matrix + more_matrix, to_offset + more_offset
 

@@ -59,7 +59,7 @@ class ChannelScale(eqx.Module):
     ) -> "ChannelScale":
         """Each channel by itself: for fields that are free to use channels as they like."""
         size, count = _root_mean_square(log_signatures, windows)
-        return ChannelScale(Constant(1 / (size * np.sqrt(count))))
+        return ChannelScale(_factors(1 / (size * np.sqrt(count))))
 
     @staticmethod
     def fit_homogeneous(
@@ -76,7 +76,7 @@ class ChannelScale(eqx.Module):
         size, count = _root_mean_square(log_signatures, windows)
         letters = 1 / (size[:channels] * np.sqrt(count))
         words = lyndon_words(channels, depth)
-        return ChannelScale(Constant(np.array([np.prod(letters[list(word)]) for word in words])))
+        return ChannelScale(_factors(np.array([np.prod(letters[list(word)]) for word in words])))
 
     def __call__(self, log_signatures: Float[Array, "*windows controls"]) -> Float[Array, "*windows controls"]:
         return log_signatures * self.factors.value.astype(log_signatures.dtype)
@@ -108,6 +108,17 @@ class ScaledField(AbstractField):
 
     def prepare(self) -> "ScaledField":
         return ScaledField(self.field.prepare(), self.scale)
+
+
+def _factors(factors: np.ndarray) -> Constant:
+    beyond = factors > np.finfo(np.float32).max
+    if beyond.any():
+        number = int(beyond.argmax())
+        raise ValueError(
+            f"Got log-signatures so small in channel {number} that float32 cannot hold the factor "
+            f"{factors[number]:.3g} that would make them of unit size. Scale the path first: `Scale().fit(training)`."
+        )
+    return Constant(factors)
 
 
 def _root_mean_square(log_signatures: Statistics, windows: Statistics | None) -> tuple[np.ndarray, float]:
@@ -148,8 +159,15 @@ class LabelScale(eqx.Module):
     def fit(labels: Float[Statistics, "batch *outputs"]) -> "LabelScale":
         labels = np.asarray(labels, np.float64)
         flat = labels.reshape(-1, labels.shape[-1]) if labels.ndim > 1 else labels[:, None]
-        spread = flat.std(0)
-        return LabelScale(Constant(flat.mean(0)), Constant(np.where(spread > 0, spread, 1.0)))
+        if not len(flat) or not np.isfinite(flat).all():
+            raise ValueError(
+                "Got labels that are not finite, or none at all; expected numbers, because their mean and spread "
+                "become the model's. Leave samples without a label out."
+            )
+        # A constant is one exactly: rounding in its mean would leave a tiny spread.
+        low, high = flat.min(0), flat.max(0)
+        constant = low >= high
+        return LabelScale(Constant(np.where(constant, low, flat.mean(0))), Constant(np.where(constant, 1, flat.std(0))))
 
     def __call__(self, prediction: Float[Array, "*windows outputs"]) -> Float[Array, "*windows outputs"]:
         mean, spread = (constant.value.astype(prediction.dtype) for constant in (self.mean, self.spread))

@@ -98,7 +98,14 @@ class CubicCDE(eqx.Module):
         self.dt0, self.adjoint, self.max_steps = dt0, adjoint, max_steps
 
     def __call__(self, times: Times, path: Path, *, windows: Count | None = None) -> Float[Array, "*out outputs"]:
-        """The prediction for one example: (outputs,), or (length, outputs) with `EveryState()`."""
+        """The prediction for one example: (outputs,), or (length, outputs) with `EveryState()`.
+
+        Args:
+            times: increasing, in padding too.
+            path: the points.
+            windows: the example's own number of intervals where it was padded. What comes after drives nothing with
+                `hermite_control`, which looks back only; a natural spline feels it.
+        """
         control = self.control(times, path)
         every = self.decoder.readout.every_window
         slope: Any = lambda t, z, _: self.field.contract(control.derivative(t))(z)
@@ -106,7 +113,7 @@ class CubicCDE(eqx.Module):
             diffrax.ODETerm(slope),
             self.solver,
             t0=times[0],
-            t1=times[-1],
+            t1=times[-1 if every or windows is None else windows],
             dt0=self.dt0,
             y0=self.encoder(path[0]),
             saveat=diffrax.SaveAt(ts=times) if every else diffrax.SaveAt(t1=True),

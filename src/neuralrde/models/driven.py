@@ -120,7 +120,14 @@ class AbstractDrivenModel(eqx.Module):
 
     def fit_labels(self, labels: Float[Statistics, "batch *outputs"]) -> Self:
         """The same model, predicting in the units of the training set's labels. For regression."""
-        return eqx.tree_at(lambda model: model.decoder.labels, self, LabelScale.fit(labels))
+        fitted, outputs = LabelScale.fit(labels), self.decoder.labels.mean.bits.size
+        if fitted.mean.bits.size != outputs:
+            raise ValueError(
+                f"Got labels of shape {np.shape(labels)}; expected (batch, {outputs}), or (batch, windows, {outputs}), "
+                f"because this {type(self).__name__} predicts {outputs} at a time. For one number a window write "
+                "`labels[..., None]`."
+            )
+        return eqx.tree_at(lambda model: model.decoder.labels, self, fitted)
 
     def check_shapes(self, x0: Any, log_signatures: Any) -> None:
         name, controls = type(self).__name__, basis_channels(self.channels, self.depth, self.basis)

@@ -28,7 +28,7 @@ def fold(path: Float[Array | np.ndarray, "*batch length channels"], step: int) -
     numpy = jnp if isinstance(path, jax.Array) else np
     missing = -path.shape[-2] % step
     filled = numpy.concatenate([path, numpy.repeat(path[..., -1:, :], missing, axis=-2)], axis=-2)
-    return filled.reshape(*path.shape[:-2], -1, step * path.shape[-1])
+    return filled.reshape(*path.shape[:-2], filled.shape[-2] // step, step * path.shape[-1])
 
 
 class ODERNN(eqx.Module):

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Float, Int
 
+from .observed import observed_values
 from .series import Series
 from .step import Step, check_channels
 
@@ -54,6 +55,7 @@ class Spectrogram(Step):
             value = getattr(self, name)
             if (value is not None or name == "frame") and (not isinstance(value, int | np.integer) or value < 1):
                 raise ValueError(f"Got {name}={value!r}; expected a whole number of points. Write {name}=32.")
+            object.__setattr__(self, name, None if value is None else int(value))
         edges = np.asarray(self.bands)
         if len(edges) == 1 or (np.diff(edges) <= 0).any() or (edges < 0).any() or (edges > 0.5).any():
             raise ValueError(
@@ -81,9 +83,7 @@ class Spectrogram(Step):
         return [(a, 1.0 if i == last and b == 0.5 else b) for i, (a, b) in enumerate(pairwise(self.bands))]
 
     def fit(self, series: Series) -> "Spectrogram":
-        counts = series.valid.sum()
-        values = np.where(series.valid[..., None], series.values, 0.0)
-        power = np.maximum((values**2).sum((0, 1)) / counts - (values.sum((0, 1)) / counts) ** 2, 0.0)
+        power = [column.var() if np.ptp(column) > 0 else 0.0 for column in observed_values(series)]
         floors = tuple(float(self.floor * p) if p > 0 else self.floor for p in power)
         return replace(self, floors_=floors, channels_=series.channels)
 

@@ -24,6 +24,21 @@ def as_floating(values: Any, *, name: str = "path") -> Any:
     return values.astype(jnp.promote_types(jnp.float32, values.dtype))
 
 
+def check_path(path: Any) -> Any:
+    path = as_floating(path)
+    if path.ndim < 2:
+        raise ValueError(
+            f"Got a path of shape {path.shape}; expected (..., length, channels). A series of one channel is "
+            "`path[:, None]`."
+        )
+    if 0 in path.shape[-2:]:
+        raise ValueError(
+            f"Got an empty path of shape {path.shape}; expected (..., length, channels) with at least one point and "
+            "one channel. Leave empty series out."
+        )
+    return path
+
+
 def namespace(array: Any) -> ModuleType:
     """The module whose functions keep an array what it is; JAX's would turn NumPy's float64 into float32."""
     return jnp if isinstance(array, jax.Array) else np

@@ -31,6 +31,8 @@ def windows_of_increments(
     longest = max(int((ends - starts).max(initial=0)), 1)
     points = np.minimum(starts + np.arange(longest + 1), ends)
     points = np.broadcast_to(points, (*path.shape[:-2], *points.shape[-2:]))
-    flat = points.reshape(*points.shape[:-2], -1).astype(np.int32)  # see `bases._apply`
+    flat = points.reshape(*points.shape[:-2], points.shape[-2] * points.shape[-1]).astype(
+        np.int32
+    )  # see `bases._apply`
     gathered = jnp.take_along_axis(path, flat[..., None], axis=-2)
     return jnp.diff(gathered.reshape(*points.shape, path.shape[-1]), axis=-2)

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 
 from ..paths import check_finite, cuts_by_count
 from . import _jax_form, _kernel
-from ._arrays import as_floating
+from ._arrays import check_path
 from ._memory import check_fits
 from .bases import Basis, basis_channels, change_basis, check_basis
 from .lyndon import check_channels_and_depth
@@ -50,7 +50,8 @@ def log_signatures(
 
     Consecutive windows share their end point, and the last, shorter window is kept: a path of `length` points has
     ceil((length - 1) / step) windows, and a path of one point a single zero log-signature. Differentiable with respect
-    to the path, and usable inside `jax.jit`, `jax.vmap` and `jax.grad`.
+    to the path in reverse mode (`jax.grad`, `jax.vjp`, `jax.jacrev`, one inside the other too), and usable inside
+    `jax.jit` and `jax.vmap`.
 
     Args:
         path: points `(..., length, channels)`, NumPy or JAX, float32 or float64. It must be finite; inside `jax.jit`,
@@ -105,21 +106,6 @@ def _numpy_words(path: np.ndarray, cuts: np.ndarray, depth: int) -> np.ndarray:
             "use float64."
         )
     return words
-
-
-def check_path(path: Any) -> Any:
-    path = as_floating(path)
-    if path.ndim < 2:
-        raise ValueError(
-            f"Got a path of shape {path.shape}; expected (..., length, channels). A series of one channel is "
-            "`path[:, None]`."
-        )
-    if 0 in path.shape[-2:]:
-        raise ValueError(
-            f"Got an empty path of shape {path.shape}; expected (..., length, channels) with at least one point and "
-            "one channel. Leave empty series out."
-        )
-    return path
 
 
 def _check_cuts(path, step: int | None, cuts: Any) -> np.ndarray:

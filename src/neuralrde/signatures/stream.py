@@ -115,7 +115,7 @@ class LogSignatureStream:
             return (self._increments + np.arange(new)) // self.step
         if new == 0 or times is None or self.every is None:
             return np.zeros(0, np.int64)
-        position, _ = positions_in_windows(times[None], self.every, self._start)
+        position, _ = positions_in_windows(times[None], self.every, self._start, passed=self._window)
         return np.maximum(np.ceil(position[0]).astype(np.int64) - 1, self._window)
 
     def _append(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -142,8 +142,9 @@ class LogSignatureStream:
         steps = np.diff(times if self._point is None else np.concatenate([[self._time], times]))
         if not (steps > 0).all() or not np.isfinite(times).all():
             where = int(np.argmin(steps)) if len(steps) else 0
+            point = where + (self._point is None)
             raise ValueError(
-                f"Got times that do not increase (by {steps[where] if len(steps) else times[0]} before point {where} "
+                f"Got times that do not increase (by {steps[where] if len(steps) else times[0]} before point {point} "
                 "of this push); expected increasing, finite times, because a stream cannot go back. Sort the points."
             )
         return times

@@ -10,9 +10,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Float
 
-from ._arrays import as_floating, namespace
+from ..paths.checks import check_finite
+from ._arrays import as_floating, check_path, namespace
 from .lyndon import check_channels_and_depth, signature_channels
 
 # Level k has shape (..., v**k); level 0 is a number. Inside this file elements are lists of levels.
@@ -26,8 +28,10 @@ def signature(path: Float[Any, "*batch length channels"], depth: int) -> Float[A
     >>> signature(np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]), depth=2)
     array([1. , 1. , 0.5, 1. , 0. , 0.5])
     """
-    path = as_floating(path)
+    path = check_path(path)
     check_channels_and_depth(path.shape[-1], depth)
+    if not isinstance(path, Tracer):
+        check_finite(np.asarray(path))
     if isinstance(path, jax.Array):
         return signature_of_increments(jnp.diff(path, axis=-2), depth)
     with jax.enable_x64(True):
@@ -74,6 +78,11 @@ def chen_product(
     True
     """
     left, right = as_floating(left, name="signature"), as_floating(right, name="signature")
+    if left.shape[-1] != right.shape[-1]:
+        raise ValueError(
+            f"Got signatures of {left.shape[-1]} and {right.shape[-1]} channels; expected the same depth for both. "
+            "Compute both to the smaller one."
+        )
     return _join(_multiply(_split(left, channels, 1.0), _split(right, channels, 1.0)))
 
 
@@ -128,6 +137,7 @@ def tensor_exp(logarithm: Float[Any, "*batch signature"], channels: int) -> Floa
 
 def depth_of(size: int, channels: int) -> int:
     """The depth of a flattened element of the tensor algebra, from its number of channels."""
+    check_channels_and_depth(channels, 1)
     depth = 1 if channels > 1 else size
     while signature_channels(channels, depth) < size:
         depth += 1

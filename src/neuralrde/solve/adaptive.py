@@ -6,7 +6,8 @@ import diffrax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..fields import AbstractField, check_controls
+from ..fields import AbstractField
+from .solve import as_jax, check_arguments
 
 
 class LogSignaturePath(diffrax.AbstractPath):
@@ -68,15 +69,18 @@ def solve_adaptive(
     >>> solve_adaptive(field, jnp.zeros(3), jnp.ones((4, 2))).shape
     (3,)
     """
-    check_controls(field, log_signatures.shape[-1])
-    prepared, control = field.prepare(), LogSignaturePath(log_signatures)
+    check_arguments(field, z0, log_signatures)
+    log_signatures = as_jax(log_signatures)
     windows = log_signatures.shape[0]
+    if windows == 0:
+        return z0[None] if every_window else z0
+    prepared, control = field.prepare(), LogSignaturePath(log_signatures)
     # Diffrax steps to just before a jump and starts again just after it, so that no stage falls on a
     # boundary.
     term = diffrax.ODETerm(lambda t, z, _: prepared.contract(control.derivative(t))(z))
-    controller: Any = diffrax.ClipStepSizeController(
-        diffrax.PIDController(rtol=rtol, atol=atol), jump_ts=jnp.arange(1.0, windows)
-    )
+    controller: Any = diffrax.PIDController(rtol=rtol, atol=atol)
+    if windows > 1:
+        controller = diffrax.ClipStepSizeController(controller, jump_ts=jnp.arange(1.0, windows))
     save = diffrax.SaveAt(ts=jnp.arange(0.0, windows + 1)) if every_window else diffrax.SaveAt(t1=True)
     solution = diffrax.diffeqsolve(
         term,

@@ -6,6 +6,9 @@
 | `Nested()` | exact | about 2 sqrt(m) states |
 | `Direct()` | exact, any order, forward mode too | everything |
 | `Backsolve()` | the paper's continuous adjoint, approximate | one state |
+
+A `LinearField` solved by `Exponential()` has first derivatives in reverse mode only, whatever is chosen here: the
+length of its loops depends on the data.
 """
 
 from abc import abstractmethod

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from ..fields import AbstractField, check_controls
 from .exponential import Exponential, affine, solve_parallel
-from .gradients import AbstractGradient, Recompute
+from .gradients import AbstractGradient, Backsolve, Recompute
 from .runge_kutta import RK4, advance, advance_gathered, stages_of
 
 
@@ -46,13 +46,17 @@ def solve(
     >>> solve(field, jnp.zeros(4), jnp.ones((10, 6)), every_window=True).shape
     (11, 4)
     """
-    _check_arguments(field, z0, log_signatures, substeps)
-    # A product that XLA leaves out: under `jax.vmap` what looks like a JAX array may be a batch of NumPy's.
-    log_signatures = 1.0 * log_signatures
+    check_arguments(field, z0, log_signatures, substeps)
+    log_signatures = as_jax(log_signatures)
     field = field.prepare()
     if log_signatures.shape[0] == 0:
         states = z0[None][:0]
     elif isinstance(solver, Exponential):
+        if isinstance(gradient, Backsolve):
+            raise TypeError(
+                "Got gradient=Backsolve() with solver=Exponential(); expected an exact gradient, because the adjoint's "
+                "equation is not affine even where the field is. Write gradient=Recompute(), or solver=RK4()."
+            )
         if solver.in_parallel():
             states = solve_parallel(field, z0, log_signatures)
             states = states if every_window else states[-1]
@@ -69,7 +73,12 @@ def solve(
     return states if log_signatures.shape[0] else z0
 
 
-def _check_arguments(field: AbstractField, z0: Array, log_signatures: Array, substeps: int) -> None:
+def as_jax(log_signatures: Array) -> Array:
+    """By a product that XLA leaves out: under `jax.vmap` what looks like a JAX array may be a batch of NumPy's."""
+    return 1.0 * jnp.asarray(log_signatures)
+
+
+def check_arguments(field: AbstractField, z0: Array, log_signatures: Array, substeps: int = 1) -> None:
     if log_signatures.ndim != 2 or z0.ndim != 1:
         raise ValueError(
             f"Got z0 of shape {z0.shape} and log-signatures of shape {log_signatures.shape}; expected "
