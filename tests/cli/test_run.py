@@ -164,3 +164,30 @@ def test_progress_for_machines(run, hearts, tmp_path):
     epochs = [json.loads(line)["epoch"] for line in outcome.err.splitlines()]
     assert epochs == list(range(1, outcome.json["epochs"] + 1))
     assert [file.stat().st_size > 1000 for file in (tmp_path / "run" / "events").iterdir()] == [True]
+
+
+def test_one_row_of_a_wide_table(run, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [[k, *np.round(rng.normal(size=12).cumsum(), 3), ("calm", "wild")[k % 2]] for k in range(24)]
+    header = ["id", *(f"t{k}" for k in range(12)), "label"]
+    for name, some in (("wide", rows), ("one", rows[:1])):
+        with (tmp_path / f"{name}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([header, *some])
+    assert run("fit", tmp_path / "wide.csv", *QUICK, "--step", 4, "--out", tmp_path / "run", "--no-plots").code == 0
+    outcome = run("predict", tmp_path / "run", tmp_path / "one.csv", "--out", "-")
+    assert outcome.code == 0, outcome.err
+    assert len(outcome.out.splitlines()) == 2
+
+
+def test_a_picture_that_cannot_be_drawn_spoils_nothing(run, hearts, tmp_path, monkeypatch):
+    monkeypatch.setattr("neuralrde.cli.fit.draw_answers", lambda *_: 1 / 0)
+    outcome = run("fit", hearts, *COLUMNS, *QUICK, "--epochs", 1, "--out", tmp_path / "run", "--json")
+    assert outcome.code == 0
+    assert outcome.json["parts"]["test"]["samples"] > 0
+
+
+def test_classes_that_the_model_does_not_know(run, trained, hearts, tmp_path):
+    (tmp_path / "other.csv").write_text(hearts.read_text().replace(" first", " last"))
+    outcome = run("evaluate", trained, tmp_path / "other.csv")
+    assert outcome.code == 1
+    assert "none of which the model knows" in outcome.err

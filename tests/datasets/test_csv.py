@@ -158,3 +158,18 @@ def test_many_rows_are_converted_in_pieces(tmp_path):
     lines[43_210] = "43,210,oops"
     with pytest.raises(ReadError, match="line 43212: Got 'oops'"):
         read_csv(write(tmp_path, "id,t,x\n" + "\n".join(lines)))
+
+
+def test_a_sign_that_looks_like_a_comment(tmp_path):
+    """Comments come before the table; in it, # is a character as any other."""
+    path = tmp_path / "x.csv"
+    for quoted in ("#2", '"#2"'):
+        path.write_text(f"# a; remark\nid,x\n#1,1\n#1,2\n{quoted},3\n{quoted},4\n")
+        assert read_csv(path).series.ids.tolist() == ["#1", "#2"]
+
+
+def test_whole_numbers_are_the_same_class_however_they_are_spelled(tmp_path):
+    (tmp_path / "x.csv").write_text("id,time,x,label\na,0,1,1\nb,0,1,1.0\nc,0,1,0.0\n")
+    assert read_csv(tmp_path / "x.csv", task="classification").classes == ("0", "1")
+    (tmp_path / "x.csv").write_text("id,time,x,label\na,0,1,01\nb,0,1,02\n")
+    assert read_csv(tmp_path / "x.csv").classes == ("01", "02")

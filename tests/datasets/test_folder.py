@@ -73,6 +73,12 @@ def test_a_file_a_series_with_labels_beside_them(tmp_path):
     assert read(tmp_path).target.tolist() == [2.5, 1.5]
 
 
+def test_the_task_is_that_of_the_whole_folder(tmp_path):
+    put(tmp_path, {"a.csv": "time,x,y\n0,1,3\n1,2,3\n", "b.csv": "time,x,y\n0,1,2.5\n1,2,2.5\n"})
+    data = read(tmp_path, target="y", task="regression")
+    assert (data.task, data.target.tolist()) == ("regression", [3.0, 2.5])
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [
@@ -82,6 +88,7 @@ def test_a_file_a_series_with_labels_beside_them(tmp_path):
         ({"a.csv": ONE, "b.csv": ""}, "empty file"),
         ({"a.csv": "id,time,x\na,0,1\nb,0,1\n"}, "Got 2 series; expected one"),
         ({"a.csv": ONE, "labels.csv": "id,target\nb,1\n"}, "no row for .'a'."),
+        ({"a.csv": ONE, "b.csv": ONE, "labels.csv": "id,target\na,1.5\nb,\n"}, "Got nothing for .'b'."),
         ({"a.csv": ONE, "labels.csv": "name,target\na,1\n"}, "expected `id`"),
         ({"a.csv": ONE, "notes.docx": "hello"}, "ending '.docx'"),
         (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from neuralrde.datasets import ReadError, read
+from neuralrde.datasets import ReadError, column_names, read
 
 from .examples import assert_same, datasets, labels
 
@@ -85,3 +85,20 @@ def test_without_pyarrow_a_sentence_says_what_to_install(tmp_path, monkeypatch):
     path.write_bytes(b"PAR1")
     with pytest.raises(ImportError, match=r"pip install 'neuralrde\[parquet\]'"):
         read(path)
+
+
+def test_the_row_numbers_of_pandas_are_no_channel(tmp_path):
+    """As pandas writes a frame whose rows were chosen or sorted."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = {"id": ["a", "a"], "x": [1.0, 2.0], "__index_level_0__": [7, 3]}
+    table = arrow.table(columns).replace_schema_metadata({"pandas": '{"index_columns": ["__index_level_0__"]}'})
+    parquet.write_table(table, tmp_path / "x.parquet")
+    assert read(tmp_path / "x.parquet").series.channels == ("x",)
+    assert column_names(tmp_path / "x.parquet") == ["id", "x"]
+
+
+def test_dates_in_words(write):
+    path = write({"id": ["a", "a"], "time": ["2024-01-01", "2024-01-01 00:01:00"], "x": [1.0, 2.0]})
+    assert np.diff(read(path).series.times[0]).tolist() == [60.0]
+    with pytest.raises(ReadError, match="ISO 8601"):
+        read(write({"id": ["a"], "time": ["yesterday"], "x": [1.0]}))

@@ -163,6 +163,67 @@ def test_labels_at_every_point():
     np.testing.assert_array_equal(model.predict_proba(changed)[:, :20], model.predict_proba(series)[:, :20])
 
 
+def test_labels_at_points_of_series_of_different_lengths():
+    rng = np.random.default_rng(0)
+    series = [np.cumsum(rng.normal(size=(9 + k % 7, 1)), axis=0) for k in range(24)]
+    labels = [np.where(one[:, 0] > one[0, 0], "up", "down") for one in series]
+    rows = np.full((24, 15), "padding", dtype=object)
+    for row, own in zip(rows, labels, strict=True):
+        row[: len(own)] = own
+    labels[0][3] = rows[0, 3] = ""  # not known
+    model = classifier(step=2, epochs=2)
+    by_list, by_rows = (model.fit(series, y).predict_proba(series) for y in (labels, rows))
+    np.testing.assert_array_equal(by_list, by_rows)
+    assert model.classes_.tolist() == ["down", "up"]
+    # Padding and what is not known do not count.
+    predicted = model.predict(series)
+    right = [(predicted[k, : len(own)] == own)[own != ""] for k, own in enumerate(labels)]
+    assert model.score(series, labels) == model.score(series, rows) == np.concatenate(right).mean()
+    assert len(cross_val_score(model, series, rows, cv=3, error_score="raise")) == 3
+    with pytest.raises(ValueError, match="8 labels for series 0 of 9 points"):
+        model.fit(series, [labels[0][:8], *labels[1:]])
+    with pytest.raises(ValueError, match=r"np\.asarray"):
+        model.fit(series, [own.tolist() for own in labels])
+
+
+def test_numbers_at_points_of_series_of_different_lengths():
+    series = [np.cumsum(np.random.default_rng(k).normal(size=(9 + k % 7, 1)), axis=0) for k in range(24)]
+    rows = np.full((24, 15, 1), 99.0)
+    for row, own in zip(rows, series, strict=True):
+        row[: len(own)] = own
+    model = NeuralRDERegressor(**SMALL | {"epochs": 2, "random_state": 0})
+    by_list, by_rows = (model.fit(series, y).predict(series) for y in (series, rows))
+    np.testing.assert_array_equal(by_list, by_rows)
+    assert model.score(series, series) == model.score(series, rows)  # without the padding
+
+
+def test_a_series_in_cross_validation():
+    timed = Series.from_array(X, times=np.broadcast_to(np.arange(33) / 10, (80, 33)))
+    model = classifier(step=None, every=0.8, epochs=2)
+    assert len(cross_val_score(model, timed, Y, cv=2, error_score="raise")) == 2
+    pipeline = make_pipeline(LogSignatureTransformer(every=0.8), LogisticRegression())
+    assert cross_val_score(pipeline, timed, Y, cv=2, error_score="raise").min() > 0.9
+
+
+def test_parameters_set_later_count_from_the_next_fit_on(fitted):
+    model = pickle.loads(pickle.dumps(fitted))
+    model.set_params(readout="final", state=9, cuts=4, every=2.0, step=None)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
+    np.testing.assert_array_equal(model.predict_proba(X), fitted.predict_proba(X))
+    warm = pickle.loads(pickle.dumps(fitted)).set_params(warm_start=True, width=9)
+    with pytest.raises(ValueError, match="warm_start=False"):
+        warm.fit(X, Y)
+
+
+def test_targets_that_float32_cannot_tell_apart():
+    target = X[:, -1, 0] - X[:, 0, 0]
+    with pytest.raises(ValueError, match="Subtract their mean"):
+        NeuralRDERegressor(**SMALL).fit(X, target + 1.7e9)
+    with pytest.warns(UserWarning, match=r"y\[..., None\]"):
+        NeuralRDERegressor(**SMALL | {"epochs": 1}).fit(X, X[..., 0])
+
+
 def test_regressor():
     walks = np.cumsum(np.random.default_rng(0).normal(size=(80, 33)), axis=1)
     target = 80 + 10 * np.stack([walks[:, -1], walks.max(1)], axis=1)

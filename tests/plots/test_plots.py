@@ -104,3 +104,8 @@ def test_matplotlib_is_imported_only_to_draw():
     sources = Path(style.__file__).parent.glob("*.py")
     lines = [line for source in sources for line in source.read_text().splitlines()]
     assert not any(line.startswith(("import matplotlib", "from matplotlib")) for line in lines)
+
+
+def test_names_are_not_formulas(tmp_path):
+    picture = windows_over_series(np.zeros((30, 2)), step=10, channels=["cost_$", "fee_$"])
+    assert save(picture, tmp_path / "x.png").exists()

@@ -83,6 +83,9 @@ def test_every_example_once_an_epoch_in_an_order_of_its_own():
     for epoch in (0, 1, 0):
         parts = [batch.target[weights > 0] for batch, weights in batches(examples, 4, seed=3, epoch=epoch)]
         assert all(len(weights) == 4 for _, weights in batches(examples, 4, seed=3, epoch=epoch))
+        # Cores that do not divide a batch have examples without weight to work on: the batches stay what they are.
+        shared = [batch.target[weights > 0] for batch, weights in batches(examples, 4, 6, seed=3, epoch=epoch)]
+        assert all((a == b).all() for a, b in zip(parts, shared, strict=True))
         seen.append(np.concatenate(parts))
     assert sorted(seen[0]) == sorted(seen[1]) == list(range(10))
     assert (seen[0] == seen[2]).all()

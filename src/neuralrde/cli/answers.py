@@ -88,6 +88,11 @@ def measures(found: Answers) -> dict[str, Any]:
     result: dict[str, Any] = {"samples": len(found.true)}
     if found.probability is not None:
         true, predicted = found.true.astype(str), found.predicted.astype(str)
+        if not np.isin(true, found.classes or []).any():
+            raise Refusal(
+                f"Got the classes {np.unique(true)[:5].tolist()}, none of which the model knows; expected some of "
+                f"{(found.classes or [])[:5]}. Is --target the same column, spelled in the same way?"
+            )
         result["accuracy"] = float((true == predicted).mean())
         result["balanced_accuracy"] = float(
             np.mean([(predicted[true == name] == name).mean() for name in np.unique(true)])

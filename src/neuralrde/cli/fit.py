@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ..plots import PlotsUnavailable
 from . import flags
 from .answers import answers, measures, write_csv
 from .config import Settings, as_toml, assignments, check_model_names, resolve, settings_of, whole_or_auto
@@ -209,7 +208,7 @@ def train(
             draw_curves(estimator.history_, folder.pictures)
             draw_answers(found[last], folder.pictures)
             draw_windows(estimator, parts[last], folder.pictures)
-        except PlotsUnavailable as error:
+        except Exception as error:  # the model is trained and saved: nothing that a picture does may spoil that
             say(f"  no pictures: {error}")
     say(f"\n{_summary(result)}\n\nRun folder: {folder.path}")
     return result | {"folder": str(folder.path)}

@@ -135,6 +135,7 @@ def about_model(estimator: Any) -> dict[str, Any]:
     import jax
 
     weights = sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(estimator.model_, eqx.is_inexact_array)))
+    sizes = estimator.sizes_
     found = {
         "model": type(estimator).__name__,
         "answers": "for each point" if estimator.per_time_ else "for each series",
@@ -142,7 +143,7 @@ def about_model(estimator: Any) -> dict[str, Any]:
         "preparation": str(estimator.steps_),
         "depth": int(estimator.depth_),
         "windows": f"{estimator.step_} points" if estimator.step_ is not None else f"time {estimator.cut_:g}",
-        "state": f"{estimator.state} channels, network {estimator.layers} x {estimator.width}",
+        "state": f"{sizes['state']} channels, network {sizes['layers']} x {sizes['width']}",
         "weights": f"{weights:,}",
         "trained": f"{count(len(estimator.history_), 'epoch')}, best {estimator.best_epoch_}, "
         f"monitored loss {estimator.validation_loss_:.4g}",

@@ -36,11 +36,15 @@ def open_data(word: str | None, table: dict[str, Any]) -> Dataset:
 
 
 def with_channels(settings: Settings, data: Dataset) -> Settings:
-    """The settings with the channels by name, if they are columns of a table: another table may have more."""
-    channels = data.series.channels
-    if channels == ("x0",) or not set(channels) <= set(column_names(settings.data or "")):
-        return settings  # x0 is also what a row of a wide table is called
-    return replace(settings, table={**settings.table, "columns": list(channels)})
+    """The settings with the channels by name, if they are columns of a table: another table may have more or less."""
+    channels, names = data.series.channels, column_names(settings.data or "")
+    if set(channels) <= set(names) and channels != ("x0",):
+        told: dict[str, Any] = {"columns": list(channels)}
+    elif names and channels == ("x0",) and "x0" not in names:
+        told = {"wide": True}  # that is what a row of a wide table is called, and one row alone does not tell
+    else:
+        told = {}
+    return replace(settings, table={**settings.table, **told})
 
 
 def open_for(run: Path, word: str | None, flags: dict[str, Any], *, classifier: bool) -> Dataset:

@@ -23,12 +23,13 @@ def draw_answers(found: Answers, folder: Path) -> Path:
 
 
 def draw_windows(model: Any, data: Dataset, folder: Path, *, sample: int = 0) -> Path:
-    """One series as the model sees it: prepared, cut, and its log-signatures."""
+    """One series as the model sees it: prepared, cut, and its log-signatures. One point is no series to look at."""
     from ..paths import window_cuts
 
-    one = data.series[np.array([sample])]
+    longer = np.flatnonzero(data.series.lengths[sample:] > 1)
+    one = data.series[np.array([sample + (longer[0] if len(longer) else 0)])]
     prepared = model.steps_(one)
-    cuts = window_cuts(prepared, **({"step": model.cut_} if model.every is None else {"every": model.cut_}))
+    cuts = window_cuts(prepared, **({"step": model.cut_} if model.every_ is None else {"every": model.cut_}))
     path = prepared.values[0, : prepared.lengths[0]]
     picture = windows_over_series(
         path,

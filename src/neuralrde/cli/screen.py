@@ -1,6 +1,7 @@
 """What is printed: aligned tables in plain text, which look right in a terminal, a log and an e-mail."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,5 +47,13 @@ def count(n: int, noun: str) -> str:
 
 
 def print_json(value: Any) -> None:
-    """One object on one line, for scripts."""
-    print(json.dumps(value, allow_nan=True))
+    """One object on one line, for scripts; what is not a finite number is null, which all readers of JSON know."""
+    print(json.dumps(_finite(value), allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

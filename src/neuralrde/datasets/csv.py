@@ -106,11 +106,12 @@ def csv_header(path: str | Path, header: bool | None = None) -> tuple[str, int, 
 
 
 def _rows(file: Iterable[str], delimiter: str, path) -> Iterator[tuple[int, list[str]]]:
-    """Rows with the numbers of their lines, without empty ones and comments."""
-    reader = csv.reader(file, delimiter=delimiter)
+    """Rows with the numbers of their lines, without empty ones and without comments before the first."""
+    reader, begun = csv.reader(file, delimiter=delimiter), False
     try:
         for row in reader:
-            if any(map(str.strip, row)) and not row[0].startswith("#"):
+            if any(map(str.strip, row)) and (begun or not row[0].startswith("#")):
+                begun = True
                 yield reader.line_num, row
     except (csv.Error, EOFError, OSError) as error:
         raise ReadError(path, f"Got a damaged table ({error}).", line=reader.line_num) from None

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import chain, groupby, islice
+from itertools import chain, dropwhile, groupby, islice
 
 import numpy as np
 
@@ -21,7 +21,10 @@ def quick_columns(path, skip: int, names: list[str], roles: Roles, delimiter: st
         runs = [(kind, [i for i, _ in run]) for kind, run in groupby(enumerate(kinds), lambda pair: pair[1])]
         dtype = np.dtype([(f"{i}", kind, (len(run),)) for i, (kind, run) in enumerate(runs)])
         with open_text(path) as file:
-            lines = _without_gaps(islice(file, skip, None), delimiter)
+            lines = islice(file, skip, None)
+            if not skip:  # no header; comments may come first
+                lines = dropwhile(lambda line: line.startswith("#") or not line.strip(), lines)
+            lines = _without_gaps(lines, delimiter)
             try:
                 lines = chain([next(lines)], lines)  # NumPy warns of files without rows
                 rows = np.loadtxt(lines, dtype, delimiter=delimiter, comments=None, quotechar='"', ndmin=1)
@@ -47,8 +50,6 @@ def _without_gaps(lines: Iterable[str], delimiter: str) -> Iterator[str]:
     blank = delimiter + " \r\n"
     twice, last = 2 * delimiter, (delimiter, delimiter + "\n", delimiter + "\r\n")
     for line in lines:
-        if line.startswith("#"):
-            continue
         if "?" in line or twice in line or line.endswith(last) or line.startswith(delimiter):
             if line.strip(blank):
                 yield line if '"' in line else gap.sub("nan", line)

@@ -15,7 +15,7 @@ from .dataset import Dataset, pool
 from .errors import ReadError
 from .table import find_roles
 from .targets import Task
-from .text import open_text
+from .text import is_no_label, open_text
 
 _PAIR = re.compile(r"(.*?)_?(train|test|val|validation)", re.IGNORECASE)
 _PARTS = {
@@ -75,12 +75,14 @@ def read_folder(
                 f"{[f.name for f in files][:5]}; expected sub-folders only (a class each), or files only (a "
                 "series each).",
             )
+        # A sub-folder is the class, whatever else a file may hold.
         parts = [(folder.name, _a_file_a_series(_inside(folder)[1], folder, reader, options)) for folder in folders]
         series = concatenate([part.series for _, part in parts])
         target = [label for label, part in parts for _ in range(len(part))]
         return Dataset(series, target, task=task or "classification", name=name)
     labels = [file for file in files if file.name.lower() == _LABELS]
-    data = _a_file_a_series([file for file in files if file not in labels], path, reader, options)
+    own = options if labels else options | {"task": task}
+    data = _a_file_a_series([file for file in files if file not in labels], path, reader, own)
     return replace(_labelled(data, labels[0], task) if labels else data, name=name)
 
 
@@ -167,7 +169,13 @@ def _labelled(data: Dataset, labels: Path, task: Task | None) -> Dataset:
         raise ReadError(labels, f"Got no row for {absent[:5]}; expected one for each file, without its ending.")
 
     def pick(column: str | None):
-        return None if column is None else np.array([(rows[ids[id]][column] or "").strip() for id in wanted])
+        if column is None:
+            return None
+        cells = [(rows[ids[id]][column] or "").strip() for id in wanted]
+        empty = [id for id, cell in zip(wanted, cells, strict=True) if is_no_label(cell)]
+        if empty:
+            raise ReadError(labels, f"Got nothing for {empty[:5]} in column {column!r}; expected a value for each.")
+        return np.array(cells)
 
     try:
         return Dataset(data.series, pick(roles.target), task=task, groups=pick(roles.group), split=pick(roles.split))

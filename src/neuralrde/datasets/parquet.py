@@ -1,5 +1,6 @@
 """Parquet files: tables as in CSV, or a row a series with lists in its cells. Needs pyarrow."""
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from .dataset import Dataset
 from .errors import ReadError
 from .table import find_roles, from_table
 from .targets import Task
-from .text import check_file
+from .text import check_file, seconds
 
 
 def read_parquet(
@@ -49,10 +50,12 @@ def read_parquet(
 
 
 def parquet_names(path: str | Path) -> list[str]:
-    """Of the columns."""
+    """Of the columns, without the row numbers that pandas stores."""
     path = check_file(path)
     with _parquet(path) as parquet:
-        return parquet.read_schema(path).names
+        schema = parquet.read_schema(path)
+    stored = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
+    return [name for name in schema.names if not (name in stored and name.startswith("__index_level_"))]
 
 
 @contextmanager
@@ -85,6 +88,11 @@ def _numbers(column, name: str, path, *, dates: bool) -> np.ndarray:
         moments = column.cast(arrow.timestamp("ns", tz=getattr(kind, "tz", None))).cast(arrow.int64())
         if moments.null_count == 0:
             return moments.to_numpy() / 1e9
+    if dates and (arrow.types.is_string(kind) or arrow.types.is_large_string(kind)):
+        try:
+            return seconds(["" if cell is None else cell for cell in column.to_pylist()])
+        except ValueError as error:
+            raise ReadError(path, f"Got {error} in column {name!r}; expected numbers or ISO 8601 dates.") from None
     if arrow.types.is_decimal(kind) or arrow.types.is_boolean(kind) or arrow.types.is_float16(kind):
         column, kind = column.cast(arrow.float64()), arrow.float64()
     if not (arrow.types.is_floating(kind) or arrow.types.is_integer(kind) or arrow.types.is_null(kind)):

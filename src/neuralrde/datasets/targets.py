@@ -1,7 +1,7 @@
 """What is to be predicted: labels as numbers of classes, or real numbers."""
 
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,11 +59,11 @@ def is_classes(target: np.ndarray, task: Task | None) -> bool:
     return not _are(float, target) or _are(int, target)
 
 
-def _are(kind: type, target: np.ndarray) -> bool:
+def _are(kind: Callable[[Any], Any], target: np.ndarray) -> bool:
     try:
         for label in target.ravel():
             kind(label)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return False
     return True
 
@@ -74,13 +74,19 @@ def number_classes(target: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
     >>> number_classes(np.array(["b", "a", "b"]))
     (array([1, 0, 1]), ('a', 'b'))
     """
-    labels = target
-    if target.dtype.kind == "f" and not (target % 1).any():
-        labels = target.astype(np.int64)  # 1.0 and 2.0 are the classes 1 and 2
-    names = np.array([str(label) for label in labels.ravel()], dtype=object)
+    names = np.array([str(label) for label in target.ravel()], dtype=object)
+    if any("." in name for name in names) and _are(_whole, names):
+        names = np.array([str(_whole(name)) for name in names], dtype=object)  # 1.0 and 2.0 are the classes 1 and 2
     classes = sorted_names(set(names))
     place = {name: number for number, name in enumerate(classes)}
     return np.array([place[name] for name in names], dtype=np.int64).reshape(target.shape), classes
+
+
+def _whole(label: str) -> int:
+    number = float(label)
+    if number != int(number):
+        raise ValueError
+    return int(number)
 
 
 def sorted_names(names: Iterable[str]) -> tuple[str, ...]:

@@ -10,7 +10,9 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from ..paths import Series
 from ..training import CrossEntropy, accuracy
+from .at_points import are_at_points, labels_at_points
 from .base import BaseNeuralRDE
+from .inputs import as_series
 from .parameters import check_choice
 
 
@@ -18,8 +20,9 @@ class NeuralRDEClassifier(ClassifierMixin, BaseNeuralRDE):
     """Classifies time series by a neural RDE, with scikit-learn's interface.
 
     X is `(n, length, channels)`, `(n, length)` of one channel, a list of arrays `(length, channels)`, or a
-    `neuralrde.Series`; NaN is a missing value. y is one label a series. With labels `(n, length)`, one for each
-    point, it is trained on those at the windows' ends and predicts one for each point, from the past only.
+    `neuralrde.Series`; NaN is a missing value. y is one label a series. With labels `(n, length)`, or an array for
+    each series, one label a point (NaN, None or "" where there is none), it is trained on those at the windows' ends
+    and predicts one for each point, from the past only.
 
     >>> from neuralrde.datasets import order_of_events
     >>> data = order_of_events(samples=60, length=64)
@@ -135,22 +138,28 @@ class NeuralRDEClassifier(ClassifierMixin, BaseNeuralRDE):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of series, or of points, whose label is right."""
-        predicted, y = self.predict(X), np.asarray(y)
-        right = predicted == y.reshape(predicted.shape)
-        return float(np.average(right, weights=sample_weight))
+        predicted = self.predict(X)
+        if not self.per_time_:
+            return float(np.average(predicted == np.asarray(y).reshape(predicted.shape), weights=sample_weight))
+        labels, known = labels_at_points(y, as_series(self, X, reset=False))
+        weights = np.ones(len(labels)) if sample_weight is None else np.asarray(sample_weight)
+        weights = np.broadcast_to(weights.reshape(len(labels), -1), labels.shape)
+        return float(np.average((predicted == labels)[known], weights=weights[known]))
 
     def _check_targets(self, y: Any, series: Series, *, reset: bool) -> np.ndarray:
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        labels = np.asarray(y)
-        per_time = labels.ndim == 2 and labels.shape[1] > 1 and labels.shape == series.values.shape[:2]
-        if not per_time:
+        per_time = are_at_points(y, series)
+        if per_time:
+            labels, known = labels_at_points(y, series)
+        else:
             labels = column_or_1d(y, warn=True)
             check_classification_targets(labels)
-        check_consistent_length(series.values, labels)
+            check_consistent_length(series.values, labels)
+            known = np.ones(len(labels), bool)
         if reset:
             self.per_time_ = per_time
-            self.classes_ = np.unique(labels[series.valid] if per_time else labels)
+            self.classes_ = np.unique(labels[known])
             self.outputs_ = len(self.classes_)
             if self.outputs_ < 2:
                 raise ValueError(
@@ -161,8 +170,11 @@ class NeuralRDEClassifier(ClassifierMixin, BaseNeuralRDE):
         target = np.searchsorted(self.classes_, labels)
         unknown = self.classes_[np.minimum(target, self.outputs_ - 1)] != labels
         if unknown.any() and not per_time:
-            raise ValueError(f"Got the label {labels[unknown][0]!r}; expected one of {self.classes_.tolist()}.")
-        return np.where(unknown, -1, target).astype(np.int32)
+            raise ValueError(
+                f"Got the label {str(labels[unknown][0])!r}; expected one of {self.classes_.tolist()}, the classes of "
+                "the training set. Leave its samples out, or divide the data in another way."
+            )
+        return np.where(unknown | ~known, -1, target).astype(np.int32)
 
     def _loss_and_metric(self, target):
         return CrossEntropy(), accuracy

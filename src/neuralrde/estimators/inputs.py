@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from ..paths import Series
+from ..paths import Series, concatenate
 
 
 def as_series(estimator: Any, X: Any, *, reset: bool) -> Series:
@@ -22,6 +22,8 @@ def as_series(estimator: Any, X: Any, *, reset: bool) -> Series:
     checks: dict[str, Any] = {"dtype": (np.float64, np.float32), "ensure_all_finite": "allow-nan"}
     if isinstance(X, Series):
         series = X
+    elif _is_list(X, Series):
+        series = concatenate(X)  # what scikit-learn makes of a Series when it takes rows of it
     elif is_list_of_series(X):
         series = Series.from_arrays([np.asarray(sample) for sample in X])
     elif dimensions(X) > 2:
@@ -46,11 +48,21 @@ def as_series(estimator: Any, X: Any, *, reset: bool) -> Series:
 
 def dimensions(X: Any) -> int:
     """Of an array, or of what can be made one (a sparse matrix cannot, and is refused later)."""
-    return X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
+    try:
+        return X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
+    except ValueError:
+        raise ValueError(
+            "Got nested lists of different lengths; expected arrays for series of different lengths. Write "
+            "`[np.asarray(sample) for sample in X]`."
+        ) from None
 
 
 def is_list_of_series(X: Any) -> bool:
     """Whether X is a list of arrays. A list of lists is a table, as in scikit-learn."""
     if isinstance(X, np.ndarray):
         return X.dtype == object and X.ndim == 1 and len(X) > 0 and isinstance(X[0], np.ndarray)
-    return isinstance(X, list | tuple) and len(X) > 0 and all(isinstance(sample, np.ndarray) for sample in X)
+    return _is_list(X, np.ndarray)
+
+
+def _is_list(X: Any, kind: type) -> bool:
+    return isinstance(X, list | tuple) and len(X) > 0 and all(isinstance(sample, kind) for sample in X)

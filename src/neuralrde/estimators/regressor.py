@@ -1,5 +1,6 @@
 """Regression on series, or at every point of them."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -7,11 +8,12 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_consistent_length
 
-from ..models import NeuralRDE
+from ..models import LabelScale, NeuralRDE
 from ..paths import Series
 from ..training import Huber, SquaredError, rmse
+from .at_points import numbers_at_points
 from .base import BaseNeuralRDE
-from .inputs import dimensions
+from .inputs import as_series, dimensions
 from .parameters import check_choice
 
 LOSSES = {"squared_error": SquaredError, "huber": Huber}
@@ -136,13 +138,15 @@ class NeuralRDERegressor(RegressorMixin, BaseNeuralRDE):
         """The coefficient of determination, R squared; at each point where a target is known."""
         if not self.per_time_:
             return super().score(X, y, sample_weight)
-        predicted, y = self.predict(X), np.asarray(y)
-        known = ~np.isnan(y).any(axis=-1)
+        series = as_series(self, X, reset=False)
+        predicted, y = self.predict(series), np.asarray(numbers_at_points(y, series))
+        known = series.valid & ~np.isnan(y).any(axis=-1)
         return float(r2_score(y[known], predicted[known]))
 
     def _check_targets(self, y: Any, series: Series, *, reset: bool) -> np.ndarray:
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        y = numbers_at_points(y, series)
         per_time = dimensions(y) == 3
         checks: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan" if per_time else True}
         target = check_array(y, ensure_2d=False, allow_nd=True, input_name="y", **checks)
@@ -152,6 +156,13 @@ class NeuralRDERegressor(RegressorMixin, BaseNeuralRDE):
                 f"Got targets of shape {target.shape} for series of up to {series.values.shape[1]} points; expected "
                 "(n, length, outputs), one for each point (NaN where there is none)."
             )
+        if reset and target.ndim == 2 and target.shape[1] > 1 and target.shape == series.values.shape[:2]:
+            warnings.warn(
+                f"Got targets of shape {target.shape} for series of {target.shape[1]} points, and takes them for "
+                f"{target.shape[1]} outputs of the whole series. For a target at every point, predicted from the past "
+                "alone, write `y[..., None]`.",
+                stacklevel=4,
+            )
         if reset:
             self.per_time_, self.one_dimensional_ = per_time, target.ndim == 1
             self.outputs_ = 1 if target.ndim == 1 else target.shape[-1]
@@ -160,6 +171,8 @@ class NeuralRDERegressor(RegressorMixin, BaseNeuralRDE):
             raise ValueError(f"Got targets of shape {np.shape(y)}; expected them as in the first `fit`.")
         if per_time:
             target = np.where(series.valid[..., None], target, np.nan)
+        if reset:
+            LabelScale.fit(_where_known(target))  # before float32 would round away what they differ by
         return target.astype(np.float32)
 
     def _check_parameters(self) -> None:
@@ -170,13 +183,18 @@ class NeuralRDERegressor(RegressorMixin, BaseNeuralRDE):
         return LOSSES[self.loss](spread=_known(target)[1].astype(np.float32)), rmse
 
     def _conditioned(self, model: NeuralRDE, target: np.ndarray) -> NeuralRDE:
-        known = target.reshape(-1, target.shape[-1])
-        return model.fit_labels(known[~np.isnan(known).any(axis=1)])
+        return model.fit_labels(_where_known(target))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _where_known(target: np.ndarray) -> np.ndarray:
+    """The rows of targets that have all outputs."""
+    rows = target.reshape(-1, target.shape[-1])
+    return rows[~np.isnan(rows).any(axis=1)]
 
 
 def _known(target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

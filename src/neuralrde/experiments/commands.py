@@ -23,7 +23,7 @@ def commands(found: Iterable[Summary]) -> list[str]:
     depths: dict[tuple, list[int]] = defaultdict(list)
     for (kind, seeds, limit, depth), of_depth in steps.items():
         depths[kind, seeds, limit, tuple(sorted(of_depth))].append(depth)
-    return [_command(*key, sorted(of_steps)) for key, of_steps in depths.items()]
+    return [_command(*key, depths=sorted(of_steps)) for key, of_steps in depths.items()]
 
 
 def _but_step(cell: Cell) -> tuple[str, str, str, str, bool]:

@@ -167,7 +167,13 @@ class LabelScale(eqx.Module):
         # A constant is one exactly: rounding in its mean would leave a tiny spread.
         low, high = flat.min(0), flat.max(0)
         constant = low >= high
-        return LabelScale(Constant(np.where(constant, low, flat.mean(0))), Constant(np.where(constant, 1, flat.std(0))))
+        mean, spread = np.where(constant, low, flat.mean(0)), np.where(constant, 1.0, flat.std(0))
+        if (~constant & (spread < 1e3 * np.finfo(np.float32).eps * np.abs(mean))).any():
+            raise ValueError(
+                f"Got labels around {mean.max():.6g} that differ by {spread.min():.3g} only, which float32 cannot tell "
+                "apart well. Subtract their mean first, and add it to what is predicted."
+            )
+        return LabelScale(Constant(mean), Constant(spread))
 
     def __call__(self, prediction: Float[Array, "*windows outputs"]) -> Float[Array, "*windows outputs"]:
         mean, spread = (constant.value.astype(prediction.dtype) for constant in (self.mean, self.spread))

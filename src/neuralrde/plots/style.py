@@ -22,6 +22,7 @@ _LOOK = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "legend.frameon": False,
+    "text.parse_math": False,  # a channel may be called cost_$
 }
 
 

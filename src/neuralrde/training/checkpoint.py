@@ -34,7 +34,8 @@ def load_checkpoint(path: str | os.PathLike, start: TrainingState, *, fingerprin
     if header.get("fingerprint") != fingerprint:
         raise FileRefused(
             f"Got the checkpoint {str(path)!r} of another training; expected one with the same data, model and "
-            "settings, because going on would end somewhere else. Give the same ones, or start a new checkpoint."
+            "settings, because going on would end somewhere else. Give the same ones (an estimator's random_state too, "
+            "as a number), or start a new checkpoint."
         )
     trees = {tree: with_arrays(getattr(start, tree), arrays, tree) for tree in _TREES}
     numbers = {name: header[name] for name in _NUMBERS}

@@ -56,7 +56,8 @@ def fit(
 ) -> TrainingState:
     """Train a model; `fit(...).best` is the model that did best on the validation set.
 
-    The same arguments give the same weights, bit for bit, however often training was interrupted and resumed.
+    The same arguments give the same weights, bit for bit, however often training was interrupted and resumed on as many
+    devices; on another number of them, to rounding.
 
     Args:
         model: an Equinox module of one example; floating arrays in it are trained.
@@ -85,8 +86,9 @@ def fit(
     """
     # Data: batches of one shape, shared out over all devices.
     mesh = device_mesh()
-    size = batch_size(min(settings.batch, len(training)), mesh)
-    steps = -(-len(training) // size)
+    count = min(settings.batch, len(training))
+    size = batch_size(count, mesh)  # with examples of weight 0, if need be
+    steps = -(-len(training) // count)
 
     # Model and optimiser: one state, new or as it was left.
     optimiser = _adamw(settings.clip, settings.weight_decay) if optimiser is None else optimiser
@@ -114,7 +116,8 @@ def fit(
                 new_model, new_optimiser = state.model, state.optimiser
                 total = weight = rate = 0.0
                 examples = _examples(training, state.epoch)
-                for i, (batch, weights) in enumerate(batches(examples, size, seed=settings.seed, epoch=state.epoch)):
+                drawn = batches(examples, count, size, seed=settings.seed, epoch=state.epoch)
+                for i, (batch, weights) in enumerate(drawn):
                     share = settings.schedule(state.epoch * steps + i, settings.epochs * steps, state.history)
                     rate = settings.rate * share * state.caution
                     placed = shard_batch((batch, weights), mesh)
@@ -123,7 +126,7 @@ def fit(
                     )
                     total, weight = total + float(value) * weights.sum(), weight + weights.sum()
                     for listener in listeners:
-                        listener.step(examples=size)
+                        listener.step(examples=count)
                     stop_here()
 
                 record = {"epoch": state.epoch + 1, "loss": float(total / weight), "rate": float(rate)}
@@ -157,12 +160,12 @@ def _examples(training: Examples | Augmented | Versions, epoch: int) -> Examples
 
 
 def batches(
-    examples: Examples, size: int, *, seed: int, epoch: int
+    examples: Examples, count: int, size: int | None = None, *, seed: int, epoch: int
 ) -> Iterator[tuple[Examples, Float[np.ndarray, " size"]]]:
-    """All examples in an order that only (seed, epoch) decides, in batches of one size; and their weights."""
+    """All examples, `count` at a time, in an order that only (seed, epoch) decides; padded to one size, and weights."""
     order = np.random.default_rng([seed, epoch]).permutation(len(examples))
-    for start in range(0, len(examples), size):
-        yield padded(examples.take(order[start : start + size]), size)
+    for start in range(0, len(examples), count):
+        yield padded(examples.take(order[start : start + count]), size or count)
 
 
 def evaluate(

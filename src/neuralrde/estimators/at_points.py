@@ -1,0 +1,75 @@
+"""Targets at every point of series: one array, as long as the longest series, or an array for each series."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Shaped
+from sklearn.utils.validation import check_consistent_length
+
+from ..paths import Series
+from .inputs import dimensions, is_list_of_series
+
+
+def are_at_points(y: Any, series: Series) -> bool:
+    """Whether labels are one a point: as wide as the series are long, or an array for each of them."""
+    if is_list_of_series(y):
+        return all(labels.ndim == 1 for labels in y)
+    if dimensions(y) != 2 or np.shape(y)[1] < 2:
+        return False
+    # A part of series of different lengths may be shorter than the rows that were made for all of them.
+    length = series.values.shape[1]
+    return np.shape(y)[1] == length or (series.ragged and np.shape(y)[1] > length)
+
+
+def labels_at_points(
+    y: Any, series: Series
+) -> tuple[Shaped[np.ndarray, "samples length"], Bool[np.ndarray, "samples length"]]:
+    """Labels, and where they are known: not in padding, and not where they are NaN, None or empty.
+
+    >>> series = Series.from_arrays([[1.0, 2.0, 3.0], [4.0]])
+    >>> labels, known = labels_at_points([np.array(["calm", "", "wild"]), np.array(["calm"])], series)
+    >>> known.tolist()
+    [[True, False, True], [True, False, False]]
+    """
+    check_consistent_length(series.values, y)
+    if is_list_of_series(y):
+        lengths = [len(labels) for labels in y]
+        if lengths != series.lengths.tolist():
+            wrong = int(np.argmax(lengths != series.lengths))
+            raise ValueError(
+                f"Got {lengths[wrong]} labels for series {wrong} of {series.lengths[wrong]} points; expected one a "
+                "point."
+            )
+        flat = np.concatenate(y)
+        labels = np.full(series.valid.shape, flat[0], flat.dtype)
+        labels[series.valid] = flat
+    else:
+        labels = np.array(y)[:, : series.values.shape[1]]
+    known = series.valid & ~_is_none(labels)
+    if not known.any():
+        raise ValueError("Got no label at any point; expected some, because nothing can be learned without.")
+    labels[~known] = labels[known][0]  # any one will do, and an array of one kind can be sorted
+    return np.array(labels.tolist()) if labels.dtype == object else labels, known
+
+
+def numbers_at_points(y: Any, series: Series) -> Any:
+    """Targets `(n, length, outputs)`, NaN in padding, from an array for each series or from rows that are too long.
+
+    Everything else is given back as it came.
+    """
+    length = series.values.shape[1]
+    if is_list_of_series(y) and all(target.ndim == 2 for target in y):
+        check_consistent_length(series.values, y)
+        target = np.full((len(y), max(length, *map(len, y)), y[0].shape[1]), np.nan)
+        for row, own in zip(target, y, strict=True):
+            row[: len(own)] = own
+        y = target
+    return y[:, :length] if series.ragged and np.ndim(y) == 3 and np.shape(y)[1] > length else y
+
+
+def _is_none(labels: np.ndarray) -> np.ndarray:
+    if labels.dtype == object:
+        return np.array([label is None or label == "" or label != label for label in labels.flat]).reshape(labels.shape)
+    if labels.dtype.kind == "f":
+        return np.isnan(labels)
+    return labels == "" if labels.dtype.kind == "U" else np.zeros(labels.shape, bool)
