@@ -166,6 +166,19 @@ def test_progress_for_machines(run, hearts, tmp_path):
     assert [file.stat().st_size > 1000 for file in (tmp_path / "run" / "events").iterdir()] == [True]
 
 
+def test_a_run_remembers_labels_at_each_point(run, tmp_path):
+    rng = np.random.default_rng(0)
+    with (tmp_path / "points.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "time", "x", "label"])
+        writer.writerows([k, t, rng.normal(), ("down", "up")[rng.integers(2)]] for k in range(12) for t in range(20))
+    options = ["--per-time", *QUICK, "--epochs", 1, "--out", tmp_path / "run", "--no-plots"]
+    assert run("fit", tmp_path / "points.csv", *options).code == 0
+    assert run("evaluate", tmp_path / "run", tmp_path / "points.csv", "--all", "--json").json["samples"] == 240
+    (tmp_path / "new.csv").write_text("id,time,x\na,0,1\na,1,2\na,2,3\n")
+    assert run("predict", tmp_path / "run", tmp_path / "new.csv", "--out", "-").out.count("\na,") == 3
+
+
 def test_one_row_of_a_wide_table(run, tmp_path):
     rng = np.random.default_rng(0)
     rows = [[k, *np.round(rng.normal(size=12).cumsum(), 3), ("calm", "wild")[k % 2]] for k in range(24)]

@@ -173,3 +173,5 @@ def test_whole_numbers_are_the_same_class_however_they_are_spelled(tmp_path):
     assert read_csv(tmp_path / "x.csv", task="classification").classes == ("0", "1")
     (tmp_path / "x.csv").write_text("id,time,x,label\na,0,1,01\nb,0,1,02\n")
     assert read_csv(tmp_path / "x.csv").classes == ("01", "02")
+    (tmp_path / "x.csv").write_text("id,time,x,label\na,0,1,1.0\nb,0,1,0.5\n")
+    assert read_csv(tmp_path / "x.csv", task="classification").classes == ("0.5", "1")  # whatever else is there

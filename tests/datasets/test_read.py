@@ -131,6 +131,13 @@ def test_names_of_columns(tmp_path):
     table.write_text("# a note\nhour;pulse\n0;60\n1;70\n")
     (tmp_path / "parts" / "labels.csv").write_text("id,target\none,ill\n")
     assert column_names(table) == column_names(tmp_path / "parts") == ["hour", "pulse"]
+    for stray in ("X.jpg", "A_description.txt"):
+        (tmp_path / "parts" / "a" / stray).write_bytes(b"\xff\xd8, by whom it was measured")
+    for part in ("TRAIN", "TEST"):
+        (tmp_path / "parts" / "a" / f"X_{part}.csv").write_text("id,time,x,target\na,0,1,2\n")
+    assert column_names(tmp_path / "parts" / "a") == ["id", "time", "x", "target"]
+    (tmp_path / "words.csv").write_text("1.0,1.0,walk\n2.0,3.0,run\n")
+    assert column_names(tmp_path / "words.csv", header=False) == []
     (tmp_path / "plain.csv").write_text("1,2\n3,4\n")
     write_npz(DATA, tmp_path / "x.npz")
     (tmp_path / "empty").mkdir()

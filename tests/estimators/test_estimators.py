@@ -180,7 +180,8 @@ def test_labels_at_points_of_series_of_different_lengths():
     right = [(predicted[k, : len(own)] == own)[own != ""] for k, own in enumerate(labels)]
     assert model.score(series, labels) == model.score(series, rows) == np.concatenate(right).mean()
     assert len(cross_val_score(model, series, rows, cv=3, error_score="raise")) == 3
-    with pytest.raises(ValueError, match="8 labels for series 0 of 9 points"):
+    assert 0 <= model.score(series[:1], rows[:1]) <= 1  # one series, whose rows were made for longer ones
+    with pytest.raises(ValueError, match="8 targets for series 0 of 9 points"):
         model.fit(series, [labels[0][:8], *labels[1:]])
     with pytest.raises(ValueError, match=r"np\.asarray"):
         model.fit(series, [own.tolist() for own in labels])
@@ -195,6 +196,9 @@ def test_numbers_at_points_of_series_of_different_lengths():
     by_list, by_rows = (model.fit(series, y).predict(series) for y in (series, rows))
     np.testing.assert_array_equal(by_list, by_rows)
     assert model.score(series, series) == model.score(series, rows)  # without the padding
+    assert model.score(series[:1], rows[:1]) == model.score(series[:1], series[:1])
+    with pytest.raises(ValueError, match="8 targets for series 0"):
+        model.fit(series, [series[0][:8], *series[1:]])
 
 
 def test_a_series_in_cross_validation():

@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from neuralrde.datasets import load
 from neuralrde.experiments import divide, floors, spectral_peak
-from neuralrde.experiments.floors import simple_statistics
+from neuralrde.experiments.floors import BANDS, simple_statistics
 
 
 @pytest.fixture
@@ -37,7 +37,13 @@ def test_no_recording_mean_for_unseen_patients(heart_rate):
     some = heart_rate[::10]
     split = divide(some, "group", 0)
     assert not set(some.groups[split.train]) & set(some.groups[split.test])
-    assert "recording's mean" not in floors(some, split, "group")
+    found = floors(some, split, "group")
+    assert "recording's mean" not in found
+    # Of the band that fits the other patients at least this is known: one that fits the test patients is no worse.
+    peaks, target = spectral_peak(some, BANDS), np.asarray(some.target).ravel()
+    least = min(np.sqrt(((peak - target)[split.test] ** 2).mean()) for peak in peaks)
+    assert found["spectral peak, band fitted"]["rmse"] >= least
+    assert found["spectral peak"]["rmse"] >= least
 
 
 def test_worms_by_33_simple_statistics(real_data):

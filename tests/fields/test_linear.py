@@ -54,6 +54,13 @@ def test_a_flow_beyond_reason_is_nan_at_once():
     assert np.isnan(values).tolist() == np.isnan(gradients).tolist() == [True] * 4 + [False]
 
 
+def test_a_flow_may_turn_fast():
+    turning = jnp.array([[[-0.5, -200.0], [200.0, -0.5]]])
+    z = jnp.ones((1, 2))
+    exact = jnp.einsum("kij,kj->ki", jax.vmap(expm)(turning), z)
+    np.testing.assert_allclose(affine_flow(turning, jnp.zeros((1, 2)), z), exact, atol=2e-4)  # 200 times rounding
+
+
 def test_gradient_of_expm():
     with jax.enable_x64(True):
         rng = np.random.default_rng(0)

@@ -29,7 +29,7 @@ DEPTHS = {NEURAL_RDE: 2, NEURAL_CDE: 1}
 def demo(
     out: Annotated[Path, typer.Option(help="The folder for pictures and results.json.")] = Path("demo"),
 ) -> None:
-    """A Neural RDE on real data and on simulated data, in two or three minutes.
+    """A Neural RDE on real data and on simulated data, in about a minute.
 
     Real: SelfRegulationSCP1 (561 recordings of slow cortical potentials), 3 random splits into 70 % training, 15 %
     validation and 15 % test, beside a Neural CDE and published accuracies. Simulated: which of two channels moves
@@ -76,7 +76,7 @@ def real(data: Dataset, out: Path) -> dict[str, Any]:
                 true, predicted, shown = [*true, *targets(test)], [*predicted, *answers], model
         print(line, flush=True)
 
-    measured = {name: (float(np.mean(values)), float(np.std(values))) for name, values in accuracies.items()}
+    measured = {name: (float(np.mean(values)), float(np.std(values, ddof=1))) for name, values in accuracies.items()}
     step = SETTINGS["step"]
     what = {
         NEURAL_RDE: f"depth 2, step {step}: log-signatures of {step} points",

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from . import flags
-from .answers import answers, is_classifier, load_model, measures
+from .answers import answers, check_known, is_classifier, load_model, measures
 from .loading import open_for
 from .run_folder import RunFolder
 from .screen import number, pairs, print_json
@@ -38,7 +38,9 @@ def evaluate(
     dataset = open_for(model, data, options, classifier=is_classifier(estimator))
     rows = None if everything or not model.is_dir() else RunFolder(model).test_rows(dataset)
     part = "all" if rows is None else "test"
-    result = measures(answers(estimator, dataset if rows is None else dataset[rows]))
+    found = answers(estimator, dataset if rows is None else dataset[rows])
+    check_known(found)
+    result = measures(found)
     if json:
         print_json({"data": dataset.name, "part": part, **result})
         return

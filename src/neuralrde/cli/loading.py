@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..datasets import Dataset, Split, by_group, column_names, given, load, random_split, read, stratified
+from ..datasets.table import USUAL
 from .config import Settings, settings_of
 from .errors import WRONG_USE, Refusal
 
@@ -37,14 +38,11 @@ def open_data(word: str | None, table: dict[str, Any]) -> Dataset:
 
 def with_channels(settings: Settings, data: Dataset) -> Settings:
     """The settings with the channels by name, if they are columns of a table: another table may have more or less."""
-    channels, names = data.series.channels, column_names(settings.data or "")
-    if set(channels) <= set(names) and channels != ("x0",):
-        told: dict[str, Any] = {"columns": list(channels)}
-    elif names and channels == ("x0",) and "x0" not in names:
-        told = {"wide": True}  # that is what a row of a wide table is called, and one row alone does not tell
-    else:
-        told = {}
-    return replace(settings, table={**settings.table, **told})
+    channels, names = data.series.channels, column_names(settings.data or "", settings.table.get("header"))
+    # x0 is what the one channel of a wide table is called, in which one row alone does not tell that it is a series.
+    wide = channels == ("x0",) and ("x0" not in names or {"x0", "x1"} <= set(names))
+    told = {"wide": True} if wide else {"columns": list(channels)} if set(channels) <= set(names) else {}
+    return replace(settings, table={**settings.table, **told}) if names else settings
 
 
 def open_for(run: Path, word: str | None, flags: dict[str, Any], *, classifier: bool) -> Dataset:
@@ -72,9 +70,11 @@ def open_for(run: Path, word: str | None, flags: dict[str, Any], *, classifier: 
 
 def _still_told(table: dict[str, Any], word: str) -> dict[str, Any]:
     """What a run was told of its table and is true of another: the target is there, or is still to come."""
-    names = column_names(word)
-    target = ("target", "per_time") if table.get("target") in names else ()
-    return {role: table[role] for role in ("id", "time", "columns", "wide", *target) if names and role in table}
+    names = column_names(word, table.get("header"))
+    usual = [name for name in names if name.lower() in USUAL["target"]]
+    target = ("target", "per_time") if (table["target"] in names if "target" in table else usual) else ()
+    roles = ("id", "time", "columns", "wide", "header", *target)
+    return {role: table[role] for role in roles if names and role in table}
 
 
 def divided(data: Dataset, how: str, seed: int) -> tuple[Split, str]:

@@ -8,7 +8,7 @@ import typer
 
 from ..plots import save, windows_over_series
 from . import flags
-from .answers import answers, is_classifier, load_model, measures
+from .answers import answers, check_known, is_classifier, load_model, measures
 from .errors import WRONG_USE, Refusal
 from .loading import open_data, open_for
 from .pictures import draw_answers, draw_curves, draw_windows
@@ -44,6 +44,7 @@ def predictions(
     dataset = open_for(model, data, options, classifier=is_classifier(estimator))
     rows = RunFolder(model).test_rows(dataset) if model.is_dir() else None
     found = answers(estimator, dataset if rows is None else dataset[rows])
+    check_known(found)
     measures(found)
     print(draw_answers(found, out or Path(".")))
 

@@ -12,7 +12,7 @@ from ..plots.heatmap import depth_step_heatmaps
 
 BIDMC = {"RR": "BIDMC32RR", "HR": "BIDMC32HR", "SpO2": "BIDMC32SpO2"}
 SPLITS = {
-    "paper": "the paper's random split",
+    "paper": "a random split as the paper's",
     "random": "random splits 70/15/15",
     "group": "by patient or speaker",
     "folds": "repeated folds",

@@ -34,7 +34,7 @@ def reproduce(
 
         neuralrde reproduce --dataset HR --model nrde --depth 3 --step 512
         neuralrde reproduce --dataset HR,RR,SpO2 --protocol ours --budget 10
-        neuralrde reproduce --dataset HR --protocol ours --split group --seed 0,1,2,3,4
+        neuralrde reproduce --dataset HR --model oscillators --protocol ours --split group --seed 0,1,2,3,4
     """
     from ..experiments import DATASETS, GRID, Cell, Limits, recipe_of, run
 

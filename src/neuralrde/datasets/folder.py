@@ -96,7 +96,8 @@ def _inside(path: Path) -> tuple[list[Path], list[Path]]:
 def first_file(path: Path) -> Path | None:
     """The first file of series in a folder of any layout; None in an empty one."""
     folders, files = _inside(path)
-    found = [file for file in files if file.name.lower() != _LABELS]
+    pair = [file for _, file in _pair(files)]  # beside which anything may lie
+    found = pair or [file for file in files if file.name.lower() != _LABELS]
     return found[0] if found else next(filter(None, map(first_file, folders)), None)
 
 

@@ -76,14 +76,14 @@ def read(
     return reader(path, task=task, name=name, **options)
 
 
-def column_names(path: str | Path) -> list[str]:
+def column_names(path: str | Path, header: bool | None = None) -> list[str]:
     """Of a table, or of the first file in a folder; none where there is no such file, or columns have no names."""
     path = Path(path).expanduser()
     file = first_file(path) if path.is_dir() else path
     if file is None or not file.exists():
         return []
     kind = _kind(file)
-    return csv_header(file)[2] if kind == ".csv" else parquet_names(file) if kind == ".parquet" else []
+    return csv_header(file, header)[2] if kind == ".csv" else parquet_names(file) if kind == ".parquet" else []
 
 
 def _read_file(path: Path, *, one: bool = False, **options) -> Dataset:

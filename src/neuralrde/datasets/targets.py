@@ -1,7 +1,8 @@
 """What is to be predicted: labels as numbers of classes, or real numbers."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,11 +60,11 @@ def is_classes(target: np.ndarray, task: Task | None) -> bool:
     return not _are(float, target) or _are(int, target)
 
 
-def _are(kind: Callable[[Any], Any], target: np.ndarray) -> bool:
+def _are(kind: type, target: np.ndarray) -> bool:
     try:
         for label in target.ravel():
             kind(label)
-    except (OverflowError, TypeError, ValueError):
+    except (TypeError, ValueError):
         return False
     return True
 
@@ -74,19 +75,15 @@ def number_classes(target: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
     >>> number_classes(np.array(["b", "a", "b"]))
     (array([1, 0, 1]), ('a', 'b'))
     """
-    names = np.array([str(label) for label in target.ravel()], dtype=object)
-    if any("." in name for name in names) and _are(_whole, names):
-        names = np.array([str(_whole(name)) for name in names], dtype=object)  # 1.0 and 2.0 are the classes 1 and 2
+    names = np.array([_name(str(label)) for label in target.ravel()], dtype=object)
     classes = sorted_names(set(names))
     place = {name: number for number, name in enumerate(classes)}
     return np.array([place[name] for name in names], dtype=np.int64).reshape(target.shape), classes
 
 
-def _whole(label: str) -> int:
-    number = float(label)
-    if number != int(number):
-        raise ValueError
-    return int(number)
+def _name(label: str) -> str:
+    """1.0, as tables with gaps have it, is the class 1."""
+    return str(int(float(label))) if re.fullmatch(r"-?\d+\.0*", label) else label
 
 
 def sorted_names(names: Iterable[str]) -> tuple[str, ...]:

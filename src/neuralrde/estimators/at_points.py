@@ -10,15 +10,17 @@ from ..paths import Series
 from .inputs import dimensions, is_list_of_series
 
 
-def are_at_points(y: Any, series: Series) -> bool:
-    """Whether labels are one a point: as wide as the series are long, or an array for each of them."""
+def are_at_points(y: Any, series: Series, *, expected: bool = False) -> bool:
+    """Whether labels are one a point: as wide as the series are long, or an array for each of them.
+
+    With `expected` wider ones are too: a part of the series may be shorter than the rows that were made for all.
+    """
     if is_list_of_series(y):
         return all(labels.ndim == 1 for labels in y)
     if dimensions(y) != 2 or np.shape(y)[1] < 2:
         return False
-    # A part of series of different lengths may be shorter than the rows that were made for all of them.
     length = series.values.shape[1]
-    return np.shape(y)[1] == length or (series.ragged and np.shape(y)[1] > length)
+    return np.shape(y)[1] == length or ((expected or series.ragged) and np.shape(y)[1] > length)
 
 
 def labels_at_points(
@@ -33,13 +35,7 @@ def labels_at_points(
     """
     check_consistent_length(series.values, y)
     if is_list_of_series(y):
-        lengths = [len(labels) for labels in y]
-        if lengths != series.lengths.tolist():
-            wrong = int(np.argmax(lengths != series.lengths))
-            raise ValueError(
-                f"Got {lengths[wrong]} labels for series {wrong} of {series.lengths[wrong]} points; expected one a "
-                "point."
-            )
+        _check_lengths(y, series)
         flat = np.concatenate(y)
         labels = np.full(series.valid.shape, flat[0], flat.dtype)
         labels[series.valid] = flat
@@ -52,7 +48,7 @@ def labels_at_points(
     return np.array(labels.tolist()) if labels.dtype == object else labels, known
 
 
-def numbers_at_points(y: Any, series: Series) -> Any:
+def numbers_at_points(y: Any, series: Series, *, expected: bool = False) -> Any:
     """Targets `(n, length, outputs)`, NaN in padding, from an array for each series or from rows that are too long.
 
     Everything else is given back as it came.
@@ -60,11 +56,21 @@ def numbers_at_points(y: Any, series: Series) -> Any:
     length = series.values.shape[1]
     if is_list_of_series(y) and all(target.ndim == 2 for target in y):
         check_consistent_length(series.values, y)
-        target = np.full((len(y), max(length, *map(len, y)), y[0].shape[1]), np.nan)
-        for row, own in zip(target, y, strict=True):
-            row[: len(own)] = own
-        y = target
-    return y[:, :length] if series.ragged and np.ndim(y) == 3 and np.shape(y)[1] > length else y
+        _check_lengths(y, series)
+        target = np.full((*series.valid.shape, y[0].shape[1]), np.nan)
+        target[series.valid] = np.concatenate(y)
+        return target
+    wider = dimensions(y) == 3 and np.shape(y)[1] > length
+    return np.asarray(y)[:, :length] if wider and (expected or series.ragged) else y
+
+
+def _check_lengths(y: Any, series: Series) -> None:
+    lengths = np.array([len(targets) for targets in y])
+    if (lengths != series.lengths).any():
+        wrong = int(np.argmax(lengths != series.lengths))
+        raise ValueError(
+            f"Got {lengths[wrong]} targets for series {wrong} of {series.lengths[wrong]} points; expected one a point."
+        )
 
 
 def _is_none(labels: np.ndarray) -> np.ndarray:

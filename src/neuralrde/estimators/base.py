@@ -177,12 +177,13 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
             others = other, self._check_targets(validation[1], other, reset=False)
         sizes = {name: getattr(self, name) for name in _SIZES}
         if not again:
-            self.sizes_, self.every_, self.cuts_ = sizes, self.every, self.cuts
+            self.sizes_, self.every_ = sizes, self.every
         elif sizes != self.sizes_:
             raise ValueError(
                 f"Got warm_start=True and {sizes}; expected {self.sizes_} as in the first `fit`, because its weights "
                 "are gone on from. Write warm_start=False for a new model."
             )
+        self.cuts_ = self.cuts
         if not again:
             self.steps_: Step = preparation(fill=self.fill, time=self.time_channel).fit(series)
         prepared = self.steps_(series)
@@ -343,18 +344,22 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
         if self.cuts > 1 and self.every is not None:
             raise ValueError(f"Got cuts={self.cuts} with every={self.every!r}; expected windows by `step` for that.")
         check_choice("fill", self.fill, [*FILLS, None])
-        check_choice("readout", self.readout, READOUTS)
         check_choice("schedule", self.schedule, SCHEDULES)
-        for name in ("state", "width", "batch_size"):
-            check_whole(name, getattr(self, name))
+        self._check_sizes(**{name: getattr(self, name) for name in _SIZES})
+        check_whole("batch_size", self.batch_size)
         check_whole("epochs", self.epochs, also=(None,))
-        check_whole("layers", self.layers, high=100)
         check_number("learning_rate", self.learning_rate)
         check_number("weight_decay", self.weight_decay)
         check_number("clip", self.clip, also=(None,))
         check_number("validation_fraction", self.validation_fraction, high=0.9)
         check_number("time_budget", self.time_budget, also=(None,))
         check_whole("patience", self.patience, also=(None,))
+
+    def _check_sizes(self, *, state: Any, width: Any, layers: Any, readout: Any) -> None:
+        check_whole("state", state)
+        check_whole("width", width)
+        check_whole("layers", layers, high=100)
+        check_choice("readout", readout, READOUTS)
 
     # Saving. A JAX function in the model cannot be pickled, its arrays can: the model is built again around them.
 
@@ -383,7 +388,10 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
         check_is_fitted(self, "model_")
 
     def _template(self) -> NeuralRDE:
-        """The model's shapes, without its numbers."""
+        """The model's shapes, without its numbers. What a file says of them is checked as what a user says."""
+        self._check_sizes(**self.sizes_)
+        check_whole("cuts", self.cuts_, high=1024)
+        check_number("every", self.every_, also=(None,))
         return eqx.filter_eval_shape(lambda: self._build(self.path_channels_, self.depth_, 0))
 
     def __getstate__(self):

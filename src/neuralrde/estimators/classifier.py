@@ -149,7 +149,7 @@ class NeuralRDEClassifier(ClassifierMixin, BaseNeuralRDE):
     def _check_targets(self, y: Any, series: Series, *, reset: bool) -> np.ndarray:
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        per_time = are_at_points(y, series)
+        per_time = are_at_points(y, series, expected=not reset and self.per_time_)
         if per_time:
             labels, known = labels_at_points(y, series)
         else:

@@ -14,7 +14,7 @@ from ..paths import Step
 from ..training import FileRefused
 from ..training.archive import arrays_of, read_archive, with_arrays, write_archive
 
-_KIND, _FORMAT = "model", 1
+_KIND, _FORMAT = "model", 2
 
 
 class Saved:

@@ -139,14 +139,14 @@ class NeuralRDERegressor(RegressorMixin, BaseNeuralRDE):
         if not self.per_time_:
             return super().score(X, y, sample_weight)
         series = as_series(self, X, reset=False)
-        predicted, y = self.predict(series), np.asarray(numbers_at_points(y, series))
+        predicted, y = self.predict(series), np.asarray(numbers_at_points(y, series, expected=True))
         known = series.valid & ~np.isnan(y).any(axis=-1)
         return float(r2_score(y[known], predicted[known]))
 
     def _check_targets(self, y: Any, series: Series, *, reset: bool) -> np.ndarray:
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        y = numbers_at_points(y, series)
+        y = numbers_at_points(y, series, expected=not reset and self.per_time_)
         per_time = dimensions(y) == 3
         checks: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan" if per_time else True}
         target = check_array(y, ensure_2d=False, allow_nd=True, input_name="y", **checks)

@@ -1,7 +1,7 @@
 """What the paper's code does wrong, each by name; the library itself does none of it.
 
-A protocol is a set of these. `paper` has all of them and `corrected` none, so that what a bug does to a result can be
-measured by leaving it out alone. Found in the authors' public code, jambo6/neuralRDEs.
+A protocol is a set of these: `paper` has all of them and `corrected` none. Found in the authors' public code,
+jambo6/neuralRDEs, in its first version (commit 96f3109) and later ones.
 """
 
 from enum import Enum
@@ -36,7 +36,8 @@ UNTOLD = {
     "gradients": "the main tables' by the adjoint, the search for sizes' exact; here all are exact",
     "labels": "in their own units; BIDMC is trained on the batch's RMSE",
     "repeats": "the seeds 111, 222 and 333 change the initial weights only; the split is always the same",
-    "split": "train and test set pooled, 70/15/15 at random, not stratified: windows of a recording are in all parts",
+    "split": "train and test set pooled, 70/15/15 at random, not stratified: windows of a recording are in all parts; "
+    "the authors' rows are not known, ours are drawn in the same way",
 }
 
 

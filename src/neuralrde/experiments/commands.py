@@ -9,16 +9,16 @@ from .tables import Summary
 
 
 def commands(found: Iterable[Summary]) -> list[str]:
-    """Calls of `neuralrde reproduce` that run these cells again, and no others.
+    """Calls of `neuralrde reproduce` that run these cells again; of the appendix's grid all sizes.
 
     A run whose settings are not today's, beside a number of epochs, has none.
     """
-    steps: dict[tuple, list[int]] = defaultdict(list)
+    steps: dict[tuple, set[int]] = defaultdict(set)
     for summary in found:
         cell, epochs = summary.cell, summary.settings.get("epochs")
         for limit in (None, epochs):
             if settings_of(cell, Limits(epochs=limit)) == summary.settings:
-                steps[_but_step(cell), summary.seeds, limit, cell.depth].append(cell.step)
+                steps[_but_step(cell), summary.seeds, limit, cell.depth].add(cell.step)
                 break
     depths: dict[tuple, list[int]] = defaultdict(list)
     for (kind, seeds, limit, depth), of_depth in steps.items():

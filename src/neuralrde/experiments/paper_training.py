@@ -75,8 +75,9 @@ def fit_as_in_the_paper(
     A loss that is not finite ends the training: nothing is rescued.
     """
     mesh = device_mesh()
-    size = batch_size(min(settings.batch, len(training)), mesh)
-    steps = -(-len(training) // size)
+    count = min(settings.batch, len(training))
+    size = batch_size(count, mesh)
+    steps = -(-len(training) // count)
     optimiser = _optimiser()
     state = TrainingState.start(jax.tree.map(_as_jax, model), optimiser)
     told = sorted(bug.name for bug in bugs)
@@ -91,8 +92,8 @@ def fit_as_in_the_paper(
 
     def in_order(epoch: int):
         if Bug.NO_SHUFFLING not in bugs:
-            return batches(training, size, seed=settings.seed, epoch=epoch)
-        return (padded(training.take(slice(i, i + size)), size) for i in range(0, len(training), size))
+            return batches(training, count, size, seed=settings.seed, epoch=epoch)
+        return (padded(training.take(slice(i, i + count)), size) for i in range(0, len(training), count))
 
     clock = saved = time.monotonic()
     for listener in listeners:
@@ -109,7 +110,7 @@ def fit_as_in_the_paper(
                     )
                     losses.append(value)
                     for listener in listeners:
-                        listener.step(examples=size)
+                        listener.step(examples=count)
                     stop_here()
                 monitored, metric = assess(new_model, validation, task=task, bugs=bugs, batch=settings.batch)
                 loss, now = float(np.mean(losses)), time.monotonic()

@@ -17,8 +17,9 @@ from jaxtyping import Array, Float
 _DEGREE = {jnp.dtype("float32"): (8, 0.7), jnp.dtype("float64"): (16, 0.7)}
 # 0.7 * 2^16: norms beyond overflow the exponential, or leave no correct digit of a rotation in float32.
 _MOST_SQUARINGS = 16
-# 0.7 * 2^8: the way back computes each state again from the start, half the square of this number of steps.
-_MOST_STEPS = 256
+# Steps of a flow, as far; and where there is a way back, 0.7 * 2^8: it computes each state again from the start, half
+# the square of this number of steps.
+_MOST_STEPS, _MOST_STEPS_BACK = 2**16, 2**8
 
 
 def expm(matrix: Float[Array, "n n"]) -> Float[Array, "n n"]:
@@ -81,20 +82,24 @@ def affine_flow(
 
     Its k-th derivative is matrix^(k-1) (matrix z + offset), so that a Taylor step takes products with vectors only;
     there are as many steps as keep the norm of the matrix below what the polynomial reaches. NaN where the norm is
-    beyond reason (180, in one window): such a training diverges, and is told so instead of waiting for it.
+    beyond reason, in training already beyond 180 in one window: it diverges, and is told so instead of waiting for it.
 
     >>> affine_flow(jnp.zeros((1, 2, 2)), jnp.ones((1, 2)), jnp.zeros((1, 2))).tolist()
     [[1.0, 1.0]]
     """
-    steps, length = _steps(matrix)
+    return _flow(matrix, offset, z, _MOST_STEPS)
+
+
+def _flow(matrix, offset, z, most):
+    steps, length = _steps(matrix, most)
     return jax.lax.fori_loop(0, steps, lambda _, z: _taylor_step(matrix, offset, z, length), z)
 
 
-def _steps(matrix):
+def _steps(matrix, most):
     """How many steps, and how long each is: one of NaN where they would be too many."""
     _, reach = _DEGREE[jnp.dtype(matrix.dtype)]
     steps = jnp.maximum(jnp.ceil(jnp.abs(matrix).sum(1).max() / reach), 1)
-    usable = steps <= _MOST_STEPS  # also False for NaN and infinity
+    usable = steps <= most  # also False for NaN and infinity
     return jnp.where(usable, steps, 1).astype(int), jnp.where(usable, 1 / steps, jnp.nan).astype(matrix.dtype)
 
 
@@ -109,12 +114,12 @@ def _taylor_step(matrix, offset, z, length):
 
 
 def _affine_flow_forward(matrix, offset, z):
-    return affine_flow(matrix, offset, z), (matrix, offset, z)
+    return _flow(matrix, offset, z, _MOST_STEPS_BACK), (matrix, offset, z)
 
 
 def _affine_flow_backward(saved, cotangent):
     matrix, offset, z = saved
-    steps, length = _steps(matrix)
+    steps, length = _steps(matrix, _MOST_STEPS_BACK)
 
     def down(i, carry):
         cotangent, to_matrix, to_offset = carry

@@ -168,9 +168,11 @@ class LabelScale(eqx.Module):
         low, high = flat.min(0), flat.max(0)
         constant = low >= high
         mean, spread = np.where(constant, low, flat.mean(0)), np.where(constant, 1.0, flat.std(0))
-        if (~constant & (spread < 1e3 * np.finfo(np.float32).eps * np.abs(mean))).any():
+        lost = ~constant & (spread < 100 * np.finfo(np.float32).eps * np.abs(mean))
+        if lost.any():
+            one = int(lost.argmax())
             raise ValueError(
-                f"Got labels around {mean.max():.6g} that differ by {spread.min():.3g} only, which float32 cannot tell "
+                f"Got labels around {mean[one]:.6g} that differ by {spread[one]:.3g} only, which float32 cannot tell "
                 "apart well. Subtract their mean first, and add it to what is predicted."
             )
         return LabelScale(Constant(mean), Constant(spread))
