@@ -22,7 +22,7 @@ class Bug(Enum):
         "appendix come out, all 54 of them."
     )
     ZERO_BLOCK = "Folding fills with zeros, and adds a whole block of them when the step divides the length."
-    NO_SHUFFLING = "Every epoch sees the same batches in the same order."
+    NO_SHUFFLING = "Every epoch sees the same batches in the same order, which the split has mixed once."
     MEAN_OVER_BATCHES = "The value reported is the mean of the batches' RMSE, by their sizes, which is not the RMSE."
 
 

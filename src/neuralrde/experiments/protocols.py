@@ -40,6 +40,7 @@ class Plan:
             "width": self.width,
             "bugs": sorted(bug.name.lower() for bug in self.bugs),
             "standardise_time": self.standardise_time,
+            **({"order": "mixed"} if Bug.NO_SHUFFLING in self.bugs else {}),  # see `splits.mixed`
             "batch": training.batch,
             "rate": training.rate,
             "epochs": training.epochs,

@@ -29,7 +29,7 @@ from .protocols import plan_for
 from .published import best_published
 from .recipes import recipe_for
 from .results import Line
-from .splits import divide
+from .splits import divide, mixed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +156,7 @@ def _as_published(
 ) -> _Trained:
     plan = plan_for(cell, budget=limits.budget, **({} if limits.epochs is None else {"epochs": limits.epochs}))
     series = prepared(data, split, standardise_time=plan.standardise_time)
+    split = mixed(split) if Bug.NO_SHUFFLING in plan.bugs else split
     key = jax.random.key(cell.seed)
     outputs = 1 if data.classes is None else len(data.classes)
     if cell.model == "odernn":
