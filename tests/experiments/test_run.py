@@ -190,3 +190,21 @@ def test_time_is_standardised_where_the_tables_had_it_so(small):
     np.testing.assert_allclose(standardised[..., 1:], plain[..., 1:], atol=1e-5)  # scaled once more, to the same
     models = {model: settings_of(Cell(**CELL | {"model": model}, protocol="paper")) for model in ("nrde", "odernn")}
     assert [told["standardise_time"] for told in models.values()] == [True, False]
+
+
+def test_batches_that_are_never_shuffled_are_mixed_once(small, monkeypatch):
+    """Neighbours in the file are neighbours in time: a batch of them would be of a few patients only."""
+    seen = {}
+
+    def look(model, training, validation, *, bugs, **_):
+        seen[bool(bugs)] = np.asarray(training.target).ravel()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("neuralrde.experiments.runs.fit_as_in_the_paper", look)
+    for protocol in ("paper", "corrected"):
+        with pytest.raises(KeyboardInterrupt):
+            train(Cell(**CELL, protocol=protocol), Limits(epochs=1), data=small)
+    in_order = np.asarray(small.target, np.float32).ravel()[divide(small, "paper", 0).train]
+    np.testing.assert_array_equal(seen[False], in_order)
+    assert (seen[True] != in_order).any()
+    np.testing.assert_array_equal(np.sort(seen[True]), np.sort(in_order))
