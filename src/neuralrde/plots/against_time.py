@@ -39,5 +39,5 @@ def against_time(
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axis.set(xlabel="minutes of training (here: CPU cores; published: a GPU)", ylabel=quantity, title=title)
         axis.grid(color=INK, alpha=0.07)
-        picture.legend(loc="outside lower center", ncols=4)
+        picture.legend(loc="outside lower center", ncols=3)
     return picture
