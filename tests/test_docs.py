@@ -80,7 +80,7 @@ def test_every_picture_is_shown():
 
 
 # Commands that the pages show and no test can run as they stand; all others are run.
-SHORTER = ["--epochs", "1", "--state", "4", "--width", "8"]
+INSTEAD = {"fit": ["--epochs", "1", "--state", "4", "--width", "8"], "reproduce": ["--dry"]}
 ELSEWHERE = {
     "make demo": "minutes; CI runs it, and tests/cli/test_demo.py what it must show",
     "make test": "this is what runs the tests",
@@ -106,17 +106,19 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=named)
 def test_commands_run(page, folder):
-    """In the order of the page; trainings with fewer epochs and smaller networks."""
+    """In the order of the page; trainings with fewer epochs and smaller networks, experiments only listed."""
     for command in commands(page):
         program, *arguments = command.split()
         if program == "neuralrde":
-            code = main([*arguments, *(SHORTER if arguments[0] == "fit" else [])])
+            code = main([*arguments, *INSTEAD.get(arguments[0], [])])
             assert code == 0, command
         elif program == "make":
             assert command in ELSEWHERE, f"{command}: say in ELSEWHERE where it is run"
             subprocess.run(
                 ["make", "-n", "-C", ROOT, *arguments], check=True, capture_output=True
             )  # there is such a target
+        elif program == "pip":
+            assert arguments == ["install", "."]  # which is how the tests' own environment was made
         elif "benchmarks" in arguments:
             assert set(arguments[arguments.index("benchmarks") + 1 :]) <= benchmark_names()
         else:  # scripts: tests/test_examples.py runs them
