@@ -25,8 +25,8 @@ def windows_of(data, split, bugs, step=13):
     return driven_parts(data, split, prepared(data, split), depth=2, step=step, bugs=frozenset(bugs)).train.inputs[1]
 
 
-def test_paper_has_all_bugs_and_corrected_none():
-    assert BUGS["paper"] == set(Bug)
+def test_paper_and_its_variants_have_all_bugs_and_corrected_none():
+    assert BUGS["paper"] == BUGS["adjoint"] == BUGS["later"] == set(Bug)
     assert not BUGS["corrected"]
 
 

@@ -2,6 +2,7 @@
 
 import json
 
+import equinox as eqx
 import numpy as np
 import pytest
 
@@ -208,3 +209,37 @@ def test_batches_that_are_never_shuffled_are_mixed_once(small, monkeypatch):
     np.testing.assert_array_equal(seen[False], in_order)
     assert (seen[True] != in_order).any()
     np.testing.assert_array_equal(np.sort(seen[True]), np.sort(in_order))
+
+
+def test_variants_differ_from_paper_in_one_thing(small, monkeypatch):
+    """`adjoint` in the gradients, and `later` in the values of time; the rest, first weights too, is the same."""
+    seen = {}
+
+    def look(model, training, validation, **_):
+        def loss(model):
+            return ((training.predictions(model) - training.target) ** 2).mean()
+
+        seen[protocol] = model, training, *eqx.filter_value_and_grad(loss)(model)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("neuralrde.experiments.runs.fit_as_in_the_paper", look)
+    for protocol in ("paper", "adjoint", "later"):
+        with pytest.raises(KeyboardInterrupt):
+            train(Cell(**CELL, protocol=protocol), Limits(epochs=1), data=small)
+    (_, inputs, loss, gradient), (_, same, same_loss, other) = seen["paper"], seen["adjoint"]
+    for ours, theirs in zip(inputs.inputs, same.inputs, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert loss == same_loss
+    exact, approximate = gradient.field.weight, other.field.weight
+    difference = float(np.linalg.norm(exact - approximate) / np.linalg.norm(exact))
+    assert 1e-5 < difference < 0.5  # not the same beyond rounding, and both gradients of one loss
+    starts = seen["later"][1].inputs[0]
+    np.testing.assert_array_equal(starts[:, 0], 0)
+    np.testing.assert_array_equal(starts[:, 1:], inputs.inputs[0][:, 1:])
+    assert (inputs.inputs[0][:, 0] < -1).all()
+
+
+@pytest.mark.parametrize("protocol", ["adjoint", "later"])
+def test_variants_are_not_of_the_ode_rnn(protocol):
+    with pytest.raises(ValueError, match="Write --protocol paper"):
+        Cell(**CELL | {"model": "odernn"}, protocol=protocol)

@@ -62,8 +62,9 @@ def _how_to_read(lines: Sequence[Line], found: Sequence[Summary]) -> Section:
             + (f", {waiting} not finished" if waiting else "")
             + ". Values are the mean and the "
             "standard deviation over seeds; errors (RMSE) are better when lower, accuracies (%) when higher.",
-            "`paper` does what the paper's code does, its bugs too, and reports what that code reports. `corrected` is "
-            "the same without the bugs. `ours` conditions the log-signatures and follows our recipe.",
+            "`paper` does what the paper's code does, its bugs too, and reports what that code reports. `adjoint` is "
+            "the same with the adjoint's gradients, `later` with time from 0 to 1, `corrected` without the bugs. "
+            "`ours` conditions the log-signatures and follows our recipe.",
             "Minutes are of training and log-signatures on the cores of the machine that the lines name; the "
             "published hours are of a GPU. MB is by how much the process grew during an epoch, on top of the data; the "
             "published MB were measured on a GPU, in another way. "

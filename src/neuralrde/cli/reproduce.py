@@ -17,7 +17,7 @@ def reproduce(
     depth: Annotated[str | None, typer.Option(help=f"{_Many} [2,3; for ours the recipe's]")] = None,
     step: Annotated[str | None, typer.Option(help=f"{_Many} [512; for ours the recipe's]")] = None,
     seed: Annotated[str, typer.Option(help=_Many)] = "111,222,333",
-    protocol: Annotated[str, typer.Option(help=f"paper, corrected, ours. {_Many}")] = "paper",
+    protocol: Annotated[str, typer.Option(help=f"paper, adjoint, later, corrected, ours. {_Many}")] = "paper",
     split: Annotated[str, typer.Option(help="paper, random, group (patient, speaker), folds.")] = "paper",
     budget: Annotated[
         float | None, typer.Option(min=0.01, help="Minutes of training a run; none for no limit.")

@@ -1,7 +1,7 @@
 """What the paper's code does wrong, each by name; the library itself does none of it.
 
-A protocol is a set of these: `paper` has all of them and `corrected` none. Found in the authors' public code,
-jambo6/neuralRDEs, in its first version (commit 96f3109) and later ones.
+`paper` and its variants have all of them, `corrected` none. Found in the authors' public code, jambo6/neuralRDEs, in
+its first version (commit 96f3109) and later ones.
 """
 
 from enum import Enum
@@ -32,8 +32,9 @@ UNTOLD = {
     "initial weights": "PyTorch's uniform ones, biases too",
     "solver": "torchdiffeq's rk4 is the 3/8 rule, one step a window",
     "learning rate": "0.01 * 32 / batch, ten times what the paper says; ten times more for the last layer",
-    "time": "standardised as the other channels, for neural CDEs and RDEs: from -1.7 to 1.7, not from 0 to 1",
-    "gradients": "the main tables' by the adjoint, the search for sizes' exact; here all are exact",
+    "time": "standardised as the other channels, for neural CDEs and RDEs: from -1.7 to 1.7, not from 0 to 1 (that is "
+    "`later`)",
+    "gradients": "the main tables' by the adjoint, the search for sizes' exact; here exact, but for `adjoint`",
     "labels": "in their own units; BIDMC is trained on the batch's RMSE",
     "repeats": "the seeds 111, 222 and 333 change the initial weights only; the split is always the same",
     "split": "train and test set pooled, 70/15/15 at random, not stratified: windows of a recording are in all parts; "

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 MODELS = ("nrde", "ncde", "odernn", "logncde", "linear", "oscillators")
-PROTOCOLS = ("paper", "corrected", "ours")
+PROTOCOLS = ("paper", "adjoint", "later", "corrected", "ours")
 SPLITS = ("paper", "random", "group", "folds")
 # What people call data sets, and what the catalogue does.
 DATASETS = {
@@ -65,6 +65,11 @@ class Cell:
             raise ValueError(
                 f"Got model={self.model!r} under the protocol {self.protocol!r}; expected nrde, ncde or odernn: the "
                 "paper has no other. Write --protocol ours."
+            )
+        if self.protocol in ("adjoint", "later") and self.model == "odernn":
+            raise ValueError(
+                f"Got model='odernn' under the protocol {self.protocol!r}; expected nrde or ncde, because the ODE-RNN "
+                "had exact gradients and time as it is from the first. Write --protocol paper."
             )
 
     @property

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ..fields import FreeField
 from ..models import NeuralRDE
 from ..signatures import log_signature_channels
-from ..solve import RK4ThreeEighths
+from ..solve import AbstractGradient, Recompute, RK4ThreeEighths
 from ..solve.runge_kutta import advance
 from .bugs import SharedTrunk
 
@@ -18,12 +18,22 @@ ODE_WIDTH = 30  # of the ODE-RNN's field, whatever the state
 
 
 def paper_neural_rde(
-    channels: int, outputs: int, *, depth: int, state: int, width: int, layers: int, shared: bool, key: PRNGKeyArray
+    channels: int,
+    outputs: int,
+    *,
+    depth: int,
+    state: int,
+    width: int,
+    layers: int,
+    shared: bool,
+    gradient: AbstractGradient = Recompute(),  # noqa: B008 (an immutable object)
+    key: PRNGKeyArray,
 ) -> NeuralRDE:
     """The neural RDE (a neural CDE at depth 1): final state, unscaled log-signatures, the 3/8 rule.
 
     Args:
         shared: whether the hidden layers are one, `Bug.SHARED_HIDDEN_LAYERS`.
+        gradient: the paper's is `Backsolve()` in its main tables.
 
     >>> paper_neural_rde(3, 1, depth=2, state=4, width=8, layers=3, shared=True, key=jax.random.key(0)).depth
     2
@@ -42,7 +52,8 @@ def paper_neural_rde(
         linears = tuple(eqx.nn.Linear(size, width, key=k) for size, k in zip(sizes, keys, strict=True))
         trunk = eqx.tree_at(lambda trunk: trunk.layers, field.features, linears)
     field = eqx.tree_at(lambda field: field.features, field, trunk)
-    return NeuralRDE(channels, outputs, depth=depth, field=field, solver=RK4ThreeEighths(), key=model_key)
+    how = {"solver": RK4ThreeEighths(), "gradient": gradient}
+    return NeuralRDE(channels, outputs, depth=depth, field=field, **how, key=model_key)
 
 
 class PaperODERNN(eqx.Module):

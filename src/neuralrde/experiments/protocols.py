@@ -1,4 +1,8 @@
-"""The paper's protocol and the corrected one: sizes, optimiser, schedule, stopping, and which bugs."""
+"""The paper's protocol, its variants and the corrected one: sizes, optimiser, schedule, stopping, and which bugs.
+
+The variants differ from `paper` in one thing each, to see what it does: `adjoint` has the adjoint's gradients, as the
+paper's main tables, and `later` time from 0 to 1, as later versions of the authors' code.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,18 +21,19 @@ SIZES = {
 OTHERS = SIZES["EigenWorms"]  # for sets that the paper does not have
 BATCH = {"BIDMC32HR": 512, "BIDMC32RR": 512, "BIDMC32SpO2": 512, "EigenWorms": 1024}
 SEEDS = (111, 222, 333)
-BUGS = {"paper": frozenset(Bug), "corrected": frozenset()}
+BUGS = {name: frozenset(Bug) for name in ("paper", "adjoint", "later")} | {"corrected": frozenset()}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All that decides a run under `paper` or `corrected`, beside the cell."""
+    """All that decides a run under any protocol but `ours`, beside the cell."""
 
     state: int
     layers: int
     width: int
     bugs: frozenset[Bug]
     standardise_time: bool
+    adjoint: bool
     training: Settings
 
     def told(self) -> dict[str, Any]:
@@ -40,6 +45,7 @@ class Plan:
             "width": self.width,
             "bugs": sorted(bug.name.lower() for bug in self.bugs),
             "standardise_time": self.standardise_time,
+            **({"gradients": "adjoint"} if self.adjoint else {}),
             **({"order": "mixed"} if Bug.NO_SHUFFLING in self.bugs else {}),  # see `splits.mixed`
             "batch": training.batch,
             "rate": training.rate,
@@ -81,5 +87,6 @@ def plan_for(cell: Cell, *, budget: float | None = None, epochs: int = 1000) -> 
         state = recurrent
     # The tables of neural CDEs and RDEs came with the first version of the authors' code, the ODE-RNN with the second,
     # which left time as it is.
-    standardise_time = cell.model != "odernn"
-    return Plan(state, layers, multiplier * state, BUGS[cell.protocol], standardise_time, settings)
+    standardise_time = cell.model != "odernn" and cell.protocol != "later"
+    adjoint = cell.protocol == "adjoint"
+    return Plan(state, layers, multiplier * state, BUGS[cell.protocol], standardise_time, adjoint, settings)

@@ -15,6 +15,7 @@ import numpy as np
 from .._version import versions
 from ..datasets import Dataset, Split, load
 from ..devices import try_all_cores
+from ..solve import Backsolve, Recompute
 from ..training import Listener, Settings, TrainingState, accuracy, predict
 from . import results
 from .bugs import Bug, mean_over_batches
@@ -166,7 +167,9 @@ def _as_published(
         parts = driven_parts(data, split, series, depth=cell.depth, step=cell.step, bugs=plan.bugs)
         shared = Bug.SHARED_HIDDEN_LAYERS in plan.bugs
         sizes = {"state": plan.state, "width": plan.width, "layers": plan.layers, "shared": shared}
-        model = paper_neural_rde(series.values.shape[2], outputs, depth=cell.depth, key=key, **sizes)
+        gradient = Backsolve() if plan.adjoint else Recompute()
+        channels = series.values.shape[2]
+        model = paper_neural_rde(channels, outputs, depth=cell.depth, gradient=gradient, key=key, **sizes)
     del series
     state = fit_as_in_the_paper(
         model,
