@@ -204,3 +204,63 @@ def test_classes_that_the_model_does_not_know(run, trained, hearts, tmp_path):
     outcome = run("evaluate", trained, tmp_path / "other.csv")
     assert outcome.code == 1
     assert "none of which the model knows" in outcome.err
+
+
+def walks(labels, points=12, seed=0):
+    return [
+        [label, *np.round(np.random.default_rng(seed + k).normal(size=points).cumsum(), 3)]
+        for k, label in enumerate(labels)
+    ]
+
+
+def written(file, rows):
+    with file.open("w", newline="") as opened:
+        csv.writer(opened).writerows(rows)
+    return file
+
+
+def test_a_run_remembers_columns_without_names(run, tmp_path):
+    """A row a series and its class first, as the UCR archive has them: the class is no point."""
+    rows = walks([1, 2] * 12)
+    data, out = written(tmp_path / "wide.csv", rows), tmp_path / "run"
+    assert run("fit", data, "--target", 0, *QUICK, "--step", 4, "--out", out, "--no-plots").code == 0
+    named = run("predict", out, data, "--target", 0, "--out", "-").out
+    assert "true" in named.splitlines()[0]
+    assert run("predict", out, data, "--out", "-").out == named
+
+
+def test_columns_without_names_in_a_long_table(run, tmp_path):
+    rows = [[k, t, value, 1 + k % 2] for k, row in enumerate(walks([0] * 24)) for t, value in enumerate(row[1:])]
+    data, out = written(tmp_path / "long.csv", rows), tmp_path / "run"
+    flags = ["--id", 0, "--time", 1, "--target", 3]
+    assert run("fit", data, *flags, *QUICK, "--step", 4, "--out", out, "--no-plots").code == 0
+    named = run("predict", out, data, *flags, "--out", "-").out
+    assert len(named.splitlines()) == 25
+    assert run("predict", out, data, "--out", "-").out == named
+
+
+def test_a_long_table_of_x0_is_not_wide(run, tmp_path):
+    rows = [[k, x, -x, "ab"[k % 2]] for k, row in enumerate(walks([0] * 24)) for x in row[1:]]
+    data, out = written(tmp_path / "long.csv", [["id", "x0", "x1", "label"], *rows]), tmp_path / "run"
+    assert run("fit", data, "--columns", "x0", *QUICK, "--step", 4, "--out", out, "--no-plots").code == 0
+    assert tomllib.loads((out / "settings.toml").read_text())["table"] == {"columns": ["x0"]}
+    assert len(run("predict", out, data, "--out", "-").out.splitlines()) == 25
+
+
+def test_a_flag_takes_a_column_from_what_the_run_remembers(run, trained, hearts):
+    """From its channels too."""
+    outcome = run("predict", trained, hearts, "--target", "y", "--out", "-")
+    assert outcome.code == 1
+    assert "in column 'y'; expected one for all its rows" in outcome.err
+    outcome = run("inspect", hearts, "--id", "patient", "--time", "hour", "--columns", "x,y", "--target", "y")
+    assert outcome.code == 1
+    assert "Leave 'y' out of the columns" in outcome.err
+
+
+def test_windows_are_of_the_columns_that_the_run_remembers(run, trained, hearts, tmp_path):
+    pictures = [tmp_path / "named", tmp_path / "remembered"]
+    for folder, columns in zip(pictures, (COLUMNS, []), strict=True):
+        outcome = run("plot", "windows", hearts, *columns, "--model", trained, "--sample", 2, "--out", folder)
+        assert outcome.code == 0, outcome.err
+    named, remembered = ((folder / "windows.png").read_bytes() for folder in pictures)
+    assert named == remembered

@@ -137,7 +137,7 @@ def test_names_of_columns(tmp_path):
         (tmp_path / "parts" / "a" / f"X_{part}.csv").write_text("id,time,x,target\na,0,1,2\n")
     assert column_names(tmp_path / "parts" / "a") == ["id", "time", "x", "target"]
     (tmp_path / "words.csv").write_text("1.0,1.0,walk\n2.0,3.0,run\n")
-    assert column_names(tmp_path / "words.csv", header=False) == []
+    assert column_names(tmp_path / "words.csv", header=False) == ["0", "1", "2"]
     (tmp_path / "plain.csv").write_text("1,2\n3,4\n")
     write_npz(DATA, tmp_path / "x.npz")
     (tmp_path / "empty").mkdir()

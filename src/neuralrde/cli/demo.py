@@ -107,7 +107,7 @@ def real(data: Dataset, out: Path) -> dict[str, Any]:
         right = float(np.mean(np.array(true) == np.array(predicted)))
         title = f"{NEURAL_RDE}, {SPLITS} test sets together: {right:.1%} right"
         save(confusion(true, predicted, classes=data.classes, title=title), out / "confusion.png")
-        draw_windows(shown, data, out)
+        draw_windows(shown, data.series, out)
     except PlotsUnavailable as error:
         print(f"  No pictures: {error}")
     return {"accuracies": accuracies, "settings": SETTINGS, "published": PUBLISHED, "source": SOURCE}

@@ -207,7 +207,7 @@ def train(
         try:
             draw_curves(estimator.history_, folder.pictures)
             draw_answers(found[last], folder.pictures)
-            draw_windows(estimator, parts[last], folder.pictures)
+            draw_windows(estimator, parts[last].series, folder.pictures)
         except Exception as error:  # the model is trained and saved: nothing that a picture does may spoil that
             say(f"  no pictures: {error}")
     say(f"\n{_summary(result)}\n\nRun folder: {folder.path}")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..datasets import Dataset, Split, by_group, column_names, given, load, random_split, read, stratified
-from ..datasets.table import USUAL
+from ..datasets.table import USUAL, find_roles
 from .config import Settings, settings_of
 from .errors import WRONG_USE, Refusal
 
@@ -38,11 +38,17 @@ def open_data(word: str | None, table: dict[str, Any]) -> Dataset:
 
 def with_channels(settings: Settings, data: Dataset) -> Settings:
     """The settings with the channels by name, if they are columns of a table: another table may have more or less."""
-    channels, names = data.series.channels, column_names(settings.data or "", settings.table.get("header"))
-    # x0 is what the one channel of a wide table is called, in which one row alone does not tell that it is a series.
-    wide = channels == ("x0",) and ("x0" not in names or {"x0", "x1"} <= set(names))
-    told = {"wide": True} if wide else {"columns": list(channels)} if set(channels) <= set(names) else {}
-    return replace(settings, table={**settings.table, **told}) if names else settings
+    table, names = settings.table, column_names(settings.data or "", settings.table.get("header"))
+    if not names:
+        return settings
+    given = {role: table[role] for role in USUAL if str(table.get(role)) in names}
+    columns = find_roles(
+        [name for name in names if name], settings.data, columns=table.get("columns"), **given
+    ).channels
+    # One row of a wide table alone does not tell that it is a series; x0 is what its one channel is called.
+    wide = data.series.channels == ("x0",) != columns
+    told = {"wide": True} if wide else {"columns": list(columns)} if data.series.channels == columns else {}
+    return replace(settings, table={**table, **told})
 
 
 def open_for(run: Path, word: str | None, flags: dict[str, Any], *, classifier: bool) -> Dataset:
@@ -63,16 +69,24 @@ def open_for(run: Path, word: str | None, flags: dict[str, Any], *, classifier: 
         word, told = own.data or "", own.table
     else:
         told = {} if own is None else _still_told(own.table, word)
-    # A column that a flag names has that role, and not the one that it had in the run.
-    told = {role: name for role, name in told.items() if name not in flags.values()}
+    told = _but_named(told, flags)
     return open_data(word, {**told, **flags, "task": task} if Path(word).expanduser().exists() else flags)
+
+
+def _but_named(told: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
+    """A column that a flag names has that role, and not the one that it had in the run."""
+    named = {flags.get(role) for role in USUAL} | set(flags.get("columns", ()))
+    told = {role: value for role, value in told.items() if role not in USUAL or value not in named}
+    if "columns" in told:
+        told["columns"] = [name for name in told["columns"] if name not in named]
+    return told
 
 
 def _still_told(table: dict[str, Any], word: str) -> dict[str, Any]:
     """What a run was told of its table and is true of another: the target is there, or is still to come."""
     names = column_names(word, table.get("header"))
     usual = [name for name in names if name.lower() in USUAL["target"]]
-    target = ("target", "per_time") if (table["target"] in names if "target" in table else usual) else ()
+    target = ("target", "per_time") if (str(table["target"]) in names if "target" in table else usual) else ()
     roles = ("id", "time", "columns", "wide", "header", *target)
     return {role: table[role] for role in roles if names and role in table}
 

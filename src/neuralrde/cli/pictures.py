@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets import Dataset
+from ..paths import Series
 from ..plots import confusion, learning_curves, predicted_against_true, save, windows_over_series
 from .answers import Answers
 
@@ -22,13 +22,11 @@ def draw_answers(found: Answers, folder: Path) -> Path:
     return save(predicted_against_true(found.true, found.predicted), folder / "predicted_against_true.png")
 
 
-def draw_windows(model: Any, data: Dataset, folder: Path, *, sample: int = 0) -> Path:
-    """One series as the model sees it: prepared, cut, and its log-signatures. One point is no series to look at."""
+def draw_windows(model: Any, series: Series, folder: Path) -> Path:
+    """The first series of more than one point as the model sees it: prepared, cut, and its log-signatures."""
     from ..paths import window_cuts
 
-    longer = np.flatnonzero(data.series.lengths[sample:] > 1)
-    one = data.series[np.array([sample + (longer[0] if len(longer) else 0)])]
-    prepared = model.steps_(one)
+    prepared = model.steps_(series[np.array([np.argmax(series.lengths > 1)])])
     cuts = window_cuts(prepared, **({"step": model.cut_} if model.every_ is None else {"every": model.cut_}))
     path = prepared.values[0, : prepared.lengths[0]]
     picture = windows_over_series(

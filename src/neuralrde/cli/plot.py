@@ -65,11 +65,15 @@ def windows(
 ) -> None:
     """A series, where it is cut, and the log-signature of every window."""
     options = flags.table_options(target=target, id=id, time=time_column, columns=columns, per_time=per_time)
-    dataset = open_data(data, options)
+    estimator = None if model is None else load_model(model)
+    if model is None or estimator is None:
+        dataset = open_data(data, options)
+    else:
+        dataset = open_for(model, data, options, classifier=is_classifier(estimator))
     if sample >= len(dataset):
         raise Refusal(f"Got --sample {sample}; expected one of the {len(dataset)} samples, from 0.", WRONG_USE)
-    if model is not None:
-        print(draw_windows(load_model(model), dataset, out or Path("."), sample=sample))
+    if estimator is not None:
+        print(draw_windows(estimator, dataset.series[np.array([sample])], out or Path(".")))
         return
     from ..estimators.preparation import preparation, usual_step
 

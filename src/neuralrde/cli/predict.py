@@ -28,7 +28,8 @@ def predict(
     """Predict with a trained model, into a CSV file.
 
     A row for each series: its id, the prediction, the true target if the data hold it, and each class's probability.
-    A run's folder remembers which columns of a table are what; with a model file, name them as in `fit`.
+    A run's folder remembers which columns of a table are what, by their names, or by their numbers in a table without
+    names; with a model file, name them as in `fit`.
 
         neuralrde predict runs/hearts new.csv --out answers.csv
     """

@@ -59,10 +59,8 @@ def read_csv(
     delimiter, line, names = csv_header(path, header)
     with open_text(path) as file:
         rows = _rows(file, delimiter, path)
-        if names:
+        if line:
             next(rows)
-        else:
-            names = [str(i) for i in range(_width(path, delimiter))]
         # A first column without a name is the row number that pandas writes.
         roles = find_roles(
             [name for name in names if name],
@@ -92,7 +90,7 @@ def read_csv(
 
 
 def csv_header(path: str | Path, header: bool | None = None) -> tuple[str, int, list[str]]:
-    """What divides the cells, the line that names the columns, and their names; line 0 and no names without one."""
+    """What divides the cells, the line that names the columns, and their names; without one line 0, and numbers."""
     with open_text(path) as file:
         first_line = next((line for line in file if line.strip() and not line.startswith("#")), "")
     delimiter = max(",;\t|", key=first_line.count)
@@ -101,7 +99,7 @@ def csv_header(path: str | Path, header: bool | None = None) -> tuple[str, int, 
     if first is None:
         raise ReadError(path, "Got only comments and empty lines; expected a table.")
     if header is False or (header is None and all(map(_is_number, first))):
-        return delimiter, 0, []
+        return delimiter, 0, [str(i) for i in range(_width(path, delimiter))]
     return delimiter, line, _names(first, path, line)
 
 

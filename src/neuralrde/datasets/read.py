@@ -77,7 +77,7 @@ def read(
 
 
 def column_names(path: str | Path, header: bool | None = None) -> list[str]:
-    """Of a table, or of the first file in a folder; none where there is no such file, or columns have no names."""
+    """Of a table, or of the first file in a folder: numbers if there is no header, and none if it is no table."""
     path = Path(path).expanduser()
     file = first_file(path) if path.is_dir() else path
     if file is None or not file.exists():

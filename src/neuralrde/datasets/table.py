@@ -63,6 +63,14 @@ def find_roles(
         absent = [name for name in channels if name not in names]
         if absent:
             raise ReadError(file, f"Got columns={absent} and the columns {_few(names)}; expected some of these.")
+    labels = {role: name for role, name in found.items() if role != "time" and name in channels}
+    if labels:
+        role, name = next(iter(labels.items()))
+        raise ReadError(
+            file,
+            f"Got the column {name!r} as {role} and as a channel; expected one of them, because a channel is what a "
+            f"model sees. Leave {name!r} out of the columns, or name another {role}.",
+        )
     if not channels:
         raise ReadError(file, f"Got only the columns {_few(names)}; expected a channel beside them.")
     return Roles(**found, channels=channels)  # type: ignore
