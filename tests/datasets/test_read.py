@@ -139,7 +139,8 @@ def test_names_of_columns(tmp_path):
     (tmp_path / "words.csv").write_text("1.0,1.0,walk\n2.0,3.0,run\n")
     assert column_names(tmp_path / "words.csv", header=False) == ["0", "1", "2"]
     (tmp_path / "plain.csv").write_text("1,2\n3,4\n")
+    assert column_names(tmp_path / "plain.csv") == ["0", "1"]
     write_npz(DATA, tmp_path / "x.npz")
     (tmp_path / "empty").mkdir()
-    for nameless in ("plain.csv", "x.npz", "empty", "absent"):
+    for nameless in ("x.npz", "empty", "absent"):
         assert column_names(tmp_path / nameless) == []

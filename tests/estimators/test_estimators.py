@@ -5,6 +5,7 @@ import pickle
 import jax
 import numpy as np
 import pytest
+from sklearn.exceptions import DataConversionWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -313,3 +314,34 @@ def test_cuts_are_refused_where_they_mean_nothing():
         NeuralRDERegressor(cuts=3, epochs=1, verbose=False).fit(X, X)
     with pytest.raises(ValueError, match="cuts=3"):
         NeuralRDERegressor(cuts=3, every=0.5, verbose=False).fit(X, X[:, 0, 0])
+
+
+@pytest.mark.parametrize("changed", [{"depth": 1}, {"step": 4}, {"fill": "linear"}, {"time_channel": False}])
+def test_a_warm_start_changes_nothing_that_the_weights_depend_on(fitted, changed):
+    warm = pickle.loads(pickle.dumps(fitted)).set_params(warm_start=True, **changed)
+    with pytest.raises(ValueError, match=f"{next(iter(changed))}=.*warm_start=False"):
+        warm.fit(X, Y)
+
+
+def test_one_label_a_series_in_arrays_of_one():
+    model = classifier(epochs=1)
+    with pytest.warns(DataConversionWarning):
+        model.fit(X, [np.array([label]) for label in Y])
+    assert not model.per_time_
+
+
+def test_targets_at_points_as_plain_arrays_and_their_weights():
+    lengths = np.r_[[20, 33] * 12]
+    series, y = [x[:n] for x, n in zip(X, lengths, strict=False)], [x[:n, 0] for x, n in zip(X, lengths, strict=False)]
+    options = SMALL | {"epochs": 1, "random_state": 0}
+    plain, model = (NeuralRDERegressor(**options).fit(series, t) for t in (y, [t[:, None] for t in y]))
+    np.testing.assert_array_equal(plain.predict(series), model.predict(series))
+    weights = np.r_[np.ones(12), np.zeros(12)]
+    assert model.score(series, y, weights) == pytest.approx(model.score(series[:12], y[:12]))
+    with pytest.raises(ValueError, match=r"shape \(24,\); expected \(24, 33, 1\)"):
+        model.score(series, np.zeros(24))
+    calm = [np.where(t > 0, "up", "down") for t in y]
+    labelled = classifier(epochs=1).fit(series, calm)
+    assert labelled.score(series, calm, weights) == pytest.approx(labelled.score(series[:12], calm[:12]))
+    with pytest.raises(ValueError, match="one at every point"):
+        labelled.score(series, Y[:24])

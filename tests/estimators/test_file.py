@@ -118,7 +118,7 @@ def test_a_file_from_elsewhere_can_do_no_harm(saved):
     assert "expected one of" in forged(lambda h: h.update(estimator="os.system"))
     assert "nothing that" in forged(lambda h: h["learned"].update(__class__="str"))
     assert "Invalid parameter" in forged(setting("evil", 1))
-    built = lambda name, value: lambda content: content["learned"]["sizes_"]["pairs"].append([name, value])
+    built = lambda name, value: lambda content: content["learned"]["kept_"]["pairs"].append([name, value])
     assert "of shape" in forged(built("width", 2**20))
     assert "readout" in forged(built("readout", "os.system"))
     assert "layers" in forged(built("layers", 10**9))

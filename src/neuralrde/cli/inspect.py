@@ -135,7 +135,7 @@ def about_model(estimator: Any) -> dict[str, Any]:
     import jax
 
     weights = sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(estimator.model_, eqx.is_inexact_array)))
-    sizes = estimator.sizes_
+    sizes = estimator.kept_
     found = {
         "model": type(estimator).__name__,
         "answers": "for each point" if estimator.per_time_ else "for each series",

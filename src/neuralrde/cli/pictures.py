@@ -27,7 +27,7 @@ def draw_windows(model: Any, series: Series, folder: Path) -> Path:
     from ..paths import window_cuts
 
     prepared = model.steps_(series[np.array([np.argmax(series.lengths > 1)])])
-    cuts = window_cuts(prepared, **({"step": model.cut_} if model.every_ is None else {"every": model.cut_}))
+    cuts = window_cuts(prepared, **({"step": model.cut_} if model.step_ is not None else {"every": model.cut_}))
     path = prepared.values[0, : prepared.lengths[0]]
     picture = windows_over_series(
         path,

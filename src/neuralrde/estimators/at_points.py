@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Shaped
+from jaxtyping import Bool, Float, Shaped
 from sklearn.utils.validation import check_consistent_length
 
 from ..paths import Series
@@ -16,7 +16,8 @@ def are_at_points(y: Any, series: Series, *, expected: bool = False) -> bool:
     With `expected` wider ones are too: a part of the series may be shorter than the rows that were made for all.
     """
     if is_list_of_series(y):
-        return all(labels.ndim == 1 for labels in y)
+        one_each = all(labels.size == 1 for labels in y) and series.values.shape[1] > 1
+        return all(labels.ndim == 1 for labels in y) and not one_each
     if dimensions(y) != 2 or np.shape(y)[1] < 2:
         return False
     length = series.values.shape[1]
@@ -51,17 +52,24 @@ def labels_at_points(
 def numbers_at_points(y: Any, series: Series, *, expected: bool = False) -> Any:
     """Targets `(n, length, outputs)`, NaN in padding, from an array for each series or from rows that are too long.
 
-    Everything else is given back as it came.
+    Arrays are `(length, outputs)`, or `(length,)` where they differ in length. All else is given back as it came.
     """
     length = series.values.shape[1]
-    if is_list_of_series(y) and all(target.ndim == 2 for target in y):
+    if is_list_of_series(y) and (all(target.ndim == 2 for target in y) or len({np.shape(target) for target in y}) > 1):
         check_consistent_length(series.values, y)
         _check_lengths(y, series)
-        target = np.full((*series.valid.shape, y[0].shape[1]), np.nan)
-        target[series.valid] = np.concatenate(y)
+        columns = [target.reshape(len(target), -1) for target in y]
+        target = np.full((*series.valid.shape, columns[0].shape[1]), np.nan)
+        target[series.valid] = np.concatenate(columns)
         return target
     wider = dimensions(y) == 3 and np.shape(y)[1] > length
     return np.asarray(y)[:, :length] if wider and (expected or series.ragged) else y
+
+
+def point_weights(weights: Any, series: Series) -> Float[np.ndarray, "samples length"]:
+    """From one weight a series, or one a point, or none."""
+    given = np.ones(len(series)) if weights is None else np.asarray(weights, np.float64)
+    return np.broadcast_to(given.reshape(len(series), -1), series.valid.shape)
 
 
 def _check_lengths(y: Any, series: Series) -> None:

@@ -51,8 +51,9 @@ SEARCHED_WINDOWS = (16, 32, 64, 128)
 SEARCHED_DEPTHS = (1, 2, 3)
 # By rule so many steps of the optimiser, whatever the number of samples, and at least so many epochs.
 USUAL_STEPS, FEWEST_EPOCHS = 1000, 20
-# What a model is built by: a parameter that is set afterwards counts from the next `fit` on.
+# What a model and its windows are built by: a parameter that is set afterwards counts from the next `fit` on.
 _SIZES = ("state", "width", "layers", "readout")
+_KEPT = (*_SIZES, "depth", "step", "every", "fill", "time_channel")
 # Beyond so many log-signature channels a depth is not searched: it would cost more than all the others.
 MOST_CHANNELS = 500
 
@@ -175,14 +176,14 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
         else:
             other = as_series(self, validation[0], reset=False)
             others = other, self._check_targets(validation[1], other, reset=False)
-        sizes = {name: getattr(self, name) for name in _SIZES}
         if not again:
-            self.sizes_, self.every_ = sizes, self.every
-        elif sizes != self.sizes_:
-            raise ValueError(
-                f"Got warm_start=True and {sizes}; expected {self.sizes_} as in the first `fit`, because its weights "
-                "are gone on from. Write warm_start=False for a new model."
-            )
+            self.kept_ = {name: getattr(self, name) for name in _KEPT}
+        for name, first in self.kept_.items():
+            if (now := getattr(self, name)) != first:
+                raise ValueError(
+                    f"Got warm_start=True and {name}={now!r}; expected {first!r} as in the first `fit`, because its "
+                    "weights are gone on from. Write warm_start=False for a new model."
+                )
         self.cuts_ = self.cuts
         if not again:
             self.steps_: Step = preparation(fill=self.fill, time=self.time_channel).fit(series)
@@ -230,7 +231,7 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
 
         # What was learned.
         self.depth_, self.cut_ = cut
-        self.step_ = self.cut_ if self.every_ is None else None
+        self.step_ = self.cut_ if self.kept_["every"] is None else None
         self.path_channels_ = prepared.values.shape[2]
         self.history_ = list(state.history)
         self.best_epoch_, self.validation_loss_ = state.best_epoch, state.best_loss
@@ -287,12 +288,12 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
     def _windows(self, prepared: Series, cut: tuple[int, Any], first: int | None = None) -> Windows:
         depth, size = cut
         return windows_of(
-            prepared, depth, **({"every": size} if self.every_ is not None else {"step": size, "first": first})
+            prepared, depth, **({"every": size} if self.kept_["every"] is not None else {"step": size, "first": first})
         )
 
     def _firsts(self, cut: tuple[int, Any]) -> list[int] | list[None]:
         """The first windows of all ways of cutting, the usual one first."""
-        return [None] if self.every_ is not None else first_windows(cut[1], min(self.cuts_, cut[1]))
+        return [None] if self.kept_["every"] is not None else first_windows(cut[1], min(self.cuts_, cut[1]))
 
     def _candidates(self, prepared: Series) -> list[tuple[int, Any]]:
         """Depths and steps to choose from, the cheapest first."""
@@ -315,7 +316,7 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
         return self._conditioned(model, target)
 
     def _build(self, channels: int, depth: int, seed: int) -> NeuralRDE:
-        own = self.sizes_
+        own = self.kept_
         readout = EveryState() if self.per_time_ else READOUTS[own["readout"]]()
         sizes = (channels, self.outputs_, depth, own["state"], own["width"], own["layers"])
         return _initial_model(jax.random.key(seed), *sizes, readout)
@@ -365,8 +366,7 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
 
     _learned = (
         "steps_",
-        "sizes_",
-        "every_",
+        "kept_",
         "cuts_",
         "depth_",
         "step_",
@@ -389,9 +389,9 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
 
     def _template(self) -> NeuralRDE:
         """The model's shapes, without its numbers. What a file says of them is checked as what a user says."""
-        self._check_sizes(**self.sizes_)
+        self._check_sizes(**{name: self.kept_[name] for name in _SIZES})
         check_whole("cuts", self.cuts_, high=1024)
-        check_number("every", self.every_, also=(None,))
+        check_number("every", self.kept_["every"], also=(None,))
         return eqx.filter_eval_shape(lambda: self._build(self.path_channels_, self.depth_, 0))
 
     def __getstate__(self):

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from ..paths import Series
 from ..training import CrossEntropy, accuracy
-from .at_points import are_at_points, labels_at_points
+from .at_points import are_at_points, labels_at_points, point_weights
 from .base import BaseNeuralRDE
 from .inputs import as_series
 from .parameters import check_choice
@@ -55,7 +55,7 @@ class NeuralRDEClassifier(ClassifierMixin, BaseNeuralRDE):
         patience: epochs without a better validation loss after which training stops; None never stops early.
         time_budget: seconds after which training stops; half of them for the search, if there is one. None
             for no limit. What a clock stops is not the same from run to run.
-        warm_start: whether `fit` goes on from the weights of the last `fit`, with its preparation.
+        warm_start: whether `fit` goes on from the weights of the last `fit`, with its preparation and windows.
         random_state: a number fixes everything: validation set, initial weights, order of examples.
         verbose: False shows no progress bar; None shows one on a terminal.
         class_weight: None, "balanced", or a dictionary from labels to weights.
@@ -141,9 +141,11 @@ class NeuralRDEClassifier(ClassifierMixin, BaseNeuralRDE):
         predicted = self.predict(X)
         if not self.per_time_:
             return float(np.average(predicted == np.asarray(y).reshape(predicted.shape), weights=sample_weight))
-        labels, known = labels_at_points(y, as_series(self, X, reset=False))
-        weights = np.ones(len(labels)) if sample_weight is None else np.asarray(sample_weight)
-        weights = np.broadcast_to(weights.reshape(len(labels), -1), labels.shape)
+        series = as_series(self, X, reset=False)
+        if not are_at_points(y, series, expected=True):
+            raise ValueError(f"Got labels of shape {np.shape(y)}; expected one at every point, as in `fit`.")
+        labels, known = labels_at_points(y, series)
+        weights = point_weights(sample_weight, series)
         return float(np.average((predicted == labels)[known], weights=weights[known]))
 
     def _check_targets(self, y: Any, series: Series, *, reset: bool) -> np.ndarray:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from ..models import LabelScale, NeuralRDE
 from ..paths import Series
 from ..training import Huber, SquaredError, rmse
-from .at_points import numbers_at_points
+from .at_points import numbers_at_points, point_weights
 from .base import BaseNeuralRDE
 from .inputs import as_series, dimensions
 from .parameters import check_choice
@@ -57,7 +57,7 @@ class NeuralRDERegressor(RegressorMixin, BaseNeuralRDE):
         patience: epochs without a better validation loss after which training stops; None never stops early.
         time_budget: seconds after which training stops; half of them for the search, if there is one. None
             for no limit. What a clock stops is not the same from run to run.
-        warm_start: whether `fit` goes on from the weights of the last `fit`, with its preparation.
+        warm_start: whether `fit` goes on from the weights of the last `fit`, with its preparation and windows.
         random_state: a number fixes everything: validation set, initial weights, order of examples.
         verbose: False shows no progress bar; None shows one on a terminal.
         loss: "squared_error" or "huber".
@@ -140,8 +140,13 @@ class NeuralRDERegressor(RegressorMixin, BaseNeuralRDE):
             return super().score(X, y, sample_weight)
         series = as_series(self, X, reset=False)
         predicted, y = self.predict(series), np.asarray(numbers_at_points(y, series, expected=True))
+        if y.shape != predicted.shape:
+            raise ValueError(
+                f"Got targets of shape {y.shape}; expected {predicted.shape}, one at every point, as in `fit`."
+            )
         known = series.valid & ~np.isnan(y).any(axis=-1)
-        return float(r2_score(y[known], predicted[known]))
+        weights = point_weights(sample_weight, series)
+        return float(r2_score(y[known], predicted[known], sample_weight=weights[known]))
 
     def _check_targets(self, y: Any, series: Series, *, reset: bool) -> np.ndarray:
         if y is None:
