@@ -1,5 +1,7 @@
 """Tables and pages from a small fixture of results."""
 
+from pathlib import Path
+
 import pytest
 
 from neuralrde.cli import main
@@ -38,6 +40,23 @@ def test_mean_and_deviation_over_seeds(folder):
     assert one.published.mean == 3.46
     assert one.log_signature_share == pytest.approx(0.1)
     assert one.floors["training mean"] == 13.0
+
+
+def test_a_floor_that_only_some_lines_have_is_not_shown(folder):
+    late = line(444, 4.0)
+    late["floors"] = {"a new floor": {"rmse": 1.0, "mae": 1.0}, "training mean": {"rmse": 17.0, "mae": 10.0}}
+    append(late, folder / "results")
+    one = next(s for s in summaries(read_results(folder / "results")) if s.cell.depth == 3 and s.cell.step == 512)
+    assert one.floors == {"training mean": 14.0}
+
+
+def test_the_page_of_the_docs_is_of_the_results(tmp_path):
+    root = Path(__file__).parents[2]
+    written = ["--html", tmp_path / "report.html", "--markdown", tmp_path / "page.md", "--images", tmp_path / "images"]
+    assert main(["report", "--results", str(root / "results"), *map(str, written)]) == 0
+    assert (tmp_path / "page.md").read_text() == (root / "docs" / "reproduction.md").read_text(), (
+        "docs/reproduction.md is not what `neuralrde report` writes: run it."
+    )
 
 
 def test_a_later_line_of_the_same_run_counts(folder):

@@ -90,7 +90,8 @@ def _summary(lines: list[Line]) -> Summary:
     reached = [line["seconds_to_published"] for line in done if line.get("seconds_to_published") is not None]
     memory = [line["memory_mb"] for line in done if line.get("memory_mb") is not None]
     shares = [line["log_signature_seconds"] / max(60 * line["minutes"], 1e-9) for line in done]
-    names = done[0]["floors"] if done else {}
+    # Floors that all have: lines are kept when a new floor is thought of.
+    names = [name for name in done[0]["floors"] if all(name in line["floors"] for line in done)] if done else []
     floor = lambda line, name: line["floors"][name]["accuracy" if accuracy else "rmse"]
     accuracy = bool(done) and "accuracy" in done[0]["test"]
     return Summary(
