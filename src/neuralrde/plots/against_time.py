@@ -5,6 +5,7 @@ from typing import Any
 
 from .style import COLOURS, INK, PALE, figure
 
+MARKERS = ("o", "D", "^")  # the next where colours begin again
 Points = Sequence[tuple[float, float]]
 
 
@@ -27,7 +28,8 @@ def against_time(
         axis = picture.subplots()
         for number, (name, points) in enumerate(runs.items()):
             minutes, values = zip(*points, strict=True) if points else ((), ())
-            look: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "marker": "o"}
+            again, colour = divmod(number, len(COLOURS))
+            look: dict[str, Any] = {"color": COLOURS[colour], "marker": MARKERS[again % len(MARKERS)]}
             if "published" in name:
                 look |= {"color": PALE, "marker": "s"}
             axis.scatter(minutes, values, s=30, alpha=0.85, linewidths=0, label=name, zorder=3, **look)
