@@ -65,10 +65,10 @@ def windows(
 ) -> None:
     """A series, where it is cut, and the log-signature of every window."""
     options = flags.table_options(target=target, id=id, time=time_column, columns=columns, per_time=per_time)
-    estimator = None if model is None else load_model(model)
-    if model is None or estimator is None:
-        dataset = open_data(data, options)
+    if model is None:
+        estimator, dataset = None, open_data(data, options)
     else:
+        estimator = load_model(model)
         dataset = open_for(model, data, options, classifier=is_classifier(estimator))
     if sample >= len(dataset):
         raise Refusal(f"Got --sample {sample}; expected one of the {len(dataset)} samples, from 0.", WRONG_USE)

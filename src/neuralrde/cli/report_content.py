@@ -45,14 +45,14 @@ class Section:
 
 def content(lines: Sequence[Line]) -> list[Section]:
     found = summaries(lines)
-    sections = [_how_to_read(lines, found)]
+    sections = [_how_to_read(found)]
     for name in [*BIDMC.values(), *(name for name in {s.cell.dataset: 0 for s in found} if name not in BIDMC.values())]:
         of_set = [summary for summary in found if summary.cell.dataset == name]
-        sections += _of_data_set(name, of_set, lines) if of_set else []
+        sections += _of_data_set(name, of_set) if of_set else []
     return [*sections, *_heatmaps(found), _bugs()]
 
 
-def _how_to_read(lines: Sequence[Line], found: Sequence[Summary]) -> Section:
+def _how_to_read(found: Sequence[Summary]) -> Section:
     done = sum(len(summary.values) for summary in found)
     waiting = sum(len(summary.partial) for summary in found)
     return Section(
@@ -76,7 +76,7 @@ def _how_to_read(lines: Sequence[Line], found: Sequence[Summary]) -> Section:
     )
 
 
-def _of_data_set(name: str, found: Sequence[Summary], lines: Sequence[Line]) -> list[Section]:
+def _of_data_set(name: str, found: Sequence[Summary]) -> list[Section]:
     title = TITLES.get(name, name)
     sections = [Section(f"{title}" + (f" ({name})" if title != name else ""))]
     for split in dict.fromkeys(summary.cell.split for summary in found):
@@ -89,7 +89,7 @@ def _of_data_set(name: str, found: Sequence[Summary], lines: Sequence[Line]) -> 
             values = ", ".join(f"{model} {mean} ± {spread}" for model, (mean, spread) in LATER[name].items())
             text.append(f"Published later on random splits of the same kind: {values}.")
         sections.append(Section(SPLITS[split].capitalize(), text, HEADER, rows, commands(here), level=3))
-        picture = _against_time(name, title, here, lines)
+        picture = _against_time(name, title, here)
         if picture is not None:
             sections[-1].pictures[f"time-{name}-{split}"] = picture
     return sections
@@ -147,7 +147,7 @@ def _floors(found: Sequence[Summary]) -> list[str]:
     return [f"Floors on the same test sets: {told}."]
 
 
-def _against_time(name: str, title: str, found: Sequence[Summary], lines: Sequence[Line]) -> Any:
+def _against_time(name: str, title: str, found: Sequence[Summary]) -> Any:
     runs: dict[str, list[tuple[float, float]]] = {}
     for summary in found:
         if summary.minutes and summary.mean is not None:
