@@ -19,8 +19,7 @@ import numpy as np
 
 import neuralrde as nrde
 from neuralrde.fields import BracketField, MatrixField
-from neuralrde.plots import save
-from neuralrde.plots.style import GRID, figure
+from neuralrde.plots import GRID, figure, save
 from neuralrde.solve import Direct, solve
 
 jax.config.update("jax_enable_x64", True)

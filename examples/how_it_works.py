@@ -17,8 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import neuralrde as nrde
-from neuralrde.plots import save
-from neuralrde.plots.style import COLOURS, GRID, INK, PALE, figure
+from neuralrde.plots import COLOURS, GRID, INK, PALE, figure, save
 
 BLUE, ORANGE, GREEN, PURPLE = COLOURS[:4]
 
@@ -197,7 +196,7 @@ def flow() -> Any:
         ("models", "first point in,\nprediction out"),
         ("training", "one loop,\none state"),
         ("estimators", "scikit-learn's\nface"),
-        ("experiments", "the paper's\ntables"),
+        ("plots", "pictures\nof it all"),
         ("cli", "the front\ndoor"),
     ]
     with figure(10, 3.5) as picture:
@@ -213,7 +212,7 @@ def flow() -> Any:
         axis.plot([8.8, 8.8, 0.8], [1.75, 1.43, 1.43], color=INK, linewidth=1.3)
         arrow(axis, (0.8, 1.45), (0.8, 1.1))
         axis.text(0, -0.35, "devices, between solve and models, shares a batch out over cores, GPUs and hosts; "
-                  "plots draws, for experiments and cli.", color=INK, va="center")  # fmt: skip
+                  "what reproduces the paper is beside them.", color=INK, va="center")  # fmt: skip
         axis.set(xlim=(-0.1, 9.75), ylim=(-0.55, 2.95))
         axis.set_axis_off()
     return picture

@@ -13,8 +13,7 @@ import numpy as np
 
 import neuralrde as nrde
 from neuralrde.datasets import Dataset, order_of_events
-from neuralrde.plots import save
-from neuralrde.plots.style import COLOURS, GRID, INK, figure
+from neuralrde.plots import COLOURS, GRID, INK, figure, save
 
 DEPTHS, STEPS = (1, 2), (16, 32, 64, 128)
 

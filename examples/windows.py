@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 import neuralrde as nrde
-from neuralrde.plots import save
-from neuralrde.plots.style import COLOURS, GRID, INK, figure
+from neuralrde.plots import COLOURS, GRID, INK, figure, save
 
 LENGTH, STEP, LAG = 24_000, 400, 25
 FIRST, SECOND = COLOURS[:2]

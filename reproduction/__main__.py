@@ -1,26 +1,37 @@
-"""`neuralrde reproduce`: cells of the paper's tables, each a line in results/."""
+"""`python -m reproduction run` trains the paper's experiments, `report` makes tables and pictures of the results."""
 
 import itertools
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .errors import WRONG_USE, Refusal
+from .experiment import DATASETS, GRID, Experiment, Limits
 
-_Many = "Several with commas."
+app = typer.Typer(
+    name="python -m reproduction",
+    help=__doc__,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+_MANY = "Several with commas."
 
 
-def reproduce(
-    dataset: Annotated[str, typer.Option(help=f"HR, RR, SpO2, SCP1, SCP2, worms, speech, or a name. {_Many}")] = "HR",
-    model: Annotated[str, typer.Option(help=f"nrde, ncde, odernn, logncde, linear, oscillators. {_Many}")] = "nrde",
-    depth: Annotated[str | None, typer.Option(help=f"{_Many} [2,3; for ours the recipe's]")] = None,
-    step: Annotated[str | None, typer.Option(help=f"{_Many} [512; for ours the recipe's]")] = None,
-    seed: Annotated[str, typer.Option(help=_Many)] = "111,222,333",
-    protocol: Annotated[str, typer.Option(help=f"paper, adjoint, later, corrected, ours. {_Many}")] = "paper",
+@app.command()
+def run(
+    dataset: Annotated[str, typer.Option(help=f"HR, RR, SpO2, SCP1, SCP2, worms, speech, or a name. {_MANY}")] = "HR",
+    model: Annotated[str, typer.Option(help=f"nrde, ncde, odernn, logncde, linear, oscillators. {_MANY}")] = "nrde",
+    depth: Annotated[str | None, typer.Option(help=f"{_MANY} [2,3; for ours the data set's own]")] = None,
+    step: Annotated[str | None, typer.Option(help=f"{_MANY} [512; for ours the data set's own]")] = None,
+    seed: Annotated[str, typer.Option(help=_MANY)] = "111,222,333",
+    protocol: Annotated[str, typer.Option(help=f"paper, adjoint, later, corrected, ours. {_MANY}")] = "paper",
     split: Annotated[str, typer.Option(help="paper, random, group (patient, speaker), folds.")] = "paper",
     budget: Annotated[
-        float | None, typer.Option(min=0.01, help="Minutes of training a run; none for no limit.")
+        float | None, typer.Option(min=0.01, help="Minutes of training per run; none for no limit.")
     ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Instead of the protocol's.")] = None,
     grid: Annotated[bool, typer.Option("--grid", help="The appendix's 27 sizes instead of the chosen one.")] = False,
@@ -29,35 +40,70 @@ def reproduce(
 ) -> None:
     """Run experiments of the paper: bug for bug, corrected, or our way.
 
-    Each run is a line in results/DATASET.jsonl, and is not run again. What was interrupted goes on where it stopped,
-    and what ran out of its budget goes on when given more. `neuralrde report` makes tables and pictures of all lines.
+    Each run is a line in results/DATASET.jsonl and is not run again. An interrupted run resumes where it stopped, and
+    one that ran out of its budget continues when given more.
 
-        neuralrde reproduce --dataset HR --model nrde --depth 3 --step 512
-        neuralrde reproduce --dataset HR,RR,SpO2 --protocol ours --budget 10
-        neuralrde reproduce --dataset HR --model oscillators --protocol ours --split group --seed 0,1,2,3,4
+        python -m reproduction run --dataset HR --model nrde --depth 3 --step 512
+        python -m reproduction run --dataset HR,RR,SpO2 --protocol ours --budget 10
+        python -m reproduction run --dataset HR --model oscillators --protocol ours --split group --seed 0,1,2,3,4
     """
-    from ..experiments import DATASETS, GRID, Cell, Limits, recipe_of, run
+    from .our_settings import settings_for
+    from .run import run as run_one
 
-    cells = []
+    experiments = []
     for data, how, kind in itertools.product(_words(dataset), _words(protocol), _words(model)):
         name = DATASETS.get(data, data)
-        recipe = recipe_of(name, kind)
-        depths = _numbers("depth", depth, [recipe.depth] if how == "ours" else [2, 3])
-        steps = _numbers("step", step, [recipe.step] if how == "ours" else [512])
-        cells += [
-            Cell(dataset=name, model=kind, depth=n, step=k, seed=s, protocol=how, split=split, sizes=sizes)
+        ours = settings_for(name, kind)
+        depths = _numbers("depth", depth, [ours.depth] if how == "ours" else [2, 3])
+        steps = _numbers("step", step, [ours.step] if how == "ours" else [512])
+        experiments += [
+            Experiment(dataset=name, model=kind, depth=n, step=k, seed=s, protocol=how, split=split, sizes=sizes)
             for n in depths
             for k in steps
             for sizes in (GRID if grid else (None,))
             for s in _numbers("seed", seed, [])
         ]
-    cells = list(dict.fromkeys(cells))  # a neural CDE is asked for once for each depth, and is one
+    experiments = list(dict.fromkeys(experiments))  # a neural CDE has one depth: asked for at two, it is run once
     limits = Limits(budget=None if budget is None else 60 * budget, epochs=epochs)
-    for number, cell in enumerate(cells, 1):
+    for number, experiment in enumerate(experiments, 1):
         if dry:
-            print(cell.name)
+            print(experiment.name)
         else:
-            run(cell, limits=limits, folder=results, say=lambda text, n=number: print(f"[{n}/{len(cells)}] {text}"))
+            say = lambda text, n=number: print(f"[{n}/{len(experiments)}] {text}", flush=True)
+            run_one(experiment, limits=limits, folder=results, say=say)
+
+
+@app.command()
+def report(
+    results: Annotated[Path, typer.Option(help="The folder of the lines.")] = Path("results"),
+    html: Annotated[Path, typer.Option(help="The page to write, with its pictures inside.")] = Path("report.html"),
+    markdown: Annotated[Path, typer.Option(help="The Markdown to write.")] = Path("docs/reproduction.md"),
+    images: Annotated[Path, typer.Option(help="The folder for its pictures.")] = Path("docs/images"),
+) -> None:
+    """Tables and pictures of all runs, beside the published values.
+
+    A self-contained HTML page, and Markdown with pictures beside it. Nothing is trained.
+    """
+    from .report import write_report
+
+    write_report(results, html=html, markdown=markdown, images=images)
+    print(f"{html}\n{markdown}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code; an error is one sentence on stderr."""
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name=app.info.name, standalone_mode=False)
+        return 0
+    except KeyboardInterrupt:
+        print("Interrupted; the same command continues.", file=sys.stderr)
+        return 130
+    except Exception as error:
+        wrong_use = hasattr(error, "format_message")  # Typer's own, of a wrong option
+        if not wrong_use and not isinstance(error, ValueError | OSError | ImportError | RuntimeError):
+            raise
+        print(f"reproduction: {error.format_message() if wrong_use else error}", file=sys.stderr)  # type: ignore
+        return 2 if wrong_use else 1
 
 
 def _words(text: str) -> list[str]:
@@ -70,4 +116,8 @@ def _numbers(name: str, text: str | None, default: list[int]) -> list[int]:
     try:
         return [int(word) for word in _words(text)]
     except ValueError:
-        raise Refusal(f"Got --{name} {text}; expected whole numbers with commas, such as 2,3.", WRONG_USE) from None
+        raise typer.BadParameter(f"Got --{name} {text}; expected whole numbers with commas, such as 2,3.") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""A cell: one training of one table, by the names that the command line and the results know it by."""
+"""An experiment: one training run of a table, by the names that the command line and the results use."""
 
 import re
 from dataclasses import asdict, dataclass
@@ -7,7 +7,7 @@ from typing import Any
 MODELS = ("nrde", "ncde", "odernn", "logncde", "linear", "oscillators")
 PROTOCOLS = ("paper", "adjoint", "later", "corrected", "ours")
 SPLITS = ("paper", "random", "group", "folds")
-# What people call data sets, and what the catalogue does.
+# Short names on the command line, and the catalogue's names.
 DATASETS = {
     "HR": "BIDMC32HR",
     "RR": "BIDMC32RR",
@@ -22,20 +22,20 @@ GRID = tuple((state, layers, times) for state in (16, 32, 64) for layers in (2, 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class Experiment:
     """What is trained, on what, and how.
 
     Args:
-        dataset: a name that `neuralrde.datasets.load` knows.
+        dataset: a name that `neuralrde.datasets.load` knows, or one of the short names in `DATASETS`.
         model: one of `MODELS`.
-        depth: of the log-signatures; 0 for the ODE-RNN, which has none.
-        step: points in a window or block.
-        seed: of the initial weights; and of the split, unless that is the paper's.
+        depth: the depth of the log-signatures; 0 for the ODE-RNN, which uses none.
+        step: points per window or block.
+        seed: decides the initial weights, and the split unless that is the paper's.
         protocol: one of `PROTOCOLS`.
         split: one of `SPLITS`.
-        sizes: (state, layers, multiplier) instead of the protocol's, for the grid.
+        sizes: (state, layers, multiplier), for the appendix's grid; None takes the protocol's own.
 
-    >>> Cell(dataset="BIDMC32HR", model="nrde", depth=3, step=512, seed=111).name
+    >>> Experiment(dataset="BIDMC32HR", model="nrde", depth=3, step=512, seed=111).name
     'BIDMC32HR-nrde-3-512-111-paper-paper'
     """
 
@@ -57,7 +57,7 @@ class Cell:
                 f"Got depth={self.depth}, step={self.step}, seed={self.seed}; expected a depth and a step of at least "
                 "1 and a seed of at least 0."
             )
-        # One name for one thing, so that no run is done twice.
+        # One spelling per experiment, so that none is run twice.
         object.__setattr__(self, "dataset", DATASETS.get(self.dataset, self.dataset))
         object.__setattr__(self, "depth", {"odernn": 0, "ncde": 1}.get(self.model, self.depth))
         object.__setattr__(self, "sizes", None if self.sizes is None else tuple(self.sizes))
@@ -74,7 +74,7 @@ class Cell:
 
     @property
     def key(self) -> dict[str, Any]:
-        """What tells it from other cells, as JSON holds it."""
+        """What identifies it in the results, ready for JSON."""
         return {**asdict(self), "sizes": None if self.sizes is None else list(self.sizes)}
 
     @property
@@ -82,3 +82,16 @@ class Cell:
         parts = [self.dataset, self.model, self.depth, self.step, self.seed, self.protocol, self.split]
         parts += [] if self.sizes is None else self.sizes
         return re.sub(r"[^A-Za-z0-9_.-]", "_", "-".join(map(str, parts)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How far a run may go; a later one with wider limits continues from there.
+
+    Args:
+        budget: seconds of training; None for no limit.
+        epochs: instead of the protocol's. Another number is another run, because learning rate schedules depend on it.
+    """
+
+    budget: float | None = None
+    epochs: int | None = None

@@ -1,4 +1,4 @@
-"""Floors: what is reached with no learning of series, or hardly any, on the same test set."""
+"""Floors: what is reached on the same test set without learning from the series, or hardly any."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,19 +8,20 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ..datasets import Dataset, Split
-from ..paths import Spectrogram
+from neuralrde.datasets import Dataset, Split
+from neuralrde.paths import Spectrogram
+
 from .inputs import without_copies
 
 Metrics = dict[str, float]
 
-# Beats a minute between which the peak is looked for. The edges matter: up to 180 instead of 150, harmonics win in a
-# few recordings, and the RMSE over all patients is 10.8 instead of 4.4. So beside this band, which is what one would
-# write down, stands for unseen patients the one of these that is best for all but the test patients. Finer bands fit
-# them better and may fail: in some splits the best low edge is then 66, above the rate of a test patient.
+# The band in which the peak is looked for, in beats per minute. Its edges matter: up to 180 instead of 150, harmonics
+# win in a few recordings, and the RMSE over all patients is 10.8 instead of 4.4. So for unseen patients this band, the
+# one that most people would write down, is joined by that one of BANDS which is best for all but the test patients.
+# Finer bands fit those better and may fail: in some splits the best low edge is then 66, above a test patient's rate.
 BEATS = (42, 150)
 BANDS = tuple((low, high) for low in (36, 42, 48, 54) for high in (120, 135, 150, 165, 180))
-_TRANSFORM = 2**16  # zero-padded: frequencies 0.11 beats a minute apart
+_TRANSFORM = 2**16  # zero-padded: frequencies 0.11 beats per minute apart
 
 
 def floors(data: Dataset, split: Split, split_name: str) -> dict[str, Metrics]:
@@ -65,9 +66,9 @@ def recording_mean(data: Dataset, split: Split) -> Metrics:
 
 
 def spectral_peak(data: Dataset, bands: Sequence[tuple[float, float]] = (BEATS,)) -> np.ndarray:
-    """Beats a minute at the highest peak of the pulse wave's spectrum: no learning at all.
+    """Beats per minute at the highest peak of the pulse wave's spectrum: no learning at all.
 
-    With several bands to look in, a row for each.
+    With several bands to look in, one row per band.
     """
     pulse = data.series.values[..., data.series.channels.index("PLETH")]
     rate = 1 / float(np.median(np.diff(data.series.clock[0])))

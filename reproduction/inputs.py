@@ -6,43 +6,53 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..datasets import Dataset, Split
-from ..estimators.preparation import preparation
-from ..models import fold
-from ..paths import FillForward, Scale, ScaleEach, Series, Step, Steps, TimeChannel, window_counts, window_cuts
-from ..paths.windows import first_windows
-from ..signatures import Basis, log_signatures
-from ..signatures.rounding import without_rounding
-from ..training import Examples, TimeStretch, Versions, played
-from .bugs import Bug, drop_tail, fold_with_zeros, repeat_last
+from neuralrde.datasets import Dataset, Split
+from neuralrde.models import fold
+from neuralrde.paths import (
+    FillForward,
+    ObservationCounts,
+    Scale,
+    ScaleEach,
+    Series,
+    Step,
+    Steps,
+    TimeChannel,
+    first_windows,
+    window_counts,
+    window_cuts,
+)
+from neuralrde.signatures import Basis, log_signatures, without_rounding
+from neuralrde.training import Examples, TimeStretch, Versions, played
+
+from .paper_bugs import Bug, drop_tail, fold_with_zeros, repeat_last
 
 _PIECE = 2**24  # numbers of a path at a time
 
 
 @dataclass(frozen=True)
-class View:
-    """Validation and test set once more, cut elsewhere or played at another speed; the answer is of all views."""
+class TestTimeAugmentation:
+    """Validation and test set once more, cut elsewhere or played at another speed; predictions are combined."""
 
     validation: Examples
     test: Examples
-    factor: float = 1.0
-    """What the targets of this view are multiplied by."""
+    label_factor: float = 1.0
+    """What the labels are multiplied by at this speed."""
 
 
 @dataclass(frozen=True)
-class Parts:
-    """The examples of a training, validation and test set, and the seconds that log-signatures took."""
+class Inputs:
+    """The examples of training, validation and test set, and the seconds that their log-signatures took."""
 
     train: Examples
     validation: Examples
     test: Examples
     seconds: float
     versions: Versions | None = None
-    """What to train on instead of `train`, where the recipe has several versions of the series."""
-    views: tuple[View, ...] = ()
+    """What to train on instead of `train`, where there are several versions of the series."""
+    test_time: tuple[TestTimeAugmentation, ...] = ()
 
-    def drawn(self) -> Examples:
-        """What a first epoch is trained on: scales are fitted to it."""
+    def first_epoch(self) -> Examples:
+        """What the first epoch is trained on: scales are fitted to it."""
         return self.train if self.versions is None else self.versions.epoch(0)
 
 
@@ -50,7 +60,8 @@ def prepared(data: Dataset, split: Split, *, standardise: str = "training", stan
     """Filled, standardised, with time as channel 0; by statistics of the training set.
 
     Args:
-        standardise_time: to mean 0 and deviation 1 as the other channels (from -1.7 to 1.7 where lengths are equal),
+        standardise: "training" by the training set's mean and deviation; "sample" each series by its own.
+        standardise_time: to mean 0 and deviation 1 like the other channels (from -1.7 to 1.7 where lengths are equal),
             instead of from 0 to 1.
     """
     series = _filled_and_scaled(data, split, standardise)
@@ -58,7 +69,7 @@ def prepared(data: Dataset, split: Split, *, standardise: str = "training", stan
     return steps.fit(series[split.train])(series)
 
 
-def featured(data: Dataset, split: Split, features: Step) -> Dataset:
+def with_features(data: Dataset, split: Split, features: Step) -> Dataset:
     """Features instead of the points, by statistics of the training set; filled first."""
     steps = Steps(FillForward(), features).fit(data.series[split.train])
     return replace(data, series=steps(data.series))
@@ -67,8 +78,8 @@ def featured(data: Dataset, split: Split, features: Step) -> Dataset:
 def without_copies(data: Dataset) -> Dataset:
     """One series of one channel, where each channel is the one before it, shifted by the number of channels.
 
-    So SelfRegulationSCP1 and SCP2 are, in the files we have: channel c at point t is number c * channels + t of one
-    sequence. It jumps after 896 or 1152 points: it seems to be one electrode, and the first 30 or 42 of the next.
+    SelfRegulationSCP1 and SCP2 are like this, in the files we have: channel c at point t is number c * channels + t of
+    one sequence. It jumps after 896 or 1152 points: it seems to be one electrode, and the first 30 or 42 of the next.
 
     >>> sequence = np.arange(12.0)
     >>> copies = np.stack([sequence[0:6], sequence[3:9], sequence[6:12]], axis=1)[None]
@@ -78,7 +89,9 @@ def without_copies(data: Dataset) -> Dataset:
     values = data.series.values
     shift = values.shape[2]
     if not np.array_equal(values[:, shift:, :-1], values[:, :-shift, 1:]):
-        raise ValueError(f"Got {data.name}, whose channels are no shifted copies; expected such. Write copies=False.")
+        raise ValueError(
+            f"Got {data.name}, whose channels are no shifted copies; expected shifted copies. Write copies=False."
+        )
     rest = values[:, -shift:, 1:].swapaxes(1, 2).reshape(len(values), -1)
     sequence = np.concatenate([values[:, :, 0], rest], axis=1)
     return replace(data, series=Series.from_array(sequence, ids=data.series.ids))
@@ -92,7 +105,7 @@ def target_of(data: Dataset) -> np.ndarray:
     return target if data.classes is not None else target.reshape(len(data), -1).astype(np.float32)
 
 
-def driven_parts(
+def paper_inputs(
     data: Dataset,
     split: Split,
     series: Series,
@@ -100,8 +113,8 @@ def driven_parts(
     depth: int,
     step: int,
     bugs: frozenset[Bug] = frozenset(),
-) -> Parts:
-    """First points and log-signatures, as the paper has them."""
+) -> Inputs:
+    """First points and log-signatures, as the paper computes them."""
     begin = time.monotonic()
     cuts = window_cuts(series, step=step)
     if Bug.TAIL_DROPPED in bugs:
@@ -117,10 +130,10 @@ def driven_parts(
     count = None if cuts.ndim == 1 else window_counts(series, cuts)
     seconds = time.monotonic() - begin
     every = Examples((series.values[:, 0].astype(np.float32), windows), target_of(data), windows=count)
-    return Parts(*(every.take(rows) for rows in split), seconds=seconds)
+    return Inputs(*(every.take(rows) for rows in split), seconds=seconds)
 
 
-def viewed_parts(
+def augmented_inputs(
     data: Dataset,
     split: Split,
     *,
@@ -133,14 +146,14 @@ def viewed_parts(
     versions: int,
     speeds: tuple[float, ...],
     seed: int,
-) -> Parts:
+) -> Inputs:
     """Series cut into windows in several ways, and for training played at several speeds.
 
     Args:
-        cuts: how many ways of cutting; the first windows have step, and shares of it.
-        stretch: for the versions to train on, of which there are `versions`, each cut in one of the ways; None trains
-            on all ways of cutting, at the series' own speed.
-        speeds: at which validation and test set are looked at, each cut in all ways.
+        cuts: how many ways of cutting; the first window has `step` increments, or a share of it.
+        stretch: of the versions to train on, of which there are `versions`, each cut in one of the ways; None trains on
+            all ways of cutting, at the series' own speed.
+        speeds: at which validation and test set are played, each cut in all ways.
     """
     begin = time.monotonic()
     raw, target, rng = _filled_and_scaled(data, split, standardise), target_of(data), np.random.default_rng(seed)
@@ -160,33 +173,34 @@ def viewed_parts(
         windows = [np.pad(piece, [(0, 0), (0, most - piece.shape[1]), (0, 0)]) for piece in windows]
         x0 = np.concatenate([np.zeros((len(rows), 1)), raw.values[rows, 0]], axis=1).astype(np.float32)
         factors = speeds if stretch is not None and stretch.rate else np.ones(len(rows))
-        aims = (target[rows].T * factors).T.astype(target.dtype)
-        return Examples((x0, np.concatenate(windows)), aims, windows=None if (count == most).all() else count)
+        labels = (target[rows].T * factors).T.astype(target.dtype)
+        return Examples((x0, np.concatenate(windows)), labels, windows=None if (count == most).all() else count)
 
-    def view(speed: float, first: int) -> View:
+    def held_out(speed: float, first: int) -> TestTimeAugmentation:
         factor = speed if stretch is not None and stretch.rate else 1.0
-        return View(examples(split.validation, speed, first), examples(split.test, speed, first), factor)
+        validation, test = (examples(rows, speed, first) for rows in (split.validation, split.test))
+        return TestTimeAugmentation(validation, test, factor)
 
-    plain, *views = [view(speed, first) for speed in speeds for first in firsts]
+    plain, *others = [held_out(speed, first) for speed in speeds for first in firsts]
     if stretch is None:
         train = [examples(split.train, 1.0, first) for first in firsts]
     else:
         draw = lambda: examples(split.train, stretch.speeds(len(split.train), rng), int(rng.choice(firsts)))
         train = [draw() for _ in range(versions)]
-    drawn = Versions(train, seed) if len(train) > 1 else None
+    several = Versions(train, seed) if len(train) > 1 else None
     seconds = time.monotonic() - begin
-    return Parts(train[0], plain.validation, plain.test, seconds, drawn, tuple(views))
+    return Inputs(train[0], plain.validation, plain.test, seconds, several, tuple(others))
 
 
-def folded_parts(
+def folded_inputs(
     data: Dataset, split: Split, series: Series, *, step: int, bugs: frozenset[Bug] = frozenset()
-) -> Parts:
-    """Blocks of points for the ODE-RNN, which has no log-signatures."""
+) -> Inputs:
+    """Blocks of points for the ODE-RNN, which uses no log-signatures."""
     folds = fold_with_zeros if Bug.ZERO_BLOCK in bugs else fold
     blocks = folds(series.values, step).astype(np.float32)
     count = -(-series.lengths // step) if series.ragged else None
     every = Examples((blocks,), target_of(data), windows=count)
-    return Parts(*(every.take(rows) for rows in split), seconds=0.0)
+    return Inputs(*(every.take(rows) for rows in split), seconds=0.0)
 
 
 def _log_signatures(
@@ -206,7 +220,6 @@ def _log_signatures(
 def _filled_and_scaled(data: Dataset, split: Split, standardise: str) -> Series:
     if standardise not in ("training", "sample"):
         raise ValueError(f'Got standardise={standardise!r}; expected "training" or "sample".')
-    fill = "forward" if np.isnan(data.series.values).any() else None
-    steps = preparation(fill=fill, scale=standardise == "training", time=False)
-    steps = steps if standardise == "training" else Steps(ScaleEach(), *steps.steps)
+    fill = [ObservationCounts(), FillForward()] if np.isnan(data.series.values).any() else []
+    steps = Steps(*fill, Scale()) if standardise == "training" else Steps(ScaleEach(), *fill)
     return steps.fit(data.series[split.train])(data.series)

@@ -1,37 +1,40 @@
-"""Our recipe, one for each data set: the only place to change it.
+"""Our settings, one set per data set.
 
-Chosen on validation sets, but not blindly: the prototype that BIDMC's depth, step and sizes come from had been looked
-at on test sets of random splits, and by patient, validation patients of one split are test patients of another.
+They were chosen on validation sets, but not blindly: BIDMC's depth, step and sizes come from a prototype that had been
+scored on test sets of random splits, and in splits by patient the validation patients of one are test patients of
+another.
 """
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from ..paths import Integral, Products, Scale, Spectrogram, Step, Steps
-from .cells import Cell
+from neuralrde.paths import Integral, Products, Scale, Spectrogram, Step, Steps
+
+from .experiment import Experiment
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """How `ours` prepares, builds and trains.
+class OurSettings:
+    """How the protocol `ours` prepares the data, builds the model and trains it.
 
     Args:
-        depth, step: where the command line names none.
-        state, width, layers, blocks: of the model; blocks of the linear one only.
-        turns: of the slowest and the fastest oscillator, a window.
+        depth, step: used where the command line names none.
+        state, width, layers, blocks: sizes of the model; `blocks` only of the linear one.
+        turns: of the slowest and the fastest oscillator, per window.
         readout: "mean" or "final".
         solver: "heun", "rk4" or "euler".
-        epochs, batch, rate, warmup, weight_decay, clip, patience: of AdamW with warm-up and cosine.
+        epochs, batch, rate, warmup, weight_decay, clip, patience: of AdamW with warm-up and cosine; in every step,
+            AdamW multiplies the decay by the learning rate.
         standardise: "training" by the training set's mean and deviation; "sample" each series by its own.
-        loss: "squared_error", "huber" or "histogram" (by ratios, for positive labels), for regression.
-        cuts: ways of cutting a series into windows. Training draws one for each series and epoch, and answers are
-            averaged over all: the path is the same, only the windows differ.
+        loss: for regression, "squared_error", "huber" or "histogram" (by ratios, for positive labels).
+        cuts: the number of ways to cut a series into windows. Training draws one per series and epoch, and predictions
+            are averaged over all of them: the path is the same, only the windows differ.
         stretch: slowest and fastest factor of `TimeStretch`; None trains on the series as they are.
         versions: how many stretched versions of the training set are made.
-        speeds: at which series are looked at in use; the answer is their median.
-        features: a step before all others, such as `Spectrogram`; `step` then counts the points that it leaves.
-        keep: "best" weights on the validation set, or the "last", where it is too small to tell.
-        copies: whether the channels are shifted copies of one series, to be put together first; see `without_copies`.
+        speeds: at which validation and test series are played; the prediction is the median over them.
+        features: a transform before all others, such as `Spectrogram`; `step` then counts the points that it leaves.
+        keep: the "best" weights on the validation set, or the "last", where that set is too small to tell.
+        copies: whether the channels are shifted copies of one series, to be joined first; see `without_copies`.
     """
 
     depth: int = 2
@@ -60,24 +63,27 @@ class Recipe:
     keep: str = "best"
     copies: bool = False
 
-    def told(self) -> dict[str, Any]:
-        """As JSON holds it, without what the cell says itself and what older recipes did not have.
+    def as_json(self) -> dict[str, Any]:
+        """Without depth and step, which the experiment holds, and without what older results do not have.
 
-        >>> Recipe(features=Spectrogram(32)).told()["features"]
+        >>> OurSettings(features=Spectrogram(32)).as_json()["features"]
         'Spectrogram(frame=32, hop=None, bands=(0.0, 0.5), mean=True, floor=0.0001)'
         """
-        told = {field.name: getattr(self, field.name) for field in fields(self)}
-        new = {"keep": "best", "copies": False, "features": None}
-        told = {name: value for name, value in told.items() if name not in new or value != new[name]}
-        told = {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        added_later = {"keep": "best", "copies": False, "features": None}
+        left_out = {"depth", "step", *(name for name, default in added_later.items() if values[name] == default)}
         if self.features is not None:
-            told["features"] = repr(self.features)
-        return {name: value for name, value in told.items() if name not in ("depth", "step")}
+            values["features"] = repr(self.features)
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in values.items()
+            if name not in left_out
+        }
 
 
-BIDMC = Recipe(depth=3, step=128, epochs=60, batch=128, weight_decay=0.01, cuts=8)
+BIDMC = OurSettings(depth=3, step=128, epochs=60, batch=128, weight_decay=0.01, cuts=8)
 # For patients never seen: the rhythm, not the person.
-RHYTHM = Recipe(
+RHYTHM = OurSettings(
     depth=2,
     step=32,
     state=128,
@@ -91,7 +97,7 @@ RHYTHM = Recipe(
     speeds=(1.0, 0.8, 1.25, 0.9, 1.1),
 )
 # Slow potentials and power above 100 Hz, in frames of 1/8 s that begin 1/32 s apart.
-SCP = Recipe(
+SCP = OurSettings(
     step=4,
     state=16,
     width=32,
@@ -102,7 +108,7 @@ SCP = Recipe(
     copies=True,
 )
 # Variances, correlations, restlessness. 43 worms: a validation set of 5 cannot choose weights.
-WORMS = Recipe(
+WORMS = OurSettings(
     depth=1,
     step=2048,
     state=8,
@@ -116,7 +122,7 @@ WORMS = Recipe(
 )
 # 16 bands on the mel scale, in frames of 32 ms that begin 10 ms apart.
 MELS = (80, 207, 354, 526, 725, 957, 1227, 1540, 1905, 2329, 2822, 3394, 4061, 4835, 5736, 6783, 8000)
-SPEECH = Recipe(
+SPEECH = OurSettings(
     depth=1,
     step=2,
     state=64,
@@ -126,8 +132,8 @@ SPEECH = Recipe(
     features=Spectrogram(512, hop=160, bands=[hertz / 16_000 for hertz in MELS], mean=False, floor=1e-3),
 )
 
-# By data set, or by data set and model where a model wants its own.
-RECIPES: dict[str | tuple[str, str], Recipe] = {
+# By data set, or by data set and model where a model has its own.
+SETTINGS: dict[str | tuple[str, str], OurSettings] = {
     ("BIDMC32HR", "oscillators"): RHYTHM,
     # Some labels are near zero, where ratios mean nothing.
     ("BIDMC32RR", "oscillators"): replace(RHYTHM, step=64, loss="huber"),
@@ -145,18 +151,18 @@ RECIPES: dict[str | tuple[str, str], Recipe] = {
 }
 
 
-def recipe_of(dataset: str, model: str) -> Recipe:
-    return RECIPES.get((dataset, model)) or RECIPES.get(dataset, Recipe())
+def settings_for(dataset: str, model: str) -> OurSettings:
+    return SETTINGS.get((dataset, model)) or SETTINGS.get(dataset, OurSettings())
 
 
-def recipe_for(cell: Cell) -> Recipe:
-    """The recipe of a cell's data set and model, or the default one; with the grid's sizes if the cell has some.
+def our_settings(experiment: Experiment) -> OurSettings:
+    """The settings of an experiment's data set and model, or the default ones; with the grid's sizes if it has some.
 
-    >>> recipe_for(Cell(dataset="HR", model="nrde", depth=3, step=128, seed=0, protocol="ours")).batch
+    >>> our_settings(Experiment(dataset="HR", model="nrde", depth=3, step=128, seed=0, protocol="ours")).batch
     128
     """
-    recipe = recipe_of(cell.dataset, cell.model)
-    if cell.sizes is None:
-        return recipe
-    state, layers, multiplier = cell.sizes
-    return replace(recipe, state=state, layers=layers, width=multiplier * state)
+    settings = settings_for(experiment.dataset, experiment.model)
+    if experiment.sizes is None:
+        return settings
+    state, layers, multiplier = experiment.sizes
+    return replace(settings, state=state, layers=layers, width=multiplier * state)

@@ -1,7 +1,7 @@
-"""What the paper's code does wrong, each by name; the library itself does none of it.
+"""What the paper's code does wrong, each bug by name; the library has none of them.
 
-`paper` and its variants have all of them, `corrected` none. Found in the authors' public code, jambo6/neuralRDEs, in
-its first version (commit 96f3109) and later ones.
+The protocol `paper` and its variants have all of them, `corrected` has none. They were found in the authors' public
+code, jambo6/neuralRDEs, in its first version (commit 96f3109) and later ones.
 """
 
 from enum import Enum
@@ -26,11 +26,11 @@ class Bug(Enum):
     MEAN_OVER_BATCHES = "The value reported is the mean of the batches' RMSE, by their sizes, which is not the RMSE."
 
 
-# Not wrong, but not in the paper either; both protocols keep them, the adjoint's gradients apart.
-UNTOLD = {
+# Not wrong, but not in the paper either. Both protocols keep these choices, except for the adjoint's gradients.
+UNDOCUMENTED = {
     "log-signatures": "not scaled: channels differ in size by factors of 10,000",
     "initial weights": "PyTorch's uniform ones, biases too",
-    "solver": "torchdiffeq's rk4 is the 3/8 rule, one step a window",
+    "solver": "torchdiffeq's rk4 is the 3/8 rule, one step per window",
     "learning rate": "0.01 * 32 / batch, ten times what the paper says; ten times more for the last layer",
     "time": "standardised as the other channels, for neural CDEs and RDEs: from -1.7 to 1.7, not from 0 to 1 (that is "
     "`later`)",

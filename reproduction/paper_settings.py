@@ -1,15 +1,16 @@
-"""The paper's protocol, its variants and the corrected one: sizes, optimiser, schedule, stopping, and which bugs.
+"""The settings of the paper's protocol, its variants and the corrected one: sizes, optimiser, stopping, and bugs.
 
-The variants differ from `paper` in one thing each, to see what it does: `adjoint` has the adjoint's gradients, as the
-paper's main tables, and `later` time from 0 to 1, as later versions of the authors' code.
+Each variant differs from `paper` in one thing, to see what it does: `adjoint` uses the adjoint's gradients, as in the
+paper's main tables, and `later` lets time run from 0 to 1, as in later versions of the authors' code.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
-from ..training import Plateau, Settings
-from .bugs import Bug
-from .cells import Cell
+from neuralrde.training import Plateau, Settings
+
+from .experiment import Experiment
+from .paper_bugs import Bug
 
 # State, layers, multiplier of the width, as printed; and the ODE-RNN's state (appendix C of the paper).
 SIZES = {
@@ -25,8 +26,8 @@ BUGS = {name: frozenset(Bug) for name in ("paper", "adjoint", "later")} | {"corr
 
 
 @dataclass(frozen=True)
-class Plan:
-    """All that decides a run under any protocol but `ours`, beside the cell."""
+class PaperSettings:
+    """Everything that decides a run under any protocol but `ours`, beside the experiment itself."""
 
     state: int
     layers: int
@@ -36,8 +37,7 @@ class Plan:
     adjoint: bool
     training: Settings
 
-    def told(self) -> dict[str, Any]:
-        """As JSON holds it."""
+    def as_json(self) -> dict[str, Any]:
         training = self.training
         return {
             "state": self.state,
@@ -46,7 +46,7 @@ class Plan:
             "bugs": sorted(bug.name.lower() for bug in self.bugs),
             "standardise_time": self.standardise_time,
             **({"gradients": "adjoint"} if self.adjoint else {}),
-            **({"order": "mixed"} if Bug.NO_SHUFFLING in self.bugs else {}),  # see `splits.mixed`
+            **({"order": "mixed"} if Bug.NO_SHUFFLING in self.bugs else {}),  # see `splits.shuffled`
             "batch": training.batch,
             "rate": training.rate,
             "epochs": training.epochs,
@@ -54,24 +54,24 @@ class Plan:
         }
 
 
-def plan_for(cell: Cell, *, budget: float | None = None, epochs: int = 1000) -> Plan:
-    """The published settings for a cell.
+def paper_settings(experiment: Experiment, *, budget: float | None = None, epochs: int = 1000) -> PaperSettings:
+    """The published settings for an experiment.
 
-    >>> plan = plan_for(Cell(dataset="HR", model="nrde", depth=3, step=512, seed=111))
-    >>> plan.state, plan.width, plan.training.rate
+    >>> settings = paper_settings(Experiment(dataset="HR", model="nrde", depth=3, step=512, seed=111))
+    >>> settings.state, settings.width, settings.training.rate
     (64, 128, 0.000625)
 
     Args:
-        budget: seconds of training at most.
-        epochs: at most; the paper's are 1000.
+        budget: the longest training, in seconds.
+        epochs: the most epochs; the paper's limit is 1000.
     """
-    chosen, recurrent = SIZES.get(cell.dataset, OTHERS)
-    state, layers, multiplier = chosen if cell.sizes is None else cell.sizes
-    if Bug.SWAPPED_SIZES in BUGS[cell.protocol]:
+    chosen, recurrent = SIZES.get(experiment.dataset, OTHERS)
+    state, layers, multiplier = chosen if experiment.sizes is None else experiment.sizes
+    if Bug.SWAPPED_SIZES in BUGS[experiment.protocol]:
         layers, multiplier = multiplier, layers
-    batch = BATCH.get(cell.dataset, 1024)
+    batch = BATCH.get(experiment.dataset, 1024)
     rate = 0.01 * 32 / batch
-    settings = Settings(
+    training = Settings(
         epochs=epochs,
         batch=batch,
         rate=rate,
@@ -80,13 +80,15 @@ def plan_for(cell: Cell, *, budget: float | None = None, epochs: int = 1000) -> 
         weight_decay=0.0,
         clip=None,
         patience=60,
-        seed=cell.seed,
+        seed=experiment.seed,
         time_budget=budget,
     )
-    if cell.model == "odernn" and cell.sizes is None:
+    if experiment.model == "odernn" and experiment.sizes is None:
         state = recurrent
     # The tables of neural CDEs and RDEs came with the first version of the authors' code, the ODE-RNN with the second,
     # which left time as it is.
-    standardise_time = cell.model != "odernn" and cell.protocol != "later"
-    adjoint = cell.protocol == "adjoint"
-    return Plan(state, layers, multiplier * state, BUGS[cell.protocol], standardise_time, adjoint, settings)
+    standardise_time = experiment.model != "odernn" and experiment.protocol != "later"
+    adjoint = experiment.protocol == "adjoint"
+    return PaperSettings(
+        state, layers, multiplier * state, BUGS[experiment.protocol], standardise_time, adjoint, training
+    )

@@ -1,12 +1,11 @@
-"""The paper's training: batches in their order, the root of a batch's mean squared error, a quicker last layer.
+"""The paper's training: batches in a fixed order, the root of a batch's mean squared error, a faster last layer.
 
-Apart from `neuralrde.training.fit`, because that loop shuffles, and means over examples have no root. State,
-checkpoints, schedules and listeners are the library's.
+It is apart from `neuralrde.training.fit`, which shuffles, averages losses over examples (a root of the mean is no such
+average), and goes on after a loss that is not finite. State, checkpoints, schedules and listeners are the library's.
 """
 
-import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -18,25 +17,23 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from ..devices import device_mesh, replicate, shard_batch, sharded_value_and_grad
-from ..training import (
+from neuralrde import device_mesh, pad_batch, replicate, shard_batch, sharded_value_and_grad
+from neuralrde.training import (
     CrossEntropy,
     Examples,
     Listener,
     Settings,
     TrainingState,
     accuracy,
+    fingerprint_of,
+    interrupts_between_steps,
     load_checkpoint,
     predict,
     rmse,
     save_checkpoint,
 )
-from ..training.checkpoint import fingerprint_of
-from ..training.examples import padded
-from ..training.interrupt import interrupts_between_steps
-from ..training.loop import batches
-from ..training.predict import batch_size
-from .bugs import Bug, mean_over_batches
+
+from .paper_bugs import Bug, mean_over_batches
 
 LAST_LAYER = 10.0
 
@@ -47,10 +44,10 @@ def squared_error(prediction, target):
 
 @dataclass(frozen=True)
 class Task:
-    """A loss of examples, what is made of its mean over a batch, and what is looked at on the validation set."""
+    """The loss of one example, the batch's loss as a function of their mean, and the metric on the validation set."""
 
     loss: Callable
-    of_mean: Callable
+    batch_loss: Callable
     metric: Callable[[np.ndarray, np.ndarray], float]
 
 
@@ -66,35 +63,22 @@ def fit_as_in_the_paper(
     task: Task,
     settings: Settings,
     bugs: frozenset[Bug],
-    checkpoint: str | os.PathLike | None = None,
-    resume: bool = False,
+    checkpoint: Path | None = None,
     listeners: Sequence[Listener] = (),
 ) -> TrainingState:
-    """Adam, plateaus, stopping and rolling back by the validation loss; resumable as `neuralrde.training.fit` is.
+    """Adam, with plateaus, early stopping and rolling back by the validation loss.
 
-    A loss that is not finite ends the training: nothing is rescued.
+    It resumes from the checkpoint if there is one. A loss that is not finite ends the training.
     """
     mesh = device_mesh()
     count = min(settings.batch, len(training))
-    size = batch_size(count, mesh)
+    size = -(-count // mesh.size) * mesh.size  # so that devices share it evenly
     steps = -(-len(training) // count)
-    optimiser = _optimiser()
-    state = TrainingState.start(jax.tree.map(_as_jax, model), optimiser)
-    told = sorted(bug.name for bug in bugs)
-    fingerprint = "" if checkpoint is None else fingerprint_of(settings, model, training, validation, told)
-    if checkpoint is not None and resume and Path(checkpoint).exists():
+    state = TrainingState.start(jax.tree.map(_as_jax, model), _optimiser())
+    fingerprint = fingerprint_of(settings, model, training, validation, sorted(bug.name for bug in bugs))
+    if checkpoint is not None and checkpoint.exists():
         state = load_checkpoint(checkpoint, state, fingerprint=fingerprint)
     state = replace(state, model=replicate(state.model, mesh), optimiser=replicate(state.optimiser, mesh))
-
-    def save(state: TrainingState) -> None:
-        if checkpoint is not None:
-            save_checkpoint(checkpoint, state, fingerprint=fingerprint)
-
-    def in_order(epoch: int):
-        if Bug.NO_SHUFFLING not in bugs:
-            return batches(training, count, size, seed=settings.seed, epoch=epoch)
-        return (padded(training.take(slice(i, i + count)), size) for i in range(0, len(training), count))
-
     clock = saved = time.monotonic()
     for listener in listeners:
         listener.start(epochs=settings.epochs, steps=steps, done=state.epoch)
@@ -103,10 +87,11 @@ def fit_as_in_the_paper(
             while state.epoch < settings.epochs and not is_over(state, settings):
                 new_model, new_optimiser, losses = state.model, state.optimiser, []
                 rate = settings.rate * settings.schedule(state.epoch * steps, settings.epochs * steps, state.history)
-                for batch, weights in in_order(state.epoch):
-                    placed = shard_batch((batch, weights), mesh)
+                shuffle = None if Bug.NO_SHUFFLING in bugs else [settings.seed, state.epoch]
+                for batch in batches(training, count, shuffle):
+                    placed = shard_batch(pad_batch(batch, size), mesh)
                     new_model, new_optimiser, value = _step(
-                        new_model, new_optimiser, *placed, jnp.float32(rate), task=task, optimiser=optimiser, mesh=mesh
+                        new_model, new_optimiser, *placed, jnp.float32(rate), task=task, mesh=mesh
                     )
                     losses.append(value)
                     for listener in listeners:
@@ -119,28 +104,35 @@ def fit_as_in_the_paper(
                 record |= {"seconds": state.seconds + now - clock}
                 if not (np.isfinite(loss) and np.isfinite(monitored)):
                     break
-                state = state.after(new_model, new_optimiser, record)
-                clock = now
+                state, clock = state.after(new_model, new_optimiser, record), now
                 for listener in listeners:
                     listener.epoch(record)
-                if now - saved >= settings.save_every:
-                    save(state)
+                if checkpoint is not None and now - saved >= settings.save_every:
+                    save_checkpoint(checkpoint, state, fingerprint=fingerprint)
                     saved = now
     finally:
-        save(state)
+        if checkpoint is not None:
+            save_checkpoint(checkpoint, state, fingerprint=fingerprint)
         for listener in listeners:
             listener.close()
     return state
 
 
+def batches(training: Examples, count: int, shuffle: Sequence[int] | None) -> Iterator[Examples]:
+    """All examples, `count` at a time, shuffled by these seeds; None keeps their order."""
+    order = np.arange(len(training)) if shuffle is None else np.random.default_rng(shuffle).permutation(len(training))
+    for start in range(0, len(training), count):
+        yield training.take(order[start : start + count])
+
+
 def assess(model: Any, examples: Examples, *, task: Task, bugs: frozenset[Bug], batch: int) -> tuple[float, float]:
-    """The loss that decides, and the metric, over a whole set."""
-    answers, target = predict(model, examples, batch=batch), np.asarray(examples.target)
+    """The loss that decides about stopping, and the metric, over a whole set."""
+    predictions, target = predict(model, examples, batch=batch), np.asarray(examples.target)
     if task is REGRESSION:
-        metric = rmse(answers, target)
-        return (mean_over_batches(answers, target, batch) if Bug.MEAN_OVER_BATCHES in bugs else metric), metric
-    losses = jax.vmap(task.loss)(jnp.asarray(answers), jnp.asarray(target))
-    return float(losses.mean()), task.metric(answers, target)
+        metric = rmse(predictions, target)
+        return (mean_over_batches(predictions, target, batch) if Bug.MEAN_OVER_BATCHES in bugs else metric), metric
+    losses = jax.vmap(task.loss)(jnp.asarray(predictions), jnp.asarray(target))
+    return float(losses.mean()), task.metric(predictions, target)
 
 
 def is_over(state: TrainingState, settings: Settings) -> bool:
@@ -151,19 +143,19 @@ def is_over(state: TrainingState, settings: Settings) -> bool:
 @lru_cache
 def _optimiser() -> optax.GradientTransformation:
     # Kept, because JAX compiles anew for a new object.
-    def quicker(updates, params):
+    def faster(updates, params):
         return eqx.tree_at(lambda m: m.decoder, updates, jax.tree.map(lambda leaf: LAST_LAYER * leaf, updates.decoder))
 
-    return optax.chain(optax.scale_by_adam(), optax.stateless(quicker))
+    return optax.chain(optax.scale_by_adam(), optax.stateless(faster))
 
 
 @eqx.filter_jit
-def _step(model, state, batch: Examples, weights, rate, *, task: Task, optimiser, mesh):
+def _step(model, state, batch: Examples, weights, rate, *, task: Task, mesh):
     losses = lambda model, batch: jax.vmap(task.loss)(batch.predictions(model), batch.target)
     mean, gradient = sharded_value_and_grad(losses, mesh)(model, batch, weights)
-    value, slope = jax.value_and_grad(task.of_mean)(mean)  # the chain rule, outside of the devices' shares
+    value, slope = jax.value_and_grad(task.batch_loss)(mean)  # the chain rule, outside of the devices' shares
     gradient = jax.tree.map(lambda leaf: slope * leaf, gradient)
-    updates, state = optimiser.update(gradient, state, eqx.filter(model, eqx.is_inexact_array))
+    updates, state = _optimiser().update(gradient, state, eqx.filter(model, eqx.is_inexact_array))
     return eqx.apply_updates(model, jax.tree.map(lambda update: -rate * update, updates)), state, value
 
 

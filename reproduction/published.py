@@ -120,7 +120,7 @@ nrde 3 2048 61.5 4.4 0.0 27.7
 """
 # Five random splits 70/15/15, accuracy in %: Walker et al. (2024), Log neural controlled differential equations;
 # Rusch and Rus (2025), Oscillatory state-space models. Each model has settings of its own, so there is no step.
-LATER = {
+PUBLISHED_LATER = {
     "SelfRegulationSCP1": {
         "NCDE": (79.8, 5.6),
         "NRDE": (80.9, 2.5),
@@ -148,8 +148,8 @@ def _tables() -> dict[tuple[str, str, int, int], Published]:
         model, depth, step, *words = line.split()
         numbers = [_number(word) for word in words]
         for i, name in enumerate(("BIDMC32RR", "BIDMC32HR", "BIDMC32SpO2")):
-            cell = Published(numbers[2 * i], numbers[2 * i + 1], numbers[6 + i], numbers[9])
-            found[name, model, int(depth), int(step)] = cell
+            values = Published(numbers[2 * i], numbers[2 * i + 1], numbers[6 + i], numbers[9])
+            found[name, model, int(depth), int(step)] = values
     for line in _WORMS.split("\n")[1:-1]:
         model, depth, step, *words = line.split()
         found["EigenWorms", model, int(depth), int(step)] = Published(*map(_number, words))
@@ -160,7 +160,7 @@ TABLES = _tables()
 
 
 def published(dataset: str, model: str, depth: int, step: int) -> Published | None:
-    """The paper's value for a cell, if it has one.
+    """The paper's value for an experiment, if it has one.
 
     >>> published("BIDMC32HR", "nrde", 3, 128)
     Published(mean=2.97, deviation=0.45, hours=1.7, memory=17.3)
@@ -169,10 +169,10 @@ def published(dataset: str, model: str, depth: int, step: int) -> Published | No
 
 
 def best_published(dataset: str) -> float | None:
-    """The paper's best error (or accuracy, in %) on a data set over all its cells.
+    """The paper's best error (or accuracy, in %) on a data set, over all its experiments.
 
     >>> best_published("BIDMC32HR"), best_published("EigenWorms")
     (2.97, 83.8)
     """
-    means = [cell.mean for (name, *_), cell in TABLES.items() if name == dataset and cell.mean is not None]
+    means = [value.mean for (name, *_), value in TABLES.items() if name == dataset and value.mean is not None]
     return (min(means) if dataset.startswith("BIDMC") else max(means)) if means else None

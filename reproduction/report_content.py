@@ -1,14 +1,18 @@
-"""What the report says, section by section, before it is a page or Markdown."""
+"""What the report says, section by section, before it is written as HTML or Markdown."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..experiments import DATASETS, LATER, UNTOLD, Bug, Summary, commands, grid_of, summaries
-from ..experiments.published import TABLES, Published
-from ..experiments.results import Line
-from ..plots.against_time import against_time
-from ..plots.heatmap import depth_step_heatmaps
+import numpy as np
+
+from .experiment import DATASETS, Experiment, Limits
+from .paper_bugs import UNDOCUMENTED, Bug
+from .pictures import against_time, depth_step_heatmaps
+from .published import PUBLISHED_LATER, TABLES, Published
+from .results import Line, Summary, grid_of, summaries
+from .train import settings_of
 
 BIDMC = {"RR": "BIDMC32RR", "HR": "BIDMC32HR", "SpO2": "BIDMC32SpO2"}
 SPLITS = {
@@ -46,15 +50,18 @@ class Section:
 def content(lines: Sequence[Line]) -> list[Section]:
     found = summaries(lines)
     sections = [_how_to_read(found)]
-    for name in [*BIDMC.values(), *(name for name in {s.cell.dataset: 0 for s in found} if name not in BIDMC.values())]:
-        of_set = [summary for summary in found if summary.cell.dataset == name]
+    for name in [
+        *BIDMC.values(),
+        *(name for name in {s.experiment.dataset: 0 for s in found} if name not in BIDMC.values()),
+    ]:
+        of_set = [summary for summary in found if summary.experiment.dataset == name]
         sections += _of_data_set(name, of_set) if of_set else []
     return [*sections, *_heatmaps(found), _bugs()]
 
 
 def _how_to_read(found: Sequence[Summary]) -> Section:
     done = sum(len(summary.values) for summary in found)
-    waiting = sum(len(summary.partial) for summary in found)
+    waiting = sum(len(summary.unfinished) for summary in found)
     return Section(
         "How to read this",
         [
@@ -79,14 +86,14 @@ def _how_to_read(found: Sequence[Summary]) -> Section:
 def _of_data_set(name: str, found: Sequence[Summary]) -> list[Section]:
     title = TITLES.get(name, name)
     sections = [Section(f"{title}" + (f" ({name})" if title != name else ""))]
-    for split in dict.fromkeys(summary.cell.split for summary in found):
-        here = [summary for summary in found if summary.cell.split == split]
+    for split in dict.fromkeys(summary.experiment.split for summary in found):
+        here = [summary for summary in found if summary.experiment.split == split]
         rows = [_row(summary) for summary in here]
         if split == "paper":
             rows += _not_run(name, here)
         text = _floors(here)
-        if split == "random" and name in LATER:
-            values = ", ".join(f"{model} {mean} ± {spread}" for model, (mean, spread) in LATER[name].items())
+        if split == "random" and name in PUBLISHED_LATER:
+            values = ", ".join(f"{model} {mean} ± {spread}" for model, (mean, spread) in PUBLISHED_LATER[name].items())
             text.append(f"Published later on random splits of the same kind: {values}.")
         sections.append(Section(SPLITS[split].capitalize(), text, HEADER, rows, commands(here), level=3))
         picture = _against_time(name, title, here)
@@ -96,14 +103,14 @@ def _of_data_set(name: str, found: Sequence[Summary]) -> list[Section]:
 
 
 def _row(summary: Summary) -> list[str]:
-    cell, theirs = summary.cell, summary.published or Published(None)
-    seeds = str(len(summary.values)) + (f", {len(summary.partial)} unfinished" if summary.partial else "")
-    sizes = "" if cell.sizes is None else f" ({'/'.join(map(str, cell.sizes))})"
+    experiment, theirs = summary.experiment, summary.published or Published(None)
+    seeds = str(len(summary.values)) + (f", {len(summary.unfinished)} unfinished" if summary.unfinished else "")
+    sizes = "" if experiment.sizes is None else f" ({'/'.join(map(str, experiment.sizes))})"
     return [
-        MODELS[cell.model] + sizes,
-        str(cell.depth or "–"),
-        str(cell.step),
-        cell.protocol,
+        MODELS[experiment.model] + sizes,
+        str(experiment.depth or "–"),
+        str(experiment.step),
+        experiment.protocol,
         _here(summary),
         seeds,
         _plain(summary.epochs, 0),
@@ -118,14 +125,16 @@ def _row(summary: Summary) -> list[str]:
 
 def _here(summary: Summary) -> str:
     if not summary.values:
-        return f"not finished ({summary.partial[0]})"
-    absolute = "" if summary.absolute is None else f" (MAE {summary.absolute:.2f})"
+        return f"not finished ({summary.unfinished[0]})"
+    absolute = "" if summary.absolute_error is None else f" (MAE {summary.absolute_error:.2f})"
     return _spread(summary.mean, summary.deviation) + absolute
 
 
 def _not_run(name: str, here: Sequence[Summary]) -> list[list[str]]:
-    """Of the steps that the paper's main tables show, the cells that have no line: they say so."""
-    there = {(s.cell.model, s.cell.depth, s.cell.step) for s in here if s.cell.protocol == "paper"}
+    """Of the steps that the paper's main tables show, the experiments that were not run."""
+    there = {
+        (s.experiment.model, s.experiment.depth, s.experiment.step) for s in here if s.experiment.protocol == "paper"
+    }
     missing = [key[1:] for key in TABLES if key[0] == name and key[3] in (8, 128, 512) and key[1:] not in there]
     rows = []
     for model, depth, step in missing:
@@ -143,26 +152,67 @@ def _floors(found: Sequence[Summary]) -> list[str]:
     # Test sets differ from split to split: the floors are those of the summary with the most seeds.
     most = max(with_floors, key=lambda summary: len(summary.values))
     absolute = {name: f" (MAE {value:.2f})" for name, value in most.absolute_floors.items()}
-    told = ", ".join(f"{name} **{value:.3g}**{absolute.get(name, '')}" for name, value in most.floors.items())
-    return [f"Floors on the same test sets: {told}."]
+    listed = ", ".join(f"{name} **{value:.3g}**{absolute.get(name, '')}" for name, value in most.floors.items())
+    return [f"Floors on the same test sets: {listed}."]
+
+
+def commands(found: Iterable[Summary]) -> list[str]:
+    """The commands that run these experiments again; of the appendix's grid, all sizes.
+
+    A run whose settings are not today's, apart from the number of epochs, has none.
+    """
+    steps: dict[tuple, set[int]] = defaultdict(set)
+    for summary in found:
+        experiment, epochs = summary.experiment, summary.settings.get("epochs")
+        for limit in (None, epochs):
+            if settings_of(experiment, Limits(epochs=limit)) == summary.settings:
+                steps[_but_step(experiment), summary.seeds, limit, experiment.depth].add(experiment.step)
+                break
+    depths: dict[tuple, list[int]] = defaultdict(list)
+    for (kind, seeds, limit, depth), of_depth in steps.items():
+        depths[kind, seeds, limit, tuple(sorted(of_depth))].append(depth)
+    return [_command(*key, depths=sorted(of_steps)) for key, of_steps in depths.items()]
+
+
+def _but_step(experiment: Experiment) -> tuple[str, str, str, str, bool]:
+    names = experiment.dataset, experiment.model, experiment.protocol, experiment.split
+    return *names, experiment.sizes is not None
+
+
+def _command(kind: tuple, seeds: Sequence[int], limit: int | None, steps: Sequence[int], depths: Sequence[int]) -> str:
+    dataset, model, protocol, split, grid = kind
+    short = {name: word for word, name in DATASETS.items()}.get(dataset, dataset)
+    depth = "" if model in ("ncde", "odernn") else f" --depth {_list(depths)}"
+    return (
+        f"python -m reproduction run --dataset {short} --model {model}{depth} --step {_list(steps)}"
+        f" --seed {_list(seeds)} --protocol {protocol} --split {split}"
+        + ("" if limit is None else f" --epochs {limit}")
+        + (" --grid" if grid else "")
+    )
+
+
+def _list(numbers: Iterable[int]) -> str:
+    return ",".join(map(str, numbers))
 
 
 def _against_time(name: str, title: str, found: Sequence[Summary]) -> Any:
     runs: dict[str, list[tuple[float, float]]] = {}
     for summary in found:
         if summary.minutes and summary.mean is not None:
-            label = f"{MODELS[summary.cell.model]} depth {summary.cell.depth}, {summary.cell.protocol}"
+            label = (
+                f"{MODELS[summary.experiment.model]} depth {summary.experiment.depth}, {summary.experiment.protocol}"
+            )
             label = label.replace(" depth 0", "").replace("NCDE depth 1", "NCDE")
             runs.setdefault(label, []).append((summary.minutes, summary.mean))
     if not runs:
         return None
-    theirs = [(60 * cell.hours, cell.mean) for (dataset, *_), cell in TABLES.items()
-              if dataset == name and cell.mean is not None and cell.hours]  # fmt: skip
-    if theirs and found[0].cell.split == "paper":
+    theirs = [(60 * value.hours, value.mean) for (dataset, *_), value in TABLES.items()
+              if dataset == name and value.mean is not None and value.hours]  # fmt: skip
+    if theirs and found[0].experiment.split == "paper":
         runs["published"] = theirs
     floors = max((summary.floors for summary in found), key=len)
-    quantity = "test RMSE" if found[0].absolute is not None else "test accuracy, %"
-    return against_time(runs, title=f"{title}, {SPLITS[found[0].cell.split]}", quantity=quantity, floors=floors)
+    quantity = "test RMSE" if found[0].absolute_error is not None else "test accuracy, %"
+    return against_time(runs, title=f"{title}, {SPLITS[found[0].experiment.split]}", quantity=quantity, floors=floors)
 
 
 def _heatmaps(found: Sequence[Summary]) -> list[Section]:
@@ -171,7 +221,11 @@ def _heatmaps(found: Sequence[Summary]) -> list[Section]:
         for split in SPLITS:
             grids = {}
             for short, name in BIDMC.items():
-                here = [s for s in found if (s.cell.dataset, s.cell.protocol, s.cell.split) == (name, protocol, split)]
+                here = [
+                    s
+                    for s in found
+                    if (s.experiment.dataset, s.experiment.protocol, s.experiment.split) == (name, protocol, split)
+                ]
                 depths, steps, means = grid_of(here)
                 if means.size > 1:
                     grids[short] = depths, steps, means
@@ -188,8 +242,6 @@ def _heatmaps(found: Sequence[Summary]) -> list[Section]:
 
 
 def _published_grids() -> dict[str, Any]:
-    import numpy as np
-
     steps, grids = [8, 16, 32, 64, 128, 256, 512, 1024], {}
     for short, name in BIDMC.items():
         means = [[_mean(name, depth, step) for step in steps] for depth in (1, 2, 3)]
@@ -198,13 +250,13 @@ def _published_grids() -> dict[str, Any]:
 
 
 def _mean(name: str, depth: int, step: int) -> float:
-    cell = TABLES[name, "ncde" if depth == 1 else "nrde", depth, step]
-    return float("nan") if cell.mean is None else cell.mean
+    mean = TABLES[name, "ncde" if depth == 1 else "nrde", depth, step].mean
+    return float("nan") if mean is None else mean
 
 
 def _bugs() -> Section:
     rows = [["bug", bug.name.lower().replace("_", " "), bug.value] for bug in Bug]
-    rows += [["choice", name, text] for name, text in UNTOLD.items()]
+    rows += [["choice", name, text] for name, text in UNDOCUMENTED.items()]
     text = [
         "What the paper's code does and the paper does not say. `corrected` leaves out the bugs, and keeps the choices."
     ]

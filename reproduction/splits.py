@@ -1,8 +1,8 @@
-"""How the data are divided: as in the paper, at random, by who was measured, or in folds."""
+"""How the data are divided: as in the paper, at random, by person, or in folds."""
 
 import numpy as np
 
-from ..datasets import Dataset, Split, by_group, random_split
+from neuralrde.datasets import Dataset, Split, by_group, random_split
 
 FOLDS = 5
 
@@ -11,10 +11,10 @@ def divide(data: Dataset, split: str, seed: int) -> Split:
     """Training, validation and test rows.
 
     Args:
-        split: "paper" pools train and test set and divides 70/15/15 at random, always alike (the generator is NumPy's:
-            which rows the authors' own drew cannot be known); "random" divides so by the seed; "group" keeps the
-            windows of a patient, or the words of a speaker, together; "folds" is fold `seed % 5` of repetition
-            `seed // 5`, each class in proportion, for data too few for one test set.
+        split: "paper" pools training and test set and divides them 70/15/15 at random, the same way for every seed
+            (NumPy draws the rows; the authors' own rows are not known); "random" does the same, by the seed; "group"
+            keeps all windows of a patient, or all words of a speaker, together; "folds" is fold `seed % 5` of
+            repetition `seed // 5`, stratified by class, for data too few for a single test set.
 
     >>> from neuralrde.datasets import spirals
     >>> divide(spirals(samples=40, length=5), "folds", seed=7)
@@ -29,13 +29,13 @@ def divide(data: Dataset, split: str, seed: int) -> Split:
     return _fold(data, seed)
 
 
-def mixed(split: Split) -> Split:
-    """The same parts, each in a random order that is always the same, as scikit-learn's splits have it.
+def shuffled(split: Split) -> Split:
+    """The same parts, each in one fixed random order, as scikit-learn's splits return them.
 
-    Where nothing is shuffled between epochs this decides what is in a batch; and neighbouring windows of a recording
-    are far from a random sample.
+    Where nothing is shuffled between epochs, this order decides which examples share a batch; and neighbouring windows
+    of a recording are far from a random sample.
 
-    >>> mixed(Split(np.arange(5), np.arange(5, 7), np.arange(7, 9))).train.tolist()
+    >>> shuffled(Split(np.arange(5), np.arange(5, 7), np.arange(7, 9))).train.tolist()
     [2, 4, 3, 0, 1]
     """
     return Split(*(np.random.default_rng(0).permutation(rows) for rows in split))

@@ -1,220 +1,226 @@
-"""A run: from a cell to its line of results, in a process of its own, going on where an earlier one was stopped."""
+"""One experiment trained in this process, and the line of results that comes out."""
 
-import math
-import multiprocessing
-import time
+import contextlib
+import ctypes
+import gc
+import os
+import platform
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from hashlib import blake2b
+from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from .._version import versions
-from ..datasets import Dataset, Split, load
-from ..devices import try_all_cores
-from ..solve import Backsolve, Recompute
-from ..training import Listener, Settings, TrainingState, accuracy, predict
-from . import results
-from .bugs import Bug, mean_over_batches
-from .cells import Cell
+from neuralrde import __version__, use_all_cores
+from neuralrde.datasets import Dataset, Split, load
+from neuralrde.solve import Backsolve, Recompute
+from neuralrde.training import Listener, Settings, TrainingState, accuracy, predict
+
+from .experiment import Experiment, Limits
 from .floors import errors, floors
-from .inputs import Parts, driven_parts, folded_parts, prepared
-from .measure import EpochMemory
-from .ours import answers_of, fit_ours, our_loss, our_model, our_parts, our_settings
+from .inputs import Inputs, folded_inputs, paper_inputs, prepared
+from .our_settings import our_settings
+from .our_training import fit_ours, our_inputs, our_loss, our_model, our_training, point_predictions
+from .paper_bugs import Bug, mean_over_batches
 from .paper_models import PaperODERNN, paper_neural_rde
+from .paper_settings import paper_settings
 from .paper_training import CLASSIFICATION, REGRESSION, fit_as_in_the_paper
-from .protocols import plan_for
 from .published import best_published
-from .recipes import recipe_for
 from .results import Line
-from .splits import divide, mixed
+from .splits import divide, shuffled
+
+_LIBRARIES = ("jax", "jaxlib", "equinox", "diffrax", "optax", "numpy", "scipy", "scikit-learn", "safetensors")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """How far a run may go; a later one with wider limits goes on from there.
-
-    Args:
-        budget: seconds of training; None for no limit.
-        epochs: instead of the protocol's. Another number is another run, because schedules know it.
-    """
-
-    budget: float | None = None
-    epochs: int | None = None
-
-
-def settings_of(cell: Cell, limits: Limits = Limits()) -> dict[str, Any]:  # noqa: B008 (immutable)
-    """All settings of a run beside its cell, as the results hold them."""
-    told = recipe_for(cell).told() if cell.protocol == "ours" else plan_for(cell).told()
-    return told if limits.epochs is None else told | {"epochs": limits.epochs}
-
-
-def run(
-    cell: Cell,
-    *,
-    limits: Limits = Limits(),  # noqa: B008
-    folder: Path = results.FOLDER,
-    work: Path = Path("runs/reproduce"),
-    own_process: bool = True,
-    say: Callable[[str], None] = print,
-) -> Line:
-    """The line of a cell: as it stands if it is there and finished, else trained, and appended.
-
-    Args:
-        limits: of the training.
-        folder: of the results.
-        work: of checkpoints, which are kept while a run is not finished.
-        own_process: whether to train in a new process, so that memory and devices are its own.
-        say: told what happens.
-    """
-    settings = settings_of(cell, limits)
-    old = results.find(results.read_results(folder), cell, settings)
-    if old is not None and (results.is_finished(old) or _spent(old, limits)):
-        say(f"{cell.name}: is there ({'finished' if results.is_finished(old) else 'out of budget'})")
-        return old
-    checkpoint = work / f"{cell.name}-{_short(settings)}.nrde"
-    begin = time.monotonic()
-    try:
-        line = _in_a_process(cell, limits, checkpoint) if own_process else train(cell, limits, checkpoint)
-    except KeyboardInterrupt:
-        results.append(unfinished(cell, settings, "interrupted"), folder)
-        raise
-    except Exception as error:
-        results.append(unfinished(cell, settings, f"error: {error}"), folder)
-        raise
-    results.append(line, folder)
-    if results.is_finished(line):
-        checkpoint.unlink(missing_ok=True)
-    shown = ", ".join(f"{name} {value:.4g}" for name, value in line["test"].items())
-    say(f"{cell.name}: {shown}; {line['epochs']} epochs, {time.monotonic() - begin:.0f} s, {line['stopped']}")
-    return line
+def settings_of(experiment: Experiment, limits: Limits = Limits()) -> dict[str, Any]:  # noqa: B008 (immutable)
+    """All settings of a run beside its experiment, as the results hold them."""
+    chosen = our_settings(experiment) if experiment.protocol == "ours" else paper_settings(experiment)
+    return chosen.as_json() if limits.epochs is None else chosen.as_json() | {"epochs": limits.epochs}
 
 
 def train(
-    cell: Cell,
+    experiment: Experiment,
     limits: Limits = Limits(),  # noqa: B008
     checkpoint: Path | None = None,
     *,
     data: Dataset | None = None,
     listeners: Sequence[Listener] = (),
 ) -> Line:
-    """Train a cell in this process, and measure."""
-    try_all_cores()
-    data = load(cell.dataset) if data is None else data
-    split = divide(data, cell.split, cell.seed)
+    """Train, and measure on the test set. A checkpoint that is there is resumed."""
+    with contextlib.suppress(RuntimeError):  # JAX has begun: it goes on with the devices it has
+        use_all_cores()
+    data = load(experiment.dataset) if data is None else data
+    split = divide(data, experiment.split, experiment.seed)
     memory = EpochMemory()
-    listeners = [memory, *listeners]
-    train_it = _ours if cell.protocol == "ours" else _as_published
-    trained = train_it(cell, limits, data, split, checkpoint, listeners)
-    state, parts, settings = trained.state, trained.parts, trained.settings
+    train_it = _train_ours if experiment.protocol == "ours" else _train_as_published
+    trained = train_it(experiment, limits, data, split, checkpoint, [memory, *listeners])
+    state, inputs, settings = trained.state, trained.inputs, trained.settings
     test = _metrics(trained, "test", data)
     if Bug.MEAN_OVER_BATCHES in trained.bugs and data.classes is None:
-        answers = predict(state.best, parts.test, batch=settings.batch)
-        test["mean_over_batches"] = mean_over_batches(answers, np.asarray(parts.test.target), settings.batch)
+        predictions = predict(state.best, inputs.test, batch=settings.batch)
+        test["mean_over_batches"] = mean_over_batches(predictions, np.asarray(inputs.test.target), settings.batch)
     weights = sum(leaf.size for leaf in jax.tree.leaves(state.best) if getattr(leaf, "dtype", None) == np.float32)
     return {
-        "cell": cell.key,
-        "settings": settings_of(cell, limits),
+        "cell": experiment.key,
+        "settings": settings_of(experiment, limits),
         "test": test,
         "validation": _metrics(trained, "validation", data),
-        "floors": floors(data, split, cell.split),
+        "floors": floors(data, split, experiment.split),
         "sizes": [len(rows) for rows in split],
-        "windows": int(parts.test.inputs[-1].shape[1]),
+        "windows": int(inputs.test.inputs[-1].shape[1]),
         "weights": int(weights),
-        "minutes": round((state.seconds + parts.seconds) / 60, 3),
+        "minutes": round((state.seconds + inputs.seconds) / 60, 3),
         "training_seconds": round(state.seconds, 2),
-        "log_signature_seconds": round(parts.seconds, 2),
+        "log_signature_seconds": round(inputs.seconds, 2),
         "memory_mb": _rounded(memory.growth),
         "process_mb": _rounded(memory.process),
         "epochs": state.epoch,
         "best_epoch": state.best_epoch,
-        **_time_to_published(cell, state, parts.seconds),
-        "stopped": _stopped(state, settings),
+        **_time_to_published(experiment, state, inputs.seconds),
+        "stopped": _why_stopped(state, settings),
         "budget": limits.budget,
         "versions": versions(),
     }
 
 
-def unfinished(cell: Cell, settings: dict[str, Any], why: str) -> Line:
-    """The line of a run that has no result yet."""
-    return {"cell": cell.key, "settings": settings, "test": {}, "stopped": why, "versions": versions()}
+def versions() -> dict[str, str]:
+    """The versions of everything that a result depends on, and the machine."""
+    libraries = {library: metadata.version(library) for library in _LIBRARIES}
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    machine = {"machine": platform.machine(), "cores": str(cores)}
+    return {"neuralrde": __version__, "python": platform.python_version()} | libraries | machine
+
+
+class EpochMemory(Listener):
+    """Memory, measured alike for every model: by how much the process grows at most during one whole epoch.
+
+    After the first epoch, which compiles, free memory is given back and the peak forgotten; then one epoch is watched.
+    `growth` is what that epoch needed on top of the data, in MB; `process` is the process's peak, compiling included.
+    """
+
+    growth: float | None = None
+    process: float | None = None
+    _epochs, _before = 0, None
+
+    def epoch(self, record):
+        self._epochs += 1
+        peak = _resident("VmHWM")
+        if peak is None:
+            return
+        self.process = max(self.process or 0.0, peak / 1e6)
+        if self._epochs == 1:
+            gc.collect()
+            if sys.platform == "linux":
+                ctypes.CDLL(None).malloc_trim(0)  # free memory that is kept for later would hide what is taken now
+            try:
+                Path("/proc/self/clear_refs").write_text("5")
+            except OSError:  # a container may not allow it; then there is no number, rather than a wrong one
+                return
+            self._before = _resident("VmRSS")
+        elif self._epochs == 2 and self._before is not None:
+            self.growth = max(0.0, (peak - self._before) / 1e6)
+
+
+def _resident(name: str) -> int | None:
+    """Bytes by the kernel's account: "VmRSS" now, "VmHWM" at the peak. None where there is none (not Linux)."""
+    status = Path("/proc/self/status")
+    return int(status.read_text().split(name + ":")[1].split()[0]) * 1024 if status.exists() else None
 
 
 class _Trained(NamedTuple):
     state: TrainingState
-    parts: Parts
+    inputs: Inputs
     settings: Settings
     bugs: frozenset[Bug] = frozenset()
-    answers: Callable[[np.ndarray], np.ndarray] = np.asarray
-    """From a model's predictions to numbers in the label's units, or one for each class."""
+    predictions: Callable[[np.ndarray], np.ndarray] = np.asarray
+    """From a model's outputs to numbers in the label's units, or one score per class."""
 
 
-def _as_published(
-    cell: Cell, limits: Limits, data: Dataset, split: Split, checkpoint: Path | None, listeners: list[Listener]
+def _train_as_published(
+    experiment: Experiment,
+    limits: Limits,
+    data: Dataset,
+    split: Split,
+    checkpoint: Path | None,
+    listeners: list[Listener],
 ) -> _Trained:
-    plan = plan_for(cell, budget=limits.budget, **({} if limits.epochs is None else {"epochs": limits.epochs}))
-    series = prepared(data, split, standardise_time=plan.standardise_time)
-    split = mixed(split) if Bug.NO_SHUFFLING in plan.bugs else split
-    key = jax.random.key(cell.seed)
+    epochs = {} if limits.epochs is None else {"epochs": limits.epochs}
+    settings = paper_settings(experiment, budget=limits.budget, **epochs)
+    bugs = settings.bugs
+    series = prepared(data, split, standardise_time=settings.standardise_time)
+    split = shuffled(split) if Bug.NO_SHUFFLING in bugs else split
+    key = jax.random.key(experiment.seed)
     outputs = 1 if data.classes is None else len(data.classes)
-    if cell.model == "odernn":
-        parts = folded_parts(data, split, series, step=cell.step, bugs=plan.bugs)
-        model: Any = PaperODERNN(parts.train.inputs[0].shape[-1], outputs, state=plan.state, key=key)
+    if experiment.model == "odernn":
+        inputs = folded_inputs(data, split, series, step=experiment.step, bugs=bugs)
+        model: Any = PaperODERNN(inputs.train.inputs[0].shape[-1], outputs, state=settings.state, key=key)
     else:
-        parts = driven_parts(data, split, series, depth=cell.depth, step=cell.step, bugs=plan.bugs)
-        shared = Bug.SHARED_HIDDEN_LAYERS in plan.bugs
-        sizes = {"state": plan.state, "width": plan.width, "layers": plan.layers, "shared": shared}
-        gradient = Backsolve() if plan.adjoint else Recompute()
-        channels = series.values.shape[2]
-        model = paper_neural_rde(channels, outputs, depth=cell.depth, gradient=gradient, key=key, **sizes)
+        inputs = paper_inputs(data, split, series, depth=experiment.depth, step=experiment.step, bugs=bugs)
+        model = paper_neural_rde(
+            series.values.shape[2],
+            outputs,
+            depth=experiment.depth,
+            state=settings.state,
+            width=settings.width,
+            layers=settings.layers,
+            shared=Bug.SHARED_HIDDEN_LAYERS in bugs,
+            gradient=Backsolve() if settings.adjoint else Recompute(),
+            key=key,
+        )
     del series
     state = fit_as_in_the_paper(
         model,
-        parts.train,
-        parts.validation,
+        inputs.train,
+        inputs.validation,
         task=REGRESSION if data.classes is None else CLASSIFICATION,
-        settings=plan.training,
-        bugs=plan.bugs,
+        settings=settings.training,
+        bugs=bugs,
         checkpoint=checkpoint,
-        resume=True,
         listeners=listeners,
     )
-    return _Trained(state, parts, plan.training, plan.bugs)
+    return _Trained(state, inputs, settings.training, bugs)
 
 
-def _ours(
-    cell: Cell, limits: Limits, data: Dataset, split: Split, checkpoint: Path | None, listeners: list[Listener]
+def _train_ours(
+    experiment: Experiment,
+    limits: Limits,
+    data: Dataset,
+    split: Split,
+    checkpoint: Path | None,
+    listeners: list[Listener],
 ) -> _Trained:
-    recipe, classes = recipe_for(cell), None if data.classes is None else len(data.classes)
-    parts = our_parts(cell, data, split, recipe)
-    settings = our_settings(cell, recipe, budget=limits.budget, epochs=limits.epochs)
-    loss = our_loss(recipe, parts, classes)
-    model = our_model(cell, recipe, parts.drawn(), loss, classes)
-    options: dict[str, Any] = {"checkpoint": checkpoint, "resume": True, "listeners": listeners}
-    state = fit_ours(model, parts, loss=loss, recipe=recipe, settings=settings, **options)
-    return _Trained(state, parts, settings, answers=lambda predictions: answers_of(predictions, loss))
+    settings, classes = our_settings(experiment), None if data.classes is None else len(data.classes)
+    inputs = our_inputs(experiment, settings, data, split)
+    loss = our_loss(settings, inputs, classes)
+    model = our_model(experiment, settings, inputs.first_epoch(), loss, classes)
+    training = our_training(experiment, settings, limits)
+    options: dict[str, Any] = {"checkpoint": checkpoint, "listeners": listeners}
+    state = fit_ours(model, inputs, loss=loss, settings=settings, training=training, **options)
+    return _Trained(state, inputs, training, predictions=lambda outputs: point_predictions(outputs, loss))
 
 
 def _metrics(trained: _Trained, part: str, data: Dataset) -> dict[str, float]:
-    """Of the answers; over all views of the series where there are several, their mean or median."""
-    views, examples = trained.parts.views, getattr(trained.parts, part)
-    answer = lambda examples: trained.answers(predict(trained.state.best, examples, batch=trained.settings.batch))
-    answers = [answer(examples)] + [answer(getattr(view, part)) / view.factor for view in views]
+    """Of the predictions; with test-time augmentation, of their mean or median."""
+    augmented, examples = trained.inputs.test_time, getattr(trained.inputs, part)
+    predicted = lambda examples: trained.predictions(
+        predict(trained.state.best, examples, batch=trained.settings.batch)
+    )
+    predictions = [predicted(examples), *(predicted(getattr(one, part)) / one.label_factor for one in augmented)]
     # At other speeds a rhythm can be taken for its double: the median leaves that out.
-    combine = np.median if any(view.factor != 1.0 for view in views) else np.mean
-    combined, target = combine(answers, axis=0), np.asarray(examples.target)
+    combine = np.median if any(one.label_factor != 1.0 for one in augmented) else np.mean
+    combined, target = combine(predictions, axis=0), np.asarray(examples.target)
     if data.classes is not None:
         return {"accuracy": accuracy(combined, target)}
     found = errors(combined, target)
-    return found if not views else found | {"rmse_of_one_view": errors(answers[0], target)["rmse"]}
+    return found if not augmented else found | {"rmse_of_one_view": errors(predictions[0], target)["rmse"]}
 
 
-def _time_to_published(cell: Cell, state: TrainingState, before: float) -> dict[str, float | None]:
+def _time_to_published(experiment: Experiment, state: TrainingState, before: float) -> dict[str, float | None]:
     """The paper's best value on this data set, and the seconds after which the *validation* set reached it."""
-    wanted = best_published(cell.dataset)
+    wanted = best_published(experiment.dataset)
     found: dict[str, float | None] = {"published_best": wanted, "seconds_to_published": None}
     if wanted is None or not state.history:
         return found
@@ -227,7 +233,7 @@ def _time_to_published(cell: Cell, state: TrainingState, before: float) -> dict[
     return found
 
 
-def _stopped(state: TrainingState, settings: Settings) -> str:
+def _why_stopped(state: TrainingState, settings: Settings) -> str:
     if state.epoch >= settings.epochs:
         return "epochs"
     if settings.patience is not None and state.waited >= settings.patience:
@@ -237,49 +243,5 @@ def _stopped(state: TrainingState, settings: Settings) -> str:
     return "diverged"
 
 
-def _spent(line: Line, limits: Limits) -> bool:
-    """Whether a run out of budget would be so again, at once; or has diverged, and would again."""
-    if line["stopped"] == "diverged":
-        return True
-    more = math.inf if limits.budget is None else limits.budget
-    return line["stopped"] == "budget" and more <= (line["budget"] or 0.0)
-
-
-def _in_a_process(cell: Cell, limits: Limits, checkpoint: Path) -> Line:
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_send, args=(theirs, cell, limits, checkpoint))
-    process.start()
-    theirs.close()
-    try:
-        outcome = ours.recv()
-    except EOFError:
-        process.join()
-        raise RuntimeError(
-            f"The process of {cell.name} ended without a result (exit code {process.exitcode}; -9 is usually too "
-            "little memory). Its checkpoint is kept: run the command again to go on."
-        ) from None
-    except KeyboardInterrupt:  # the other process has it too, and is saving its state
-        process.join()
-        raise
-    process.join()
-    if isinstance(outcome, Exception):
-        raise outcome
-    return outcome
-
-
-def _send(connection: Any, cell: Cell, limits: Limits, checkpoint: Path) -> None:
-    try:
-        connection.send(train(cell, limits, checkpoint))
-    except KeyboardInterrupt:
-        pass
-    except Exception as error:  # told by the process that asked
-        connection.send(RuntimeError(f"{type(error).__name__}: {error}"))
-
-
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 1)
-
-
-def _short(settings: dict[str, Any]) -> str:
-    return blake2b(repr(sorted(settings.items())).encode(), digest_size=4).hexdigest()

@@ -36,9 +36,10 @@ def contents(dist: Path) -> Path:
     inside = zipfile.ZipFile(wheel).namelist()
     assert "neuralrde/py.typed" in inside, "the wheel has no py.typed"
     assert any(name.startswith("neuralrde/signatures/_kernel_library") for name in inside), "the wheel has no kernel"
-    assert not [name for name in inside if name.startswith(("tests", "docs", "benchmarks"))]
+    assert not [name for name in inside if name.startswith(("tests", "docs", "benchmarks", "reproduction"))]
     with tarfile.open(sdist) as packed:
         files = {name.partition("/")[2] for name in packed.getnames()}
+    assert not [name for name in files if name.startswith("reproduction/")]
     assert {"LICENSE", "README.md", "CHANGELOG.md", "setup.py", "src/neuralrde/signatures/kernel/lanes.h"} <= files
     print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB, {len(inside)} files; {sdist.name}")
     return wheel.resolve()

@@ -19,7 +19,6 @@ FLOW = (
     "models",
     "training",
     "estimators",
-    "experiments",
     "serving",
     "plots",
     "cli",

@@ -15,9 +15,12 @@ import neuralrde
 from neuralrde.cli import main
 from neuralrde.cli.app import app
 from neuralrde.datasets import order_of_events
+from reproduction.__main__ import app as reproduction_app
+from reproduction.__main__ import main as reproduction
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "reproduction/README.md")]
+PAGES += sorted((ROOT / "docs").rglob("*.md"))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 REFERENCE = re.compile(r"^::: (neuralrde\.\S+)$", re.MULTILINE)
 PARTS = [
@@ -29,7 +32,6 @@ PARTS = [
     "models",
     "training",
     "estimators",
-    "experiments",
     "plots",
 ]
 
@@ -80,12 +82,13 @@ def test_every_picture_is_shown():
 
 
 # Commands that the pages show and no test can run as they stand; all others are run.
-INSTEAD = {"fit": ["--epochs", "1", "--state", "4", "--width", "8"], "reproduce": ["--dry"]}
+INSTEAD = {"fit": ["--epochs", "1", "--state", "4", "--width", "8"]}
 ELSEWHERE = {
     "make demo": "minutes; CI runs it, and tests/cli/test_demo.py what it must show",
     "make test": "this is what runs the tests",
     "make bench": "half an hour on a quiet machine",
     "make docs": "CI runs it",
+    "python -m reproduction report": "tests/reproduction/test_report.py",
 }
 
 
@@ -117,6 +120,8 @@ def test_commands_run(page, folder):
             subprocess.run(
                 ["make", "-n", "-C", ROOT, *arguments], check=True, capture_output=True
             )  # there is such a target
+        elif command.startswith("python -m reproduction"):
+            assert command in ELSEWHERE or reproduction([*arguments[2:], "--dry"]) == 0, command
         elif program == "pip":
             assert arguments == ["install", "."]  # which is how the tests' own environment was made
         elif "benchmarks" in arguments:
@@ -134,8 +139,9 @@ def benchmark_names() -> set[str]:
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_commands_in_the_text_exist(page):
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    for command in re.findall(r"`neuralrde ([a-z][^`]*)`", text):
-        found = typer.main.get_command(app)
+    programs = {"neuralrde": app, "python -m reproduction": reproduction_app}
+    for program, command in re.findall(r"`(neuralrde|python -m reproduction) ([a-z][^`]*)`", text):
+        found = typer.main.get_command(programs[program])
         for word in command.replace("[", " ").replace("]", " ").split():
             if word.startswith("--") and word != "--debug":
                 options = [option for parameter in found.params for option in parameter.opts]
@@ -177,8 +183,7 @@ def test_every_public_name_is_explained():
         home, _, name = path.rpartition(".")
         thing = getattr(importlib.import_module(home), name)
         if inspect.isclass(thing) or inspect.isfunction(thing):
-            # The small helpers of the experiments are for two commands; their modules explain them.
-            assert thing.__doc__ or home == "neuralrde.experiments", f"{path} has no docstring"
+            assert thing.__doc__, f"{path} has no docstring"
 
 
 def documented_parameters(docstring: str) -> list[str]:

@@ -5,15 +5,15 @@ import jax
 import numpy as np
 import pytest
 
-from neuralrde.experiments import Bug, Cell
-from neuralrde.experiments.bugs import mean_over_batches
-from neuralrde.experiments.inputs import driven_parts, folded_parts, prepared
-from neuralrde.experiments.paper_models import PaperODERNN, paper_neural_rde
-from neuralrde.experiments.paper_training import REGRESSION, fit_as_in_the_paper
-from neuralrde.experiments.protocols import BUGS, plan_for
-from neuralrde.experiments.splits import divide
 from neuralrde.models import fold
 from neuralrde.training import Examples, Plateau, Settings
+from reproduction.experiment import Experiment
+from reproduction.inputs import folded_inputs, paper_inputs, prepared
+from reproduction.paper_bugs import Bug, mean_over_batches
+from reproduction.paper_models import PaperODERNN, paper_neural_rde
+from reproduction.paper_settings import BUGS, paper_settings
+from reproduction.paper_training import REGRESSION, fit_as_in_the_paper
+from reproduction.splits import divide
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def split(small):
 
 
 def windows_of(data, split, bugs, step=13):
-    return driven_parts(data, split, prepared(data, split), depth=2, step=step, bugs=frozenset(bugs)).train.inputs[1]
+    return paper_inputs(data, split, prepared(data, split), depth=2, step=step, bugs=frozenset(bugs)).train.inputs[1]
 
 
 def test_paper_and_its_variants_have_all_bugs_and_corrected_none():
@@ -53,8 +53,8 @@ def test_last_window_twice(small, split):
 
 def test_zero_block(small, split):
     series = prepared(small, split)
-    wrong = folded_parts(small, split, series, step=13, bugs=frozenset([Bug.ZERO_BLOCK])).train.inputs[0]
-    right = folded_parts(small, split, series, step=13).train.inputs[0]
+    wrong = folded_inputs(small, split, series, step=13, bugs=frozenset([Bug.ZERO_BLOCK])).train.inputs[0]
+    right = folded_inputs(small, split, series, step=13).train.inputs[0]
     assert wrong.shape[1] == right.shape[1] + 1 == 6  # 65 points are 5 whole blocks
     assert not wrong[:, -1].any()
     np.testing.assert_array_equal(right, fold(series.values.astype(np.float32), 13)[split.train])
@@ -111,11 +111,11 @@ def test_training_loss_is_the_root_of_the_batch_mean():
 
 
 def test_published_settings():
-    plan = plan_for(Cell(dataset="RR", model="nrde", depth=3, step=128, seed=111))
-    assert (plan.state, plan.layers, plan.width) == (64, 3, 192)
-    assert plan.training.rate == pytest.approx(0.01 * 32 / 512)
-    assert (plan.training.patience, plan.training.epochs) == (60, 1000)
-    assert plan_for(Cell(dataset="RR", model="odernn", depth=1, step=512, seed=111)).state == 192
+    settings = paper_settings(Experiment(dataset="RR", model="nrde", depth=3, step=128, seed=111))
+    assert (settings.state, settings.layers, settings.width) == (64, 3, 192)
+    assert settings.training.rate == pytest.approx(0.01 * 32 / 512)
+    assert (settings.training.patience, settings.training.epochs) == (60, 1000)
+    assert paper_settings(Experiment(dataset="RR", model="odernn", depth=1, step=512, seed=111)).state == 192
 
 
 # Hidden dimension, layers, multiplier and number of weights, as printed in the appendix: (BIDMC, EigenWorms).
@@ -151,16 +151,18 @@ PRINTED = {
 
 
 def weights_of(dataset, sizes, channels, outputs, protocol):
-    plan = plan_for(Cell(dataset=dataset, model="ncde", depth=1, step=8, seed=111, protocol=protocol, sizes=sizes))
+    settings = paper_settings(
+        Experiment(dataset=dataset, model="ncde", depth=1, step=8, seed=111, protocol=protocol, sizes=sizes)
+    )
     model = eqx.filter_eval_shape(
         paper_neural_rde,
         channels,
         outputs,
         depth=1,
-        state=plan.state,
-        width=plan.width,
-        layers=plan.layers,
-        shared=Bug.SHARED_HIDDEN_LAYERS in plan.bugs,
+        state=settings.state,
+        width=settings.width,
+        layers=settings.layers,
+        shared=Bug.SHARED_HIDDEN_LAYERS in settings.bugs,
         key=jax.random.key(0),
     )
     # Statistics are kept as whole numbers and are no weights.

@@ -8,9 +8,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from neuralrde.datasets import Dataset, Split, load
-from neuralrde.experiments import divide, floors, spectral_peak
-from neuralrde.experiments.floors import simple_statistics
 from neuralrde.paths import Series
+from reproduction.floors import floors, simple_statistics, spectral_peak
+from reproduction.splits import divide
 
 
 @pytest.fixture

@@ -4,14 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from neuralrde.cli import main
-from neuralrde.experiments import Cell, Limits, append, commands, read_results, settings_of, summaries
+from reproduction.__main__ import main
+from reproduction.experiment import Experiment, Limits
+from reproduction.report_content import commands
+from reproduction.results import append, read_results, summaries
+from reproduction.train import settings_of
 
 
-def line(seed, rmse, *, stopped="epochs", **cell):
-    cell = {"dataset": "HR", "model": "nrde", "depth": 3, "step": 512, "seed": seed, **cell}
+def line(seed, rmse, *, stopped="epochs", **experiment):
+    experiment = {"dataset": "HR", "model": "nrde", "depth": 3, "step": 512, "seed": seed, **experiment}
     return {
-        "cell": Cell(**cell).key,
+        "cell": Experiment(**experiment).key,
         "settings": {"state": 64},
         "test": {"rmse": rmse + 1, "mae": 1.0, "mean_over_batches": rmse},
         "floors": {"training mean": {"rmse": 13.0, "mae": 10.0}, "recording's mean": {"rmse": 1.9, "mae": 1.0}},
@@ -34,7 +37,9 @@ def folder(tmp_path):
 
 
 def test_mean_and_deviation_over_seeds(folder):
-    one = next(s for s in summaries(read_results(folder / "results")) if s.cell.depth == 3 and s.cell.step == 512)
+    one = next(
+        s for s in summaries(read_results(folder / "results")) if s.experiment.depth == 3 and s.experiment.step == 512
+    )
     assert (one.mean, one.deviation) == (4.0, 1.0)  # as the paper's code reports: over batches
     assert one.published is not None
     assert one.published.mean == 3.46
@@ -46,7 +51,9 @@ def test_a_floor_that_only_some_lines_have_is_not_shown(folder):
     late = line(444, 4.0)
     late["floors"] = {"a new floor": {"rmse": 1.0, "mae": 1.0}, "training mean": {"rmse": 17.0, "mae": 10.0}}
     append(late, folder / "results")
-    one = next(s for s in summaries(read_results(folder / "results")) if s.cell.depth == 3 and s.cell.step == 512)
+    one = next(
+        s for s in summaries(read_results(folder / "results")) if s.experiment.depth == 3 and s.experiment.step == 512
+    )
     assert one.floors == {"training mean": 14.0}
 
 
@@ -55,13 +62,15 @@ def test_the_page_of_the_docs_is_of_the_results(tmp_path):
     written = ["--html", tmp_path / "report.html", "--markdown", tmp_path / "page.md", "--images", tmp_path / "images"]
     assert main(["report", "--results", str(root / "results"), *map(str, written)]) == 0
     assert (tmp_path / "page.md").read_text() == (root / "docs" / "reproduction.md").read_text(), (
-        "docs/reproduction.md is not what `neuralrde report` writes: run it."
+        "docs/reproduction.md is not what `python -m reproduction report` writes: run it."
     )
 
 
 def test_a_later_line_of_the_same_run_counts(folder):
     append(line(111, 6.0), folder / "results")
-    one = next(s for s in summaries(read_results(folder / "results")) if s.cell.depth == 3 and s.cell.step == 512)
+    one = next(
+        s for s in summaries(read_results(folder / "results")) if s.experiment.depth == 3 and s.experiment.step == 512
+    )
     assert sorted(one.values) == [4.0, 5.0, 6.0]
 
 
@@ -87,41 +96,43 @@ def test_the_report(folder, monkeypatch, capsys):
 def test_no_results_yet(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["report"]) == 1
-    assert "neuralrde reproduce" in capsys.readouterr().err
+    assert "python -m reproduction run" in capsys.readouterr().err
 
 
 def test_what_would_be_run(capsys):
-    assert main(["reproduce", "--model", "ncde", "--dry", "--seed", "111", "--protocol", "paper,ours"]) == 0
+    assert main(["run", "--model", "ncde", "--dry", "--seed", "111", "--protocol", "paper,ours"]) == 0
     assert capsys.readouterr().out.split() == [
         "BIDMC32HR-ncde-1-512-111-paper-paper",
         "BIDMC32HR-ncde-1-128-111-ours-paper",
     ]
-    assert main(["reproduce", "--dry", "--grid", "--depth", "1", "--seed", "1"]) == 0
+    assert main(["run", "--dry", "--grid", "--depth", "1", "--seed", "1"]) == 0
     assert len(capsys.readouterr().out.split()) == 27
 
 
 def test_a_quick_try_stands_apart(folder):
     quick = line(111, 9.0, stopped="interrupted")
     append({**quick, "settings": {"state": 64, "epochs": 1}}, folder / "results")
-    found = [s for s in summaries(read_results(folder / "results")) if s.cell.depth == 3 and s.cell.step == 512]
+    found = [
+        s for s in summaries(read_results(folder / "results")) if s.experiment.depth == 3 and s.experiment.step == 512
+    ]
     assert sorted((s.seeds, s.values) for s in found) == [((111,), ()), ((111, 222, 333), (3.0, 4.0, 5.0))]
 
 
-def test_commands_run_the_same_cells_again(folder, capsys):
-    cells = [
-        Cell(dataset="HR", model="nrde", depth=depth, step=step, seed=seed, protocol="ours", split="random")
+def test_commands_run_the_same_experiments_again(folder, capsys):
+    experiments = [
+        Experiment(dataset="HR", model="nrde", depth=depth, step=step, seed=seed, protocol="ours", split="random")
         for depth, step in ((1, 8), (1, 16), (2, 8), (2, 16), (3, 16))
         for seed in (0, 1)
     ]
-    cells += [Cell(dataset="SCP1", model="ncde", depth=1, step=4, seed=7, protocol="ours", split="group")]
-    for cell in cells:
-        settings = settings_of(cell, Limits(epochs=4 if cell.model == "nrde" else None))
-        append({**line(cell.seed, 1.0), "cell": cell.key, "settings": settings}, folder / "again")
-    told = commands(summaries(read_results(folder / "again")))
-    assert len(told) == 3  # two depths together, the third, the other data set
-    for command in told:
+    experiments += [Experiment(dataset="SCP1", model="ncde", depth=1, step=4, seed=7, protocol="ours", split="group")]
+    for experiment in experiments:
+        settings = settings_of(experiment, Limits(epochs=4 if experiment.model == "nrde" else None))
+        append({**line(experiment.seed, 1.0), "cell": experiment.key, "settings": settings}, folder / "again")
+    found = commands(summaries(read_results(folder / "again")))
+    assert len(found) == 3  # two depths together, the third, the other data set
+    for command in found:
         assert ("--epochs 4" in command) == ("--dataset HR" in command)
-        assert main([*command.split()[1:], "--dry"]) == 0
-    assert sorted(capsys.readouterr().out.split()) == sorted(cell.name for cell in cells)
+        assert main([*command.split()[3:], "--dry"]) == 0
+    assert sorted(capsys.readouterr().out.split()) == sorted(experiment.name for experiment in experiments)
     # What no setting of today makes has no command.
     assert commands(summaries(read_results(folder / "results"))) == []

@@ -19,8 +19,6 @@ from .fit import fit
 from .inspect import inspect
 from .plot import plot_app
 from .predict import predict
-from .report import report
-from .reproduce import reproduce
 
 app = typer.Typer(
     name="neuralrde",
@@ -37,8 +35,19 @@ for command in (fit, predict, evaluate, inspect):
 app.add_typer(plot_app, name="plot")
 app.add_typer(data_app, name="data")
 app.command()(demo)
-for command in (reproduce, report):
-    app.command()(command)
+
+
+def _moved() -> None:
+    raise Refusal(
+        "The paper's experiments are a project beside the library now. In a checkout of it, write "
+        "`python -m reproduction run` or `python -m reproduction report`, with the same options.",
+        WRONG_USE,
+    )
+
+
+for name in ("reproduce", "report"):
+    anything = {"allow_extra_args": True, "ignore_unknown_options": True}
+    app.command(name=name, hidden=True, context_settings=anything)(_moved)
 
 
 def _show_version(wanted: bool) -> None:

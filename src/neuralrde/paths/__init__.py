@@ -11,7 +11,7 @@ from .series import Series, concatenate
 from .spectrogram import Spectrogram
 from .step import Step
 from .steps import Steps
-from .windows import cuts_by_count, cuts_by_time, window_counts, window_cuts
+from .windows import cuts_by_count, cuts_by_time, first_windows, window_counts, window_cuts
 
 __all__ = [
     "BasePoint",
@@ -32,6 +32,7 @@ __all__ = [
     "concatenate",
     "cuts_by_count",
     "cuts_by_time",
+    "first_windows",
     "window_counts",
     "window_cuts",
 ]

@@ -7,9 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-INK, GRID, PALE = "#1f2430", "#d5d9e0", "#9aa3b2"
-# Told apart with any kind of colour vision, and in grey; the first two are those of the documentation.
+INK = "#1f2430"
+"""The colour of text and axes."""
+GRID = "#d5d9e0"
+"""The colour of frames and lines in the background."""
+PALE = "#9aa3b2"
+"""The colour of what is shown for comparison."""
 COLOURS = ("#0b6e99", "#d9730d", "#4f9d69", "#8e5ea2", "#c0392b", "#7a7f8a")
+"""Colours that can be told apart with any kind of colour vision, and in grey; the documentation uses the first two."""
 _LOOK = {
     "font.size": 10,
     "axes.titlesize": 11,

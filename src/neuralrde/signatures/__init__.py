@@ -3,6 +3,7 @@
 from .bases import Basis, basis_channels, change_basis
 from .log_signature import log_signature, log_signatures
 from .lyndon import bracketing, log_signature_channels, lyndon_words, signature_channels
+from .rounding import without_rounding
 from .stream import LogSignatureStream
 from .tensor import chen_inverse, chen_product, signature, tensor_exp, tensor_log
 
@@ -22,4 +23,5 @@ __all__ = [
     "signature_channels",
     "tensor_exp",
     "tensor_log",
+    "without_rounding",
 ]

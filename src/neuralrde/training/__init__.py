@@ -3,10 +3,11 @@
 from .archive import FileRefused
 from .augmentation import Augmented, TimeStretch, played
 from .cache import LogSignatureCache
-from .checkpoint import load_checkpoint, save_checkpoint
+from .checkpoint import fingerprint_of, load_checkpoint, save_checkpoint
 from .events import EventFile
 from .examples import Examples, targets_at_cuts
 from .histogram import Histogram
+from .interrupt import interrupts_between_steps
 from .listeners import JSONLines, Listener, ProgressBar
 from .loop import TrainingWarning, fit
 from .losses import CrossEntropy, Huber, SquaredError
@@ -40,7 +41,9 @@ __all__ = [
     "Versions",
     "WarmupCosine",
     "accuracy",
+    "fingerprint_of",
     "fit",
+    "interrupts_between_steps",
     "load_checkpoint",
     "played",
     "predict",
