@@ -1,16 +1,19 @@
 """Each bug of the paper's code differs from what is right, in its own way."""
 
+import diffrax
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from neuralrde.models import fold
+from neuralrde.solve import RK4, RK4ThreeEighths
 from neuralrde.training import Examples, Plateau, Settings
 from reproduction.experiment import Experiment
 from reproduction.inputs import folded_inputs, paper_inputs, prepared
 from reproduction.paper_bugs import Bug, mean_over_batches
-from reproduction.paper_models import PaperODERNN, paper_neural_rde
+from reproduction.paper_models import PaperODERNN, paper_neural_rde, three_eighths_step
 from reproduction.paper_settings import BUGS, paper_settings
 from reproduction.paper_training import REGRESSION, fit_as_in_the_paper
 from reproduction.splits import divide
@@ -108,6 +111,16 @@ def test_training_loss_is_the_root_of_the_batch_mean():
     before = float(np.sqrt(np.mean((np.asarray(first) - np.arange(4)) ** 2)))
     # The epoch's loss is the mean of two batches, 0 to 3 and 4 to 7: the roots of about 3.5 and 30.
     assert before < state.history[0]["loss"] < 5.7
+
+
+def test_the_ode_rnns_step_is_the_3_8_rule():
+    field, start = lambda h: jnp.sin(3 * h) + h[::-1], jnp.array([0.5, -1.0])
+    by = lambda solver: diffrax.diffeqsolve(
+        diffrax.ODETerm(lambda t, h, args: field(h)), solver, 0.0, 1.0, None, start,
+        stepsize_controller=diffrax.StepTo(ts=[0.0, 1.0]),
+    ).ys[0]  # fmt: skip
+    np.testing.assert_allclose(three_eighths_step(field, start), by(RK4ThreeEighths()), rtol=1e-6)  # float32
+    assert np.abs(by(RK4()) - by(RK4ThreeEighths())).max() > 1e-3  # the classic rule, of the same order, is another
 
 
 def test_published_settings():

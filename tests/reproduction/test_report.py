@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from neuralrde.cli import main as library
 from reproduction.__main__ import main
 from reproduction.experiment import Experiment, Limits
 from reproduction.report_content import commands
@@ -107,6 +108,20 @@ def test_what_would_be_run(capsys):
     ]
     assert main(["run", "--dry", "--grid", "--depth", "1", "--seed", "1"]) == 0
     assert len(capsys.readouterr().out.split()) == 27
+
+
+def test_wrong_options_are_told_in_a_sentence(capsys):
+    for arguments in (["run", "--depth", "two"], ["run", "--dept", "2"], ["run", "--model", "resnet"]):
+        assert main(arguments) in (1, 2)
+        said = capsys.readouterr().err
+        assert said.startswith("reproduction: ")
+        assert "Traceback" not in said
+
+
+def test_the_library_says_where_its_commands_went(capsys):
+    for command in (["reproduce", "--dataset", "HR"], ["report"]):
+        assert library(command) == 2
+        assert f"python -m reproduction {'run' if len(command) > 1 else 'report'}" in capsys.readouterr().err
 
 
 def test_a_quick_try_stands_apart(folder):
