@@ -11,7 +11,8 @@ import pytest
 import neuralrde
 
 ROOT = Path(__file__).parents[2]
-FILES = sorted((ROOT / "reproduction").glob("**/*.py"))
+# The examples too, which readers copy.
+FILES = sorted([*(ROOT / "reproduction").glob("**/*.py"), *(ROOT / "examples").glob("*.py")])
 PARTS = {module.name: importlib.import_module(f"neuralrde.{module.name}")
          for module in pkgutil.iter_modules(neuralrde.__path__) if module.ispkg}  # fmt: skip
 PUBLIC = {f"neuralrde.{part}.{name}" for part, module in PARTS.items() for name in getattr(module, "__all__", ())}
