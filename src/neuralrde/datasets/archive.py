@@ -84,8 +84,8 @@ def load_archive_set(name: str, *, shape: tuple[int, int, int] | None = None, cl
         with contextlib.suppress(OSError):  # what else lies there stays
             folder.rmdir()
         raise DatasetUnavailable(
-            f"{error}. If there is no network, put {name}_TRAIN.ts and {name}_TEST.ts, or {name}.zip with "
-            f"them, into {folder}."
+            f"{str(error).rstrip('. ')}. If there is no network, put {name}_TRAIN.ts and {name}_TEST.ts, or "
+            f"{name}.zip with them, into {folder}."
         ) from None
     write_npz(data, folder / f"{name}.npz")
     seal(folder / f"{name}.npz")
@@ -158,7 +158,7 @@ def _check_size(data: Dataset, shape: tuple[int, int, int] | None, classes: int 
         raise ReadError(
             where,
             f"Got {sizes} numbers of {got[1]} classes; expected {expected} of {classes} classes, as this set has. "
-            "Is it another set, or a part of it?",
+            "It is another set, or a part of it.",
         )
 
 

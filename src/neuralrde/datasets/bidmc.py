@@ -116,7 +116,7 @@ def _records() -> tuple[np.ndarray, np.ndarray]:
             (folder / "bidmc_csv").rmdir()
             folder.rmdir()
         raise DatasetUnavailable(
-            f"{error}. If there is no network, put PhysioNet's bidmc_01_Signals.csv, "
+            f"{str(error).rstrip('. ')}. If there is no network, put PhysioNet's bidmc_01_Signals.csv, "
             f"bidmc_01_Numerics.csv and so on to 53, into {folder / 'bidmc_csv'}."
         ) from None
     signals, numerics = _read_records(folder / "bidmc_csv")
