@@ -5,6 +5,7 @@ import hashlib
 import http.client
 import ipaddress
 import os
+import secrets
 import sys
 import tempfile
 import urllib.error
@@ -57,7 +58,7 @@ def fetch(url: str, path: Path, *, checksum: str | None = None, limit: int = LIM
     if path.exists():
         return path
     digest = hashlib.new(_hash_of(checksum, url))
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     _check_scheme(url)
     try:
         request = urllib.request.Request(url, headers={"User-Agent": "neuralrde"})

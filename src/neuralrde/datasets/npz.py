@@ -2,6 +2,7 @@
 
 import math
 import os
+import secrets
 import zipfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from .targets import Task
 from .text import check_file, lengths_without_gaps
 
 KEYS = ("X", "y", "times", "lengths", "classes", "groups", "channels", "ids", "split", "is_train", "name", "source")
-_COPIES = 3  # of X, which its checks and the series take beside it
+_COPIES = 4  # of an array in float64, which checking and padding its series take at their peak
 
 
 def read_npz(path: str | Path, *, task: Task | None = None, name: str | None = None) -> Dataset:
@@ -42,7 +43,6 @@ def read_npz(path: str | Path, *, task: Task | None = None, name: str | None = N
         )
     values, times, lengths = arrays["X"], arrays.get("times"), arrays.get("lengths")
     with name_file(path):
-        check_fits(_COPIES * 8 * values.size, f"The {values.size:,} values of X", "Read a part of the series.")
         if values.ndim == 2:
             values = values[..., None]
         if lengths is None and times is None and values.ndim == 3 and values.dtype.kind == "f":
@@ -167,16 +167,18 @@ def _check_header(file: IO[bytes], member: zipfile.ZipInfo, path: str | Path) ->
             f"Got pickled objects in {member.filename}, which may run anything; expected plain arrays. Save "
             "plain arrays: pad ragged ones and give `lengths`.",
         )
-    size = math.prod(shape) * dtype.itemsize
+    count = math.prod(shape)
+    size = count * dtype.itemsize
     if min(shape, default=0) < 0 or dtype.itemsize == 0 or size != member.file_size - file.tell():
         raise ValueError(f"{member.filename} says that it is {shape} of {dtype.str[:20]}")
-    check_fits(size, f"The {math.prod(shape):,} numbers of {member.filename}", "Take a part of them.")
+    needed = _COPIES * max(size, 8 * count)
+    check_fits(needed, f"The {count:,} values of {member.filename}", "Save the series in several files.")
 
 
 def save_arrays(path: str | Path, arrays: dict[str, Any]) -> None:
     """Write arrays to a temporary file beside `path`, then rename it: nobody sees half a file."""
     path = Path(path)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         with open(part, "wb") as file:
             np.savez_compressed(file, **arrays)

@@ -213,5 +213,5 @@ def _spelling(label: str) -> str:
         return label.lower()
 
 
-def _short(error: ValueError) -> str:
+def _short(error: Exception) -> str:
     return str(error).removeprefix("could not convert string to float: ")

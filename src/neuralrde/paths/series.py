@@ -185,8 +185,8 @@ class Series:
         longest = int(lengths.max())
         check_fits(
             4 * 8 * len(lengths) * longest * (points.shape[-1] + (times is not None)),
-            f"{len(lengths):,} series of {lengths.min():,} to {longest:,} points of {points.shape[-1]} channels, of "
-            "which each takes as much as the longest,",
+            f"{len(lengths):,} series of {lengths.min():,} to {longest:,} points of "
+            f"{_plural(points.shape[-1], 'channel')}, each padded to the longest,",
             "Take those of similar length together, or cut the longest into parts.",
         )
         valid = np.arange(lengths.max()) < lengths[:, None]
