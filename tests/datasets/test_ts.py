@@ -1,6 +1,8 @@
 """The .ts reader: what is written is read again, and aeon agrees where it can read at all."""
 
 import gzip
+import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neuralrde.datasets import ReadError, read, read_ts
+from neuralrde.paths import memory
 
 from .examples import as_ts, assert_same, datasets, labels, make_dataset
 
@@ -146,6 +149,83 @@ def test_wrong_headers_are_named(tmp_path, text, message):
 def test_targets_that_are_no_numbers(tmp_path):
     with pytest.raises(ReadError, match="line 3: Got the target 'high'"):
         read(write(tmp_path, "1,2:high\n", "@targetLabel true\n@data\n"))
+
+
+@pytest.mark.parametrize("target", ["inf", "-inf", "1e999", "1" * 400])
+def test_infinite_targets_name_the_file(tmp_path, target):
+    with pytest.raises(ReadError, match=r"one\.ts.*infinite target"):
+        read(write(tmp_path, f"1,2:{target}\n", "@targetLabel true\n@data\n"))
+
+
+@pytest.mark.parametrize("label", ["1" * 400 + ".0", "1" * 5000 + ".0", "1e999"])
+def test_labels_of_many_digits_are_labels(tmp_path, label):
+    path = write(tmp_path, f"1,2:{label}\n3,4:2\n", "@targetLabel true\n@data\n")
+    assert len(read(path, task="classification").classes) == 2
+
+
+def test_series_that_padding_would_make_too_large_are_refused(tmp_path):
+    # One of 600,000 points and 30,000 of one: 1.3 MB of text, 134 GiB with padding.
+    path = write(tmp_path, ",".join("1" * 600_000) + ":a\n" + "1:b\n" * 30_000)
+    with pytest.raises(ReadError, match=r"one\.ts: 30,001 series of 1 to 600,000 points .* GiB"):
+        read(path)
+
+
+def test_padding_is_checked_against_free_memory(tmp_path, monkeypatch):
+    path = write(tmp_path, ",".join("1" * 1000) + ":a\n" + "1:b\n" * 1000)
+    assert read(path).series.values.shape == (1001, 1000, 1)
+    monkeypatch.setattr(memory, "free_memory", lambda: 10**7)
+    with pytest.raises(ReadError, match=r"one\.ts: 1,001 series of 1 to 1,000 points"):
+        read(path)
+
+
+def test_a_long_line_takes_no_more_than_a_few_times_its_numbers(tmp_path):
+    points = 2_000_000
+    path = write(tmp_path, "0.5," * (points - 1) + "?,1:a\n")
+    tracemalloc.start()
+    assert read(path).series.lengths.tolist() == [points + 1]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # A number has 8 bytes, and padding takes five times that at its peak. Lists of cells alone would take 108.
+    assert peak < 64 * points
+
+
+def test_a_small_gzip_file_of_gigabytes_is_refused(tmp_path):
+    path = tmp_path / "bomb.ts.gz"
+    with gzip.open(path, "wb") as file:
+        file.write(b"@classLabel true a\n@data\n")
+        for _ in range(200):
+            file.write(b"0," * (1 << 19))
+        file.write(b"0:a\n")
+    with pytest.raises(ReadError, match=r"bomb\.ts\.gz: Got .* bytes that unpack to more than .*Unpack it"):
+        read(path)
+
+
+def test_damaged_gzip_files_are_named(tmp_path):
+    data = make_dataset(0, samples=200)
+    whole = gzip.compress(as_ts(data).encode())
+    path = tmp_path / "bad.ts.gz"
+    places = [10, 12, 100, len(whole) // 2, len(whole) - 6, len(whole) - 1]
+    changed = [bytes([*whole[:at], whole[at] ^ 255, *whole[at + 1 :]]) for at in places]
+    cut = [whole[:at] for at in (3, 20, len(whole) // 2, len(whole) - 3)]
+    for content in [*changed, *cut, whole + b"rubbish", whole + b"\x1f\x8b"]:
+        path.write_bytes(content)
+        for reader in (read, read_ts):
+            with pytest.raises(ReadError, match=r"bad\.ts\.gz: Got a damaged"):
+                reader(path)
+
+
+@pytest.mark.parametrize("name", ["../../outside", "/etc/passwd", "..", "a/b/../", ". .", "x" * 5000])
+def test_a_name_in_the_file_names_no_folder(tmp_path, name):
+    data = read(write(tmp_path, "1,2:a\n", f"@problemName {name}\n@classLabel true a\n@data\n"))
+    assert data.name in ("outside", "passwd", "one", "x" * 60)
+
+
+def test_lines_of_many_colons_take_no_quadratic_time(tmp_path):
+    path = write(tmp_path, ":" * 200_000 + "\n", TIMED)
+    start = time.process_time()
+    with pytest.raises(ReadError):
+        read(path)
+    assert time.process_time() - start < 10  # linear, it takes one second; quadratic, it took 26
 
 
 def test_aeons_own_files_are_read_as_aeon_reads_them():

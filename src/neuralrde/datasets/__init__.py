@@ -10,7 +10,7 @@ from .npz import read_npz, write_npz
 from .parquet import read_parquet
 from .read import column_names, read
 from .simulated import fractional_brownian_motion, order_of_events, spirals
-from .splits import Split, by_group, duplicates, given, random_split, stratified
+from .splits import Split, by_group, duplicates, folds, given, in_order, random_split, stratified
 from .ts import read_ts
 
 __all__ = [
@@ -23,8 +23,10 @@ __all__ = [
     "column_names",
     "data_folder",
     "duplicates",
+    "folds",
     "fractional_brownian_motion",
     "given",
+    "in_order",
     "load",
     "order_of_events",
     "pool",

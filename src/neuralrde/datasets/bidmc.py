@@ -17,7 +17,7 @@ from .cache import check_seal, data_folder, fetch, make_folder, seal
 from .csv import read_csv
 from .dataset import Dataset
 from .errors import DatasetUnavailable, ReadError
-from .npz import load_arrays, save_arrays
+from .npz import load_shapes, save_arrays
 
 TARGETS = {"BIDMC32HR": "HR", "BIDMC32RR": "RESP", "BIDMC32SpO2": "SpO2"}
 # The patient (MIMIC II) of each of the 53 recordings.
@@ -34,6 +34,7 @@ NUMERICS = ("HR", "PULSE", "RESP", "SpO2")
 SIZES = (53, 60001, 481)  # recordings, samples of signals at 125 Hz, and of numerics at 1 Hz
 RATE, LENGTH, STRIDE, WINDOWS = 125, 4000, 375, 150
 _TRAINING_RECORDS = 37  # the archive's split: the windows of the first 37 recordings are for training
+_LIMIT = 64 * 2**20  # bytes of a file; the largest has 3 million
 _ADDRESS = "https://physionet.org/files/bidmc/1.0.0"
 _SOURCE = "PhysioNet, BIDMC PPG and Respiration Dataset 1.0.0, doi:10.13026/C2208R, ODC-By 1.0"
 
@@ -97,32 +98,25 @@ def _records() -> tuple[np.ndarray, np.ndarray]:
     found = find_bidmc()
     if found is not None and found.suffix == ".npz":
         check_seal(found)
-        arrays = load_arrays(found)
         records, points, seconds = SIZES
-        expected = {"X": (records, points, len(CHANNELS)), "numerics": (records, seconds, len(NUMERICS))}
-        shapes = {key: arrays[key].shape for key in expected if key in arrays}
-        if shapes != expected:
-            raise ReadError(found, f"Got arrays of the shapes {shapes}; expected {expected}.")
+        shapes = {"X": (records, points, len(CHANNELS)), "numerics": (records, seconds, len(NUMERICS))}
+        arrays = load_shapes(found, shapes)
         return arrays["X"], arrays["numerics"]
     if found is not None:
         return _read_records(found.parent)
     folder = data_folder() / "bidmc"
     make_folder(folder / "bidmc_csv", "the BIDMC recordings are not in it and must be fetched")
     try:
-        sums = fetch(f"{_ADDRESS}/SHA256SUMS.txt", folder / "SHA256SUMS.txt").read_text()
-        pairs = (line.split(maxsplit=1) for line in sums.splitlines() if line.strip())
-        checksums = {name.strip("* "): checksum for checksum, name in pairs}
-        for number in range(1, SIZES[0] + 1):
-            for kind in ("Numerics", "Signals"):
-                file = f"bidmc_csv/bidmc_{number:02d}_{kind}.csv"
-                checksum = f"sha256:{checksums[file]}" if file in checksums else None
-                fetch(f"{_ADDRESS}/{file}", folder / file, checksum=checksum)
+        numbers = range(1, SIZES[0] + 1)
+        files = [f"bidmc_csv/bidmc_{number:02d}_{kind}.csv" for number in numbers for kind in ("Numerics", "Signals")]
+        for file, checksum in _checksums(files, folder / "SHA256SUMS.txt").items():
+            fetch(f"{_ADDRESS}/{file}", folder / file, checksum=checksum, limit=_LIMIT)
     except DatasetUnavailable as error:
         with contextlib.suppress(OSError):  # what has been fetched stays
             (folder / "bidmc_csv").rmdir()
             folder.rmdir()
         raise DatasetUnavailable(
-            f"{error}. If there is no network, put PhysioNet's bidmc_01_Signals.csv, "
+            f"{str(error).rstrip('. ')}. If there is no network, put PhysioNet's bidmc_01_Signals.csv, "
             f"bidmc_01_Numerics.csv and so on to 53, into {folder / 'bidmc_csv'}."
         ) from None
     signals, numerics = _read_records(folder / "bidmc_csv")
@@ -130,6 +124,21 @@ def _records() -> tuple[np.ndarray, np.ndarray]:
     save_arrays(path, {"X": signals, "numerics": numerics, "mimic_id": np.array(PATIENTS), "channels": CHANNELS})
     seal(path)
     return signals, numerics
+
+
+def _checksums(files: list[str], path: Path) -> dict[str, str]:
+    """What PhysioNet says of each file; a list that leaves one out is refused, and not kept."""
+    lines = fetch(f"{_ADDRESS}/{path.name}", path, limit=_LIMIT).read_text(errors="replace").splitlines()
+    pairs = (line.split(maxsplit=1) for line in lines)
+    listed = {pair[1].strip("* "): f"sha256:{pair[0]}" for pair in pairs if len(pair) == 2}
+    absent = [file for file in files if file not in listed]
+    if absent:
+        path.unlink()
+        raise DatasetUnavailable(
+            f"Got no checksum of {absent[0]} (and {len(absent) - 1} more) in {_ADDRESS}/{path.name}; expected one of "
+            "each file, because nothing else tells whether it has come as it was sent"
+        )
+    return {file: listed[file] for file in files}
 
 
 def _read_records(folder: Path) -> tuple[np.ndarray, np.ndarray]:

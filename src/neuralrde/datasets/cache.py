@@ -3,29 +3,30 @@
 import errno
 import hashlib
 import http.client
+import ipaddress
 import os
+import secrets
 import sys
 import tempfile
 import urllib.error
+import urllib.parse
 import urllib.request
 from pathlib import Path
+
+import platformdirs
 
 from .errors import DatasetUnavailable, ReadError
 
 VARIABLE = "NEURALRDE_DATA"
+LIMIT = 4 * 2**30  # bytes of a download: the archives' largest files have a quarter of that
 _BLOCK = 1 << 20
+_HASHES = ("md5", "sha256")
 
 
 def data_folder() -> Path:
     """The folder of data sets: `$NEURALRDE_DATA`, or `neuralrde` in the user's cache folder."""
     named = os.environ.get(VARIABLE)
-    if named:
-        return Path(named).expanduser()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "neuralrde"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "neuralrde"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neuralrde"
+    return Path(named).expanduser() if named else platformdirs.user_cache_path("neuralrde", appauthor=False)
 
 
 def make_folder(folder: Path, why: str) -> Path:
@@ -45,42 +46,84 @@ def make_folder(folder: Path, why: str) -> Path:
         ) from None
 
 
-def fetch(url: str, path: Path, *, checksum: str | None = None) -> Path:
-    """Download to a temporary file beside `path`, check it and rename it.
+def fetch(url: str, path: Path, *, checksum: str | None = None, limit: int = LIMIT) -> Path:
+    """Download over https to a temporary file beside `path`, check it and rename it.
 
     Args:
-        url: the address.
+        url: the address; http is for servers on this machine only.
         path: the file to make; if it is there, nothing is done.
-        checksum: for example "sha256:..."; None takes what comes.
+        checksum: for example "sha256:..."; None if nobody knows it, and an empty one is refused.
+        limit: how many bytes to take at most, because a server may send without end.
     """
     if path.exists():
         return path
-    digest = hashlib.new(checksum.partition(":")[0] if checksum else "sha256")
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    digest = hashlib.new(_hash_of(checksum, url))
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    _check_scheme(url)
     try:
         request = urllib.request.Request(url, headers={"User-Agent": "neuralrde"})
-        with urllib.request.urlopen(request, timeout=30) as source, open(part, "wb") as file:
-            size, done = int(source.headers.get("Content-Length") or 0), 0
+        with _OPENER.open(request, timeout=30) as source, open(part, "wb") as file:
+            said = source.headers.get("Content-Length") or ""
+            size, done = int(said) if said.isdecimal() else 0, 0
+            _check_limit(size, limit, url)
             while block := source.read(_BLOCK):
+                done += len(block)
+                _check_limit(done, limit, url)
                 file.write(block)
                 digest.update(block)
-                done += len(block)
                 _progress(path.name, done, size)
-        if size and done < size:
-            raise DatasetUnavailable(f"Got {done} of {size} bytes of {url}. Try again.")
+        if done < max(size, 1):
+            got = f"{done:,} of {size:,} bytes" if size else "an empty file"
+            raise DatasetUnavailable(f"Got {got} from {url}. Try again.")
         if checksum and digest.hexdigest() != checksum.partition(":")[2]:
             raise DatasetUnavailable(
                 f"Got {url} with the checksum {digest.name}:{digest.hexdigest()}; expected {checksum}. It "
                 "was damaged on its way, or is another version. Try again."
             )
         os.replace(part, path)
-    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+    except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
         if isinstance(error, DatasetUnavailable):
             raise
         raise DatasetUnavailable(f"Could not download {url} ({error})") from None
     finally:
         part.unlink(missing_ok=True)
     return path
+
+
+class _OnlyHttps(urllib.request.HTTPRedirectHandler):
+    """Does not let a server send us to another kind of address."""
+
+    def redirect_request(self, req, fp, code, msg, headers, newurl):
+        _check_scheme(newurl)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+_OPENER = urllib.request.build_opener(_OnlyHttps)
+
+
+def _check_scheme(url: str) -> None:
+    parts = urllib.parse.urlsplit(url)
+    try:
+        here = ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        here = False
+    if parts.scheme != "https" and not (parts.scheme == "http" and here):
+        raise DatasetUnavailable(
+            f"Got the address {url[:200]}; expected https://, because whoever stands in between can change the rest"
+        )
+
+
+def _check_limit(size: int, limit: int, url: str) -> None:
+    if size > limit:
+        raise DatasetUnavailable(f"Got {size:,} bytes or more from {url}; expected at most {limit:,} bytes")
+
+
+def _hash_of(checksum: str | None, url: str) -> str:
+    kind, _, digits = ("sha256", "", "any") if checksum is None else str(checksum).partition(":")
+    if kind not in _HASHES or not digits:
+        expected = " or ".join(f"{name}:" for name in _HASHES)
+        raise DatasetUnavailable(f"Got the checksum {checksum!r} for {url}; expected {expected} and digits")
+    return kind
 
 
 def checksum_of(path: Path) -> str:
@@ -97,7 +140,7 @@ def seal(path: Path) -> None:
 def check_seal(path: Path) -> None:
     """Raise if the file is not the one whose checksum was written beside it; nothing if there is none."""
     beside = path.with_name(path.name + ".sha256")
-    if beside.exists() and beside.read_text().split()[:1] != [checksum_of(path).partition(":")[2]]:
+    if beside.exists() and beside.read_bytes().split()[:1] != [checksum_of(path).partition(":")[2].encode()]:
         raise ReadError(
             path,
             f"Got a file that has changed since it was made (see {beside.name}). Delete both, and load again.",

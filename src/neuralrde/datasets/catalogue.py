@@ -44,8 +44,9 @@ class Listing(tuple[Entry, ...]):
         return "\n".join(map(str, self))
 
 
-def _archive(name: str, size: str, task: str, origin: str = "UEA archive") -> Entry:
-    return Entry(name, size, task, origin, partial(load_archive_set, name), partial(find_archive_set, name))
+def _archive(name: str, shape: tuple[int, int, int], classes: int, origin: str = "UEA archive") -> Entry:
+    load = partial(load_archive_set, name, shape=shape, classes=classes)
+    return Entry(name, " x ".join(map(str, shape)), f"{classes} classes", origin, load, partial(find_archive_set, name))
 
 
 _BIDMC = {
@@ -58,7 +59,7 @@ CATALOGUE = (
         Entry(name, size, f"regression: {task}", "PhysioNet", partial(load_bidmc, name), find_bidmc)
         for name, (size, task) in _BIDMC.items()
     ),
-    _archive("EigenWorms", "259 x 17984 x 6", "5 classes"),
+    _archive("EigenWorms", (259, 17984, 6), 5),
     Entry(
         "eigenworms_source44",
         "43 x 17984 x 6",
@@ -67,14 +68,14 @@ CATALOGUE = (
         load_eigenworms_source44,
         partial(find_converted, WORMS),
     ),
-    _archive("SelfRegulationSCP1", "561 x 896 x 6", "2 classes", "UEA archive, from a wheel"),
-    _archive("SelfRegulationSCP2", "380 x 1152 x 7", "2 classes", "UEA archive, from a wheel"),
-    _archive("FingerMovements", "416 x 50 x 28", "2 classes", "UEA archive, from a wheel"),
-    _archive("HandMovementDirection", "234 x 400 x 10", "4 classes", "UEA archive, from a wheel"),
-    _archive("EthanolConcentration", "524 x 1751 x 3", "4 classes"),
-    _archive("Heartbeat", "409 x 405 x 61", "2 classes"),
-    _archive("MotorImagery", "378 x 3000 x 64", "2 classes"),
-    _archive("StandWalkJump", "27 x 2500 x 4", "3 classes"),
+    _archive("SelfRegulationSCP1", (561, 896, 6), 2, "UEA archive, from a wheel"),
+    _archive("SelfRegulationSCP2", (380, 1152, 7), 2, "UEA archive, from a wheel"),
+    _archive("FingerMovements", (416, 50, 28), 2, "UEA archive, from a wheel"),
+    _archive("HandMovementDirection", (234, 400, 10), 4, "UEA archive, from a wheel"),
+    _archive("EthanolConcentration", (524, 1751, 3), 4),
+    _archive("Heartbeat", (409, 405, 61), 2),
+    _archive("MotorImagery", (378, 3000, 64), 2),
+    _archive("StandWalkJump", (27, 2500, 4), 3),
     Entry(
         "SpeechCommands10",
         "1000 x 16000 x 1",

@@ -9,7 +9,7 @@ from neuralrde.paths import Series
 from .cache import data_folder
 from .dataset import Dataset
 from .errors import DatasetUnavailable
-from .npz import load_arrays
+from .npz import load_shapes
 
 WORMS = "eigenworms_source44/eigenworms_17984.npz"
 WORDS = "speech_commands_v2_test/sc10_100perclass_16k_int16.npz"
@@ -24,7 +24,8 @@ def load_eigenworms_source44() -> Dataset:
     """
     arrays = _arrays(
         WORMS,
-        "X (43, 17984, 6), y and strains, made from the repository aexbrown/Motif_Analysis at b255f1b, sample_data",
+        {"X": (43, 17984, 6), "y": (43,), "strains": (5,)},
+        "the repository aexbrown/Motif_Analysis at b255f1b, sample_data",
     )
     return Dataset(
         Series(arrays["X"], channels=[f"eigenworm {i}" for i in range(1, 7)]),
@@ -42,7 +43,8 @@ def load_speech_commands() -> Dataset:
     """
     arrays = _arrays(
         WORDS,
-        "X (1000, 16000) int16, y, words and speaker, made from the test files of Speech Commands v0.02",
+        {"X": (1000, 16000), "y": (1000,), "words": (10,), "speaker": (1000,)},
+        "the test files of Speech Commands v0.02, X in int16",
     )
     values = arrays["X"].astype(np.float32)[..., None] / 2**15
     return Dataset(
@@ -60,11 +62,12 @@ def find_converted(file: str) -> Path | None:
     return path if path.exists() else None
 
 
-def _arrays(file: str, content: str) -> dict[str, np.ndarray]:
+def _arrays(file: str, shapes: dict[str, tuple[int, ...]], source: str) -> dict[str, np.ndarray]:
     path = find_converted(file)
     if path is None:
+        content = ", ".join(f"{key} {shape}" for key, shape in shapes.items())
         raise DatasetUnavailable(
             f"Got no {data_folder() / file}; expected it, because this set cannot be downloaded as it is. "
-            f"Put there an .npz file with {content}."
+            f"Put there an .npz file with {content}, made from {source}."
         )
-    return load_arrays(path)
+    return load_shapes(path, shapes)

@@ -1,18 +1,28 @@
 """NumPy's `.npz`: arrays by name. Also the form in which this package keeps data sets."""
 
+import math
 import os
+import secrets
 import zipfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from neuralrde.paths import Series
+from neuralrde.paths.memory import check_fits
 
+from .damage import name_damage, name_file
 from .dataset import Dataset
 from .errors import ReadError
+from .names import safe_name
 from .targets import Task
 from .text import check_file, lengths_without_gaps
+
+KEYS = ("X", "y", "times", "lengths", "classes", "groups", "channels", "ids", "split", "is_train", "name", "source")
+_COPIES = 4  # of an array in float64, which checking and padding its series take at their peak
 
 
 def read_npz(path: str | Path, *, task: Task | None = None, name: str | None = None) -> Dataset:
@@ -24,15 +34,15 @@ def read_npz(path: str | Path, *, task: Task | None = None, name: str | None = N
     `lengths`, missing points at the end of a series that has no times are padding. Pickled objects are never
     loaded, as they may run anything.
     """
-    arrays = load_arrays(path)
+    arrays = load_arrays(path, KEYS)
     if "X" not in arrays:
         raise ReadError(
             path,
-            f"Got the arrays {list(arrays)[:12]}; expected one called X, (samples, length, channels). Write "
+            f"Got the arrays {_keys(path)[:12]}; expected one called X, (samples, length, channels). Write "
             "`np.savez(path, X=values, y=targets)`.",
         )
     values, times, lengths = arrays["X"], arrays.get("times"), arrays.get("lengths")
-    try:
+    with name_file(path):
         if values.ndim == 2:
             values = values[..., None]
         if lengths is None and times is None and values.ndim == 3 and values.dtype.kind == "f":
@@ -56,11 +66,9 @@ def read_npz(path: str | Path, *, task: Task | None = None, name: str | None = N
             classes=_names(arrays.get("classes")) if task != "regression" else None,
             groups=arrays.get("groups"),
             split=split,
-            name=name or str(arrays.get("name", Path(path).stem)),
+            name=name or safe_name(arrays.get("name", ""), safe_name(Path(path).stem)),
             source=str(arrays.get("source", "")),
         )
-    except (TypeError, ValueError) as error:
-        raise ReadError(path, str(error)) from None
 
 
 def write_npz(dataset: Dataset, path: str | Path) -> None:
@@ -95,33 +103,82 @@ def write_npz(dataset: Dataset, path: str | Path) -> None:
     save_arrays(path, {key: array for key, array in arrays.items() if array is not None})
 
 
-def load_arrays(path: str | Path) -> dict[str, np.ndarray]:
-    """All arrays of a `.npz` file; a sentence if it is none, is damaged, or holds pickled objects."""
+def load_arrays(path: str | Path, keys: Collection[str] | None = None) -> dict[str, np.ndarray]:
+    """Arrays of a `.npz` file, by their names.
+
+    A ReadError says so if it is none, is damaged, holds pickled objects, or does not fit into memory: the size
+    of an array is taken from its header, and compared with that of its data, before any of it is read.
+
+    Args:
+        path: the file.
+        keys: those to read, where they are there; None reads all.
+    """
+    arrays = {}
+    with _opened(path) as archive:
+        for member in _members(archive):
+            key = member.filename.removesuffix(".npy")
+            if keys is None or key in keys:
+                with archive.open(member) as file:
+                    _check_header(file, member, path)
+                with archive.open(member) as file:
+                    arrays[key] = np.lib.format.read_array(file, allow_pickle=False)
+    return arrays
+
+
+def load_shapes(path: str | Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+    """The arrays of a known file, which must have these shapes."""
+    arrays = load_arrays(path, shapes)
+    absent = [key for key in shapes if key not in arrays]
+    if absent:
+        raise ReadError(path, f"Got the arrays {_keys(path)[:12]}; expected also {', '.join(absent)}.")
+    for key, shape in shapes.items():
+        if arrays[key].shape != shape:
+            raise ReadError(path, f"Got {key} of shape {arrays[key].shape}; expected {shape}.")
+    return arrays
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[zipfile.ZipFile]:
     path = check_file(path)
     with open(path, "rb") as file:
         magic = file.read(4)
     if magic != b"PK\x03\x04":
         raise ReadError(path, "Got a file that is no .npz archive; expected one made by `np.savez`.")
-    arrays = {}
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            for key in archive.files:
-                arrays[key] = archive[key]
-    except (ValueError, OSError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile) as error:
-        pickled = "pickle" in str(error)
-        why = "pickled objects, which may run anything" if pickled else f"a damaged archive ({str(error)[:100]})"
-        advice = "Save plain arrays: pad ragged ones and give `lengths`." if pickled else "Make or fetch it again."
-        raise ReadError(path, f"Got {why}; expected plain arrays. {advice}") from None
-    strange = [key for key, array in arrays.items() if not isinstance(array, np.ndarray)]
-    if strange:
-        raise ReadError(path, f"Got {strange[:5]}, which are no arrays; expected a file made by `np.savez`.")
-    return arrays
+    with name_damage(path, "archive"), zipfile.ZipFile(path) as archive:
+        yield archive
+
+
+def _members(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+    return [member for member in archive.infolist() if member.filename.endswith(".npy")]
+
+
+def _keys(path: str | Path) -> list[str]:
+    with _opened(path) as archive:
+        return [member.filename.removesuffix(".npy") for member in _members(archive)]
+
+
+def _check_header(file: IO[bytes], member: zipfile.ZipInfo, path: str | Path) -> None:
+    version = np.lib.format.read_magic(file)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read_header(file)
+    if dtype.hasobject:
+        raise ReadError(
+            path,
+            f"Got pickled objects in {member.filename}, which may run anything; expected plain arrays. Save "
+            "plain arrays: pad ragged ones and give `lengths`.",
+        )
+    count = math.prod(shape)
+    size = count * dtype.itemsize
+    if min(shape, default=0) < 0 or dtype.itemsize == 0 or size != member.file_size - file.tell():
+        raise ValueError(f"{member.filename} says that it is {shape} of {dtype.str[:20]}")
+    needed = _COPIES * max(size, 8 * count)
+    check_fits(needed, f"The {count:,} values of {member.filename}", "Save the series in several files.")
 
 
 def save_arrays(path: str | Path, arrays: dict[str, Any]) -> None:
     """Write arrays to a temporary file beside `path`, then rename it: nobody sees half a file."""
     path = Path(path)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         with open(part, "wb") as file:
             np.savez_compressed(file, **arrays)

@@ -1,7 +1,7 @@
-"""Training, validation and test sets: at random, by class, by group, as given. Twins stay together.
+"""Training, validation and test sets: at random, by class, by group, in order, as given. Twins stay together.
 
 Samples with the same content would be learned in one part and asked for in the other, so they always come
-into the same part; the same holds for the samples of a group in `by_group`.
+into the same part; the same holds for the samples of a group in `by_group`, `in_order` and `folds`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -65,7 +65,7 @@ def stratified(dataset: Dataset, fractions: Fractions = _USUAL, *, seed: int = 0
     Every class has a sample in the training set. Twins may cost some exactness. Arguments as in
     `random_split`.
     """
-    if dataset.classes is None or dataset.per_time:
+    if not _has_classes(dataset):
         raise ValueError(
             f"Got a data set with the task {dataset.task}; expected one class for each sample, to keep their "
             "proportions. Write `random_split(dataset)`."
@@ -85,8 +85,68 @@ def by_group(dataset: Dataset, fractions: Fractions = _USUAL, *, seed: int = 0) 
             '`read(path, group="patient")`.'
         )
     twins = duplicates(dataset.series)
-    units = _joined(np.unique(dataset.groups, return_inverse=True)[1].ravel(), twins)
-    return _divide(units, np.zeros(len(dataset), int), twins, fractions, seed)
+    return _divide(_units(dataset, twins), np.zeros(len(dataset), int), twins, fractions, seed)
+
+
+def in_order(dataset: Dataset, fractions: Fractions = _USUAL) -> Split:
+    """Divide the samples in the order in which they come: the first are to train on, the last to test.
+
+    This is how a forecast is judged, by what comes later, so the samples must be in the order of time; if they
+    are not, sort them, `dataset[np.argsort(dates)]`. A group, and samples with the same content, come where
+    the first of them comes.
+
+    >>> from neuralrde.datasets import spirals
+    >>> in_order(spirals(samples=10, length=5), (0.6, 0.2, 0.2)).test.tolist()
+    [8, 9]
+
+    Args:
+        dataset: whose samples to divide.
+        fractions: of the training, validation and test set; any but the first may be 0.
+    """
+    twins = duplicates(dataset.series)
+    units = _units(dataset, twins)
+    shares = _as_fractions(fractions)
+    _, first, unit, sizes = np.unique(units, return_index=True, return_inverse=True, return_counts=True)
+    appearance = np.argsort(first)
+    before = np.zeros(len(first), int)
+    before[appearance] = np.cumsum(sizes[appearance]) - sizes[appearance]
+    ends = np.cumsum(_rounded(shares * len(units), np.zeros(3), keep_first=True)[0])
+    part = np.searchsorted(ends, before, side="right")[unit.ravel()]
+    return _as_split(part, shares, units, twins)
+
+
+def folds(dataset: Dataset, k: int = 5, *, validation: float = 0.0, seed: int = 0) -> list[Split]:
+    """Divide the samples into `k` folds of about the same size: each is the test set of one split.
+
+    By group if there are groups, so that none is in two folds; else by class if there are classes, each fold
+    with its share of every class; else at random.
+
+    >>> from neuralrde.datasets import spirals
+    >>> folds(spirals(samples=10, length=5), 5)[0]
+    Split(train 8, validation 0, test 2)
+
+    Args:
+        dataset: whose samples to divide.
+        k: how many folds, at least 2.
+        validation: the fraction of each training set to take out as a validation set, as in `given`.
+        seed: of NumPy's default generator; the same seed divides in the same way.
+    """
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 2:
+        raise ValueError(f"Got k={k!r} folds; expected a whole number from 2, for example k=5.")
+    twins = duplicates(dataset.series)
+    units = _units(dataset, twins)
+    strata = np.asarray(dataset.target) if _has_classes(dataset) and dataset.groups is None else np.zeros_like(units)
+    fold = _assigned(units, strata, np.full(k, 1 / k), seed)
+    if len(np.unique(fold)) < k:
+        raise ValueError(
+            f"Got {_counted(units, twins)} for {k} folds, too few for each to have some. Take fewer folds."
+        )
+    splits = []
+    for number in range(k):
+        rest, test = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+        train, own = _with_validation(dataset, rest, validation, seed)
+        splits.append(_with_twins((train, own, test), twins))
+    return splits
 
 
 def given(dataset: Dataset, *, validation: float = 0.0, seed: int = 0) -> Split:
@@ -101,7 +161,7 @@ def given(dataset: Dataset, *, validation: float = 0.0, seed: int = 0) -> Split:
     if dataset.split is None:
         raise ValueError(
             "Got a data set whose source gives no split; expected one. Write `random_split(dataset)`, "
-            "`stratified(dataset)` or `by_group(dataset)`."
+            "`stratified(dataset)`, `by_group(dataset)` or `in_order(dataset)`."
         )
     train, own, test = (np.flatnonzero(dataset.split == part) for part in PARTS)
     if validation:
@@ -109,10 +169,7 @@ def given(dataset: Dataset, *, validation: float = 0.0, seed: int = 0) -> Split:
             raise ValueError(
                 f"Got validation={validation} for a data set with a validation set of {len(own)}; expected 0."
             )
-        classes = dataset.classes is not None and not dataset.per_time
-        divide = by_group if dataset.groups is not None else stratified if classes else random_split
-        inner = divide(dataset[train], (1 - validation, validation, 0.0), seed=seed)
-        train, own = train[inner.train], train[inner.validation]
+        train, own = _with_validation(dataset, train, validation, seed)
     return _with_twins((train, own, test), duplicates(dataset.series))
 
 
@@ -132,38 +189,83 @@ def duplicates(series: Series) -> Int[np.ndarray, "samples"]:
     return twins
 
 
+def _has_classes(dataset: Dataset) -> bool:
+    return dataset.classes is not None and not dataset.per_time
+
+
+def _units(dataset: Dataset, twins: np.ndarray) -> np.ndarray:
+    """A number for each sample, the same for those that must stay together."""
+    if dataset.groups is None:
+        return twins
+    return _joined(np.unique(dataset.groups, return_inverse=True)[1].ravel(), twins)
+
+
+def _with_validation(
+    dataset: Dataset, train: np.ndarray, validation: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """A training set, and the validation set that is taken out of it."""
+    if not validation:
+        return train, train[:0]
+    divide = by_group if dataset.groups is not None else stratified if _has_classes(dataset) else random_split
+    inner = divide(dataset[train], (1 - validation, validation, 0.0), seed=seed)
+    return train[inner.train], train[inner.validation]
+
+
 def _divide(units: np.ndarray, strata: np.ndarray, twins: np.ndarray, fractions: Fractions, seed: int) -> Split:
     """Divide units (samples with the same number) within each stratum."""
     shares = _as_fractions(fractions)
+    part = _assigned(units, strata, shares, seed, keep_first=True)
+    return _as_split(part, shares, units, twins)
+
+
+def _assigned(
+    units: np.ndarray, strata: np.ndarray, shares: np.ndarray, seed: int, *, keep_first: bool = False
+) -> np.ndarray:
+    """The part of each sample, drawn so that every part has its share of every stratum."""
     rng = np.random.default_rng(seed)
     numbers, first, unit, sizes = np.unique(units, return_index=True, return_inverse=True, return_counts=True)
-    owed = np.zeros(3)  # what rounding kept from each part in the strata so far
-    of_unit = np.zeros(len(numbers), int)
+    owed = np.zeros(len(shares))  # what rounding kept from each part in the strata so far
+    of_unit, taken = np.zeros(len(numbers), int), np.zeros(len(shares))
     for stratum in np.unique(strata[first]):
         members = rng.permutation(np.flatnonzero(strata[first] == stratum))
-        room, owed = _rounded(shares * sizes[members].sum(), owed)
+        room, owed = _rounded(shares * sizes[members].sum(), owed, keep_first=keep_first)
         for member in members:
-            of_unit[member] = np.argmax(room)
-            room[of_unit[member]] -= sizes[member]
-    part = of_unit[unit.ravel()]
+            # Where several parts have the same room, folds take one that is empty, so that none stays so.
+            chosen = int(np.argmax(room if keep_first else room - taken / (len(units) + 1)))
+            of_unit[member] = chosen
+            room[chosen] -= sizes[member]
+            taken[chosen] += sizes[member]
+    return of_unit[unit.ravel()]
+
+
+def _as_split(part: np.ndarray, shares: np.ndarray, units: np.ndarray, twins: np.ndarray) -> Split:
     rows = tuple(np.flatnonzero(part == p) for p in range(3))
     empty = [name for name, got, share in zip(PARTS, rows, shares, strict=True) if share > 0 and len(got) == 0]
     if empty:
+        percent = " / ".join(f"{100 * share:.3g} %" for share in shares)
         raise ValueError(
-            f"Got {len(units)} samples in {len(numbers)} indivisible units for the fractions "
-            f"{tuple(fractions)}, which leaves the {empty[0]} set empty; expected enough for each "
-            "part. Give more samples, or a fraction of 0 for a part that you do not need."
+            f"Got {_counted(units, twins)} to divide into {' / '.join(PARTS)} = {percent}, which leaves the {empty[0]} "
+            "set empty; expected enough for each part. Give more samples, or a fraction of 0 for a part that you do "
+            "not need."
         )
     return _with_twins(rows, twins)
 
 
-def _rounded(wanted: np.ndarray, owed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Whole numbers next to those wanted, of the same sum, the first at least 1; and what is then owed."""
+def _counted(units: np.ndarray, twins: np.ndarray) -> str:
+    """How much there is to divide, in words."""
+    samples, different, apart = len(units), len(np.unique(twins)), len(np.unique(units))
+    copies = f" ({samples - different} of them copies, which stay with the first)" if different < samples else ""
+    groups = f" in {apart} group{'' if apart == 1 else 's'}" if apart < different else ""
+    return f"{samples} sample{'' if samples == 1 else 's'}{groups}{copies}"
+
+
+def _rounded(wanted: np.ndarray, owed: np.ndarray, *, keep_first: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Whole numbers next to those wanted, of the same sum, and what is then owed; the first may need 1 at least."""
     room = np.floor(wanted + 1e-9)
     rest = wanted - room
     for _ in range(round(wanted.sum() - room.sum())):
         can = np.where(rest > 1e-9, rest + owed, -np.inf)
-        p = 0 if room[0] == 0 else int(np.argmax(can))
+        p = 0 if keep_first and room[0] == 0 else int(np.argmax(can))
         room[p] += 1
         rest[p] -= 1
     return room, owed + rest

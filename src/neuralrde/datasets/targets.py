@@ -83,7 +83,7 @@ def number_classes(target: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
 
 def _name(label: str) -> str:
     """1.0, as tables with gaps have it, is the class 1."""
-    return str(int(float(label))) if re.fullmatch(r"-?\d+\.0*", label) else label
+    return str(int(float(label))) if re.fullmatch(r"-?\d{1,15}\.0*", label) else label
 
 
 def sorted_names(names: Iterable[str]) -> tuple[str, ...]:

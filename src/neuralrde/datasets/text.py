@@ -1,15 +1,16 @@
 """Text files as people have them: zipped, with byte order marks, in old encodings, numbers missing, dates."""
 
 import codecs
-import gzip
 import io
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from .damage import open_gzip
 from .errors import ReadError
 
 # How files spell a value that is not there.
@@ -41,11 +42,9 @@ def open_text(path: str | Path) -> io.TextIOBase:
     path = check_file(path)
     with open(path, "rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
-    try:
-        with gzip.open(path) if zipped else open(path, "rb") as file:
-            head = file.read(8192)
-    except (OSError, EOFError) as error:
-        raise ReadError(path, f"Got a gzip file that is damaged ({error}). Fetch it again.") from None
+    unpack = open_gzip if zipped else partial(open, mode="rb")
+    with unpack(path) as file:
+        head = file.read(8192)
     wide = head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     control = None if wide else _CONTROL.search(head)
     if control:
@@ -55,8 +54,7 @@ def open_text(path: str | Path) -> io.TextIOBase:
             "of another format than its name says?",
         )
     encoding = "utf-16" if wide else "utf-8-sig"
-    opener = gzip.open if zipped else open
-    return opener(path, "rt", encoding=encoding, errors="latin", newline="")  # type: ignore
+    return io.TextIOWrapper(unpack(path), encoding=encoding, errors="latin", newline="")
 
 
 def numbers(cells: Sequence[str]) -> np.ndarray:

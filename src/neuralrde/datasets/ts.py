@@ -13,15 +13,19 @@ import numpy as np
 
 from neuralrde.paths import Series
 
+from .damage import name_file
 from .dataset import Dataset
 from .errors import ReadError
+from .names import safe_name
 from .targets import Task
 from .text import is_no_label, lengths_without_gaps, numbers, open_text, seconds
 
 # A point with its time, such as (0.5,12.1) or (2024-01-01 00:00:00,12.1).
 _POINT = re.compile(r"\(([^(),]*),([^(),]*)\)")
 # Colons divide channels; those within parentheses belong to clock times.
-_COLON_OUTSIDE = re.compile(r":(?![^(]*\))")
+_PARENTHESES_OR_COLON = re.compile(r"\([^()]*\)|:")
+# Longer rows are taken in pieces, because a list of Python's numbers is several times as large as an array.
+_PIECE = 1 << 16
 
 
 def read_ts(path: str | Path, *, task: Task | None = None, name: str | None = None) -> Dataset:
@@ -37,7 +41,7 @@ def read_ts(path: str | Path, *, task: Task | None = None, name: str | None = No
         task: None believes the header; "regression" reads class labels as numbers.
         name: of the data set; None takes the header's or the file's.
     """
-    with open_text(path) as lines:
+    with open_text(path) as lines, name_file(path):
         return parse_ts(lines, file=path, task=task, name=name)
 
 
@@ -46,7 +50,7 @@ def parse_ts(lines: Iterable[str], *, file: str | Path, task: Task | None = None
     numbered = enumerate(lines, 1)
     header = _header(numbered, file)
     labelled = header["classes"] is not None or header["regression"]
-    split_line = _COLON_OUTSIDE.split if header["timestamps"] else lambda line: line.split(":")
+    split_line = split_outside_parentheses if header["timestamps"] else lambda line: line.split(":")
     points, clocks, labels, at = [], [], [], []
     for number, line in numbered:
         line = line.strip()
@@ -66,7 +70,7 @@ def parse_ts(lines: Iterable[str], *, file: str | Path, task: Task | None = None
             raise ReadError(file, "Got a label without a series; expected `1.0,2.0:label`.", line=number)
         try:
             values, clock = _timed(channels) if header["timestamps"] else _untimed(channels)
-        except ValueError as error:
+        except (ArithmeticError, ValueError) as error:
             raise ReadError(
                 file,
                 f"Got {_short(error)}; expected "
@@ -79,18 +83,15 @@ def parse_ts(lines: Iterable[str], *, file: str | Path, task: Task | None = None
         at.append(number)
     if not points:
         raise ReadError(file, "Got a header and no series; expected a line a series after @data.")
-    try:
-        series = Series.from_arrays(points, times=clocks if header["timestamps"] else None)
-    except ValueError as error:
-        raise ReadError(file, str(error)) from None
     target, classes = _targets(labels, at, header, file, task)
-    return Dataset(
-        series,
-        target,
-        task=task if classes is None else None,
-        classes=classes,
-        name=name or header["name"] or Path(file).name.split(".")[0],
-    )
+    with name_file(file):
+        return Dataset(
+            Series.from_arrays(points, times=clocks if header["timestamps"] else None),
+            target,
+            task=task if classes is None else None,
+            classes=classes,
+            name=name or safe_name(header["name"], safe_name(Path(file).name.split(".")[0])),
+        )
 
 
 def _header(lines: Iterator[tuple[int, str]], file) -> dict[str, Any]:
@@ -121,8 +122,31 @@ def _header(lines: Iterator[tuple[int, str]], file) -> dict[str, Any]:
     raise ReadError(file, "Got no line `@data`; expected one between the header and the series.")
 
 
+def split_outside_parentheses(line: str) -> list[str]:
+    """Parts of a line between colons.
+
+    >>> split_outside_parentheses("(10:30,1),(10:31,2):(10:30,5):walk")
+    ['(10:30,1),(10:31,2)', '(10:30,5)', 'walk']
+    """
+    colons = [match.start() for match in _PARENTHESES_OR_COLON.finditer(line) if match.group() == ":"]
+    return [line[start + 1 : end] for start, end in zip([-1, *colons], [*colons, len(line)], strict=True)]
+
+
+def row_of_numbers(text: str) -> np.ndarray:
+    """Numbers divided by commas, NaN for missing ones.
+
+    >>> row_of_numbers("1,?,2.5")
+    array([1. , nan, 2.5])
+    """
+    pieces, start = [], 0
+    while len(text) - start > _PIECE and (end := text.find(",", start + _PIECE)) > 0:
+        pieces.append(numbers(text[start:end].split(",")))
+        start = end + 1
+    return np.concatenate([*pieces, numbers(text[start:].split(","))])
+
+
 def _untimed(channels: list[str]) -> tuple[np.ndarray, None]:
-    columns = [numbers(channel.split(",")) for channel in channels]
+    columns = [row_of_numbers(channel) for channel in channels]
     if len({len(column) for column in columns}) > 1:
         raise ValueError(f"channels of the lengths {[len(column) for column in columns]} in one series")
     values = np.stack(columns, axis=1)
@@ -189,5 +213,5 @@ def _spelling(label: str) -> str:
         return label.lower()
 
 
-def _short(error: ValueError) -> str:
+def _short(error: Exception) -> str:
     return str(error).removeprefix("could not convert string to float: ")

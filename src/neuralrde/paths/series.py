@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from numpy.typing import ArrayLike
 
 from .checks import as_numbers, check_not_infinite
+from .memory import check_fits
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -180,6 +181,14 @@ class Series:
     @classmethod
     def _pack(cls, points, times, lengths, channels, ids) -> "Series":
         """Points of all samples, one after the other, put into one padded array."""
+        # Measured: at its peak, four times the padded array.
+        longest = int(lengths.max())
+        check_fits(
+            4 * 8 * len(lengths) * longest * (points.shape[-1] + (times is not None)),
+            f"{len(lengths):,} series of {lengths.min():,} to {longest:,} points of "
+            f"{_plural(points.shape[-1], 'channel')}, each padded to the longest,",
+            "Take those of similar length together, or cut the longest into parts.",
+        )
         valid = np.arange(lengths.max()) < lengths[:, None]
         values = np.zeros((*valid.shape, points.shape[-1]), points.dtype)
         values[valid] = points
