@@ -86,9 +86,10 @@ def test_the_task_is_that_of_the_whole_folder(tmp_path):
         ({"a/1.csv": ONE, "2.csv": ONE}, "sub-folders .* beside the files"),
         ({"a.csv": ONE, "b.csv": "time,x\n0,1\n"}, "channels"),
         ({"a.csv": ONE, "b.csv": ""}, "empty file"),
-        ({"a.csv": "id,time,x\na,0,1\nb,0,1\n"}, "Got 2 series; expected one"),
+        ({"a.ts": as_ts(make_dataset(0)), "b.csv": ONE}, "Got 4 series; expected one"),
+        ({"a.csv": ONE, "a.tsv": ONE}, "expected different names"),
         ({"a.csv": ONE, "labels.csv": "id,target\nb,1\n"}, "no row for .'a'."),
-        ({"a.csv": ONE, "b.csv": ONE, "labels.csv": "id,target\na,1.5\nb,\n"}, "Got nothing for .'b'."),
+        ({"a.csv": ONE, "b.csv": ONE, "labels.csv": "id,target\na,1.5\nb,\n"}, "Got nothing in column 'target' for .'b'."),
         ({"a.csv": ONE, "labels.csv": "name,target\na,1\n"}, "expected `id`"),
         ({"a.csv": ONE, "notes.docx": "hello"}, "ending '.docx'"),
         (

@@ -57,10 +57,10 @@ def test_dates_are_seconds_and_float32_stays(write):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"id": [1, 1], "x": ["a", "b"]}, "column 'x' of type string"),
-        ({"id": [1, 2], "x": [[1.0], [2.0]], "y": [[1.0], [2.0, 3.0]]}, "row 1 of column 'y'"),
-        ({"id": [1, 2], "x": [[1.0], None]}, "row 1 of column 'x'"),
-        ({"id": [1, 1], "time": [1.0, None], "x": [1.0, 2.0]}, "finite times"),
+        ({"id": [1, 1], "x": ["a", "b"]}, "Got 'a' in column 'x'; expected a number"),
+        ({"id": [1, 2], "x": [[1.0], [2.0]], "y": [[1.0], [2.0, 3.0]]}, "for id 2 in column 'y'"),
+        ({"id": [1, 2], "x": [[1.0], None]}, "for id 2 in column 'x'"),
+        ({"id": [1, 1], "time": [1.0, None], "x": [1.0, 2.0]}, "Got no time in column 'time'"),
         ({"id": [1], "x": []}, None),
     ],
 )
@@ -100,5 +100,5 @@ def test_the_row_numbers_of_pandas_are_no_channel(tmp_path):
 def test_dates_in_words(write):
     path = write({"id": ["a", "a"], "time": ["2024-01-01", "2024-01-01 00:01:00"], "x": [1.0, 2.0]})
     assert np.diff(read(path).series.times[0]).tolist() == [60.0]
-    with pytest.raises(ReadError, match="ISO 8601"):
+    with pytest.raises(ReadError, match="Got 'yesterday' in column 'time'"):
         read(write({"id": ["a"], "time": ["yesterday"], "x": [1.0]}))

@@ -1,9 +1,11 @@
 """Text files as people have them: zipped, with byte order marks, in old encodings, numbers missing, dates."""
 
 import codecs
+import contextlib
 import gzip
 import io
 import re
+import zlib
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,15 +13,18 @@ from pathlib import Path
 import numpy as np
 
 from .errors import ReadError
+from .room import check_room
 
 # How files spell a value that is not there.
-MISSING = frozenset({"", "?", "nan", "na", "n/a", "null", "none", "-", ".", "missing"})
+MISSING = frozenset({"", "?", "nan", "na", "n/a", "#n/a", "#na", "<na>", "null", "none", "-", ".", "missing"})
 # Fewer for labels: "none" and "NA" may be classes.
 NO_LABEL = frozenset({"", "?", "nan"})
 
 # Archives carry old encodings in comments and names; each byte becomes a letter, and different ones stay so.
 codecs.register_error("latin", lambda e: (e.object[e.start : e.end].decode("latin-1"), e.end))  # type: ignore
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x19\x1b-\x1f]")
+# What Python raises while it unpacks a damaged gzip file.
+DAMAGED = (OSError, EOFError, zlib.error)
 
 
 def check_file(path: str | Path) -> Path:
@@ -44,7 +49,7 @@ def open_text(path: str | Path) -> io.TextIOBase:
     try:
         with gzip.open(path) if zipped else open(path, "rb") as file:
             head = file.read(8192)
-    except (OSError, EOFError) as error:
+    except DAMAGED as error:
         raise ReadError(path, f"Got a gzip file that is damaged ({error}). Fetch it again.") from None
     wide = head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     control = None if wide else _CONTROL.search(head)
@@ -59,16 +64,47 @@ def open_text(path: str | Path) -> io.TextIOBase:
     return opener(path, "rt", encoding=encoding, errors="latin", newline="")  # type: ignore
 
 
+def read_bytes(path: str | Path) -> bytes:
+    """All of a text file as UTF-8 without a mark, whatever its encoding; unpacked if it is gzipped."""
+    open_text(path).close()  # which says what is wrong with the beginning
+    path = Path(path).expanduser()
+    with open(path, "rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+    parts, size = [], 0
+    try:
+        with gzip.open(path) if zipped else open(path, "rb") as file:
+            while part := file.read(2**24):
+                parts.append(part)
+                size += len(part)
+                check_room(3 * size, path, "The cells of this table")
+    except DAMAGED as error:
+        raise ReadError(path, f"Got a file that is damaged ({error}). Fetch it again.") from None
+    data = b"".join(parts)
+    if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return data.decode("utf-16", errors="latin").encode()
+    data = data.removeprefix(codecs.BOM_UTF8)
+    if not data.isascii():
+        data = data.decode("utf-8", errors="latin").encode()
+    return data
+
+
 def numbers(cells: Sequence[str]) -> np.ndarray:
     """Cells of text as numbers, NaN for missing ones; ValueError names a cell that is neither.
 
     >>> numbers(["1.5", "?", " 2e1 "])
     array([ 1.5,  nan, 20. ])
     """
-    try:
-        return np.array(list(map(float, cells)))
-    except ValueError:
-        return np.array([np.nan if is_missing(cell) else float(cell) for cell in cells])
+    if not any("_" in cell for cell in cells):
+        with contextlib.suppress(ValueError):
+            return np.array(list(map(float, cells)))
+    return np.array([np.nan if is_missing(cell) else number(cell) for cell in cells])
+
+
+def number(cell: str) -> float:
+    """One cell as a number; ValueError if it is none. 1_2 is a number to Python, and to nobody else."""
+    if "_" in cell:
+        raise ValueError(f"could not convert string to float: {cell!r}")
+    return float(cell)
 
 
 def is_missing(cell: str) -> bool:
