@@ -172,3 +172,70 @@ def test_whole_numbers_are_the_same_class_however_they_are_spelled(tmp_path):
     assert read_csv(tmp_path / "x.csv").classes == ("01", "02")
     (tmp_path / "x.csv").write_text("id,time,x,label\na,0,1,1.0\nb,0,1,0.5\n")
     assert read_csv(tmp_path / "x.csv", task="classification").classes == ("0.5", "1")  # whatever else is there
+
+
+@given(
+    cells=st.lists(
+        st.text(st.sampled_from('ab1,;"\n\r #?'), min_size=1, max_size=6).filter(
+            lambda text: text.strip().lower() not in ("", "?", "nan")
+        ),
+        min_size=2,
+        max_size=5,
+        unique_by=str.strip,
+    ),
+    newline=st.sampled_from(["\n", "\r\n"]),
+)
+def test_quoted_cells_of_any_content_are_read_as_written(folder, cells, newline):
+    """Line breaks, delimiters and quotes within quotes, also lines such as `,,` that look empty."""
+    path = folder / "quoted.csv"
+    quoted = ['"' + cell.replace('"', '""') + '"' for cell in cells]
+    path.write_bytes(newline.join(["id,time,x", *(f"{cell},{i},{i}.5" for i, cell in enumerate(quoted))]).encode())
+    data = read(path)
+    assert data.series.ids.tolist() == [cell.strip() for cell in cells]
+    assert data.series.values[:, 0, 0].tolist() == [i + 0.5 for i in range(len(cells))]
+
+
+def test_lines_are_counted_through_quoted_cells(tmp_path):
+    path = write(tmp_path, '# by "hand\nid,time,x\n"a\n\n,,\nb",0,1\n\nc,0,oops\n')
+    with pytest.raises(ReadError, match="line 8: Got 'oops'"):
+        read(path)
+
+
+def test_empty_columns_of_spreadsheets(tmp_path):
+    data = read(write(tmp_path, "id;time;x;;\na;0;1;;\na;1;2\na;2;3;;;;\n"))
+    assert data.series.channels == ("x",)
+    assert data.series.lengths.tolist() == [3]
+
+
+def test_a_header_without_names_and_dates_is_none(tmp_path):
+    data = read(write(tmp_path, "2024-01-01,1.5\n2024-01-02,2.5\n"), time=0)
+    assert data.series.values[0, :, 0].tolist() == [1.5, 2.5]
+
+
+def test_a_gzip_file_that_breaks_off_or_is_altered_is_named(tmp_path):
+    packed = gzip.compress(b"id,time,x\n" + b"".join(b"a,%d,%d\n" % (i, i * i % 977) for i in range(20_000)))
+    path = tmp_path / "one.csv.gz"
+    rng = np.random.default_rng(0)
+    broken = [packed[: len(packed) // 2], packed[:-4]]
+    for _ in range(20):
+        altered = bytearray(packed)
+        altered[int(rng.integers(20, len(packed)))] ^= 1 << int(rng.integers(8))
+        broken.append(bytes(altered))
+    for content in broken:
+        path.write_bytes(content)
+        with pytest.raises(ReadError, match="damaged"):
+            read(path)
+
+
+def test_old_encodings_in_any_row(tmp_path):
+    path = tmp_path / "one.csv"
+    path.write_bytes("id,time,größe\nMüller,0,1\n".encode("latin-1") + b"x,0,2\n" * 1)
+    data = read(path)
+    assert data.series.channels == ("größe",)
+    assert data.series.ids.tolist() == ["Müller", "x"]
+
+
+def test_a_trailing_zero_byte_tells_ids_apart(tmp_path):
+    filler = "".join(f"f{i},0,1\n" for i in range(2000))  # beyond the 8 kB in which binary files are noticed
+    data = read(write(tmp_path, f"id,time,x\n{filler}a,0,1\na\0,0,2\n"))
+    assert len(data) == 2002

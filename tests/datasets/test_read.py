@@ -2,6 +2,8 @@
 
 import io
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -144,3 +146,8 @@ def test_names_of_columns(tmp_path):
     (tmp_path / "empty").mkdir()
     for nameless in ("x.npz", "empty", "absent"):
         assert column_names(tmp_path / nameless) == []
+
+
+def test_importing_the_package_does_not_import_pandas():
+    code = "import sys, neuralrde.datasets; sys.exit('pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

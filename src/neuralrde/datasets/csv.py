@@ -15,7 +15,7 @@ from .dataset import Dataset
 from .errors import ReadError
 from .layouts import from_table
 from .numerals import SPELLINGS, NotANumber, Numerals, find_numerals
-from .table import Roles, Source, Table, TableOptions, find_roles
+from .table import Roles, Source, Table, TableOptions, each_distinct, find_roles, set_text
 from .targets import Task
 from .text import is_missing, number, read_bytes
 
@@ -123,7 +123,7 @@ def _open(path, header: bool | None) -> _Text:
         line += 1
     else:
         start = len(data)
-    if not data[start:].strip():
+    if not re.compile(rb"\S").search(data, start):
         raise ReadError(path, "Got only comments and empty lines; expected a table.")
     delimiter = _delimiter(_LINE.match(data, start).group().decode())  # type: ignore
     rows = _rows(data, start, line, delimiter, path)
@@ -262,11 +262,12 @@ def _frame(text: _Text, names: list[str], roles: Roles, options: TableOptions, *
     frame = frame[kept].set_axis([names[i] for i in kept], axis=1)
     for name in frame:
         column = frame[name]
-        if column.dtype == object and name in (*words, *roles.labels):
-            frame[name] = pd.Series([cell.strip() for cell in column], dtype=object)
+        if column.dtype.kind == "O" and name in (*words, *roles.labels):
+            set_text(frame, name, each_distinct(column, str.strip))
         elif column.dtype.kind not in "fiu":
-            frame[name] = pd.Series(["" if cell != cell else str(cell) for cell in column], dtype=object)
-    return frame.drop(index=_blank_rows(text, frame))
+            set_text(frame, name, each_distinct(column.astype(object), str))
+    blank = _blank_rows(text, frame)
+    return frame.drop(index=blank) if blank else frame
 
 
 def _exact(pd) -> dict[str, str]:
@@ -292,7 +293,7 @@ def _blank_rows(text: _Text, frame) -> list[int]:
     blank = np.full(len(frame), True)
     for name in frame:
         column = frame[name]
-        blank &= (column == "").to_numpy() if column.dtype == object else column.isna().to_numpy()
+        blank &= (column == "").to_numpy() if column.dtype.kind == "O" else column.isna().to_numpy()
         if not blank.any():
             return []
     rows = set(np.flatnonzero(blank).tolist())
@@ -302,7 +303,7 @@ def _blank_rows(text: _Text, frame) -> list[int]:
 def _short_row(text: _Text, width: int, frame) -> tuple[int, str] | None:
     """The first row that lacks cells: its line, and what to say."""
     last = frame.iloc[:, -1]  # the last column of the file is always read
-    if not ((last == "") if last.dtype == object else last.isna()).any():
+    if not ((last == "") if last.dtype.kind == "O" else last.isna()).any():
         return None
     for line, row in text.rows():
         if len(row) < width:
@@ -312,7 +313,7 @@ def _short_row(text: _Text, width: int, frame) -> tuple[int, str] | None:
 
 def _numerals(frame, roles: Roles, path) -> Numerals:
     columns = [name for name in (*roles.numeric, roles.time, *roles.target) if name is not None and name in frame]
-    text = [frame[name].unique() for name in columns if frame[name].dtype == object]
+    text = [frame[name].unique() for name in columns if frame[name].dtype.kind == "O"]
     try:
         return find_numerals(text)
     except ValueError as error:
@@ -323,7 +324,7 @@ def _convert(table: Table, numerals: Numerals, options: TableOptions) -> None:
     """Text to numbers, in columns that hold numbers; words stay."""
     frame, roles = table.frame, table.roles
     for name in (*roles.numeric, *([roles.time] if roles.time and not options.time_format else [])):
-        if name in frame and frame[name].dtype == object and name not in roles.labels:
+        if name in frame and frame[name].dtype.kind == "O" and name not in roles.labels:
             try:
                 frame[name] = numerals.column(frame[name])
             except NotANumber as error:
@@ -333,5 +334,4 @@ def _convert(table: Table, numerals: Numerals, options: TableOptions) -> None:
             values = numerals.column(frame[name])
         except NotANumber:
             continue
-        frame[name] = ["" if np.isnan(value) else repr(float(value)) for value in values]
-        frame[name] = frame[name].astype(object)
+        set_text(frame, name, ["" if np.isnan(value) else repr(float(value)) for value in values])

@@ -11,7 +11,7 @@ from .errors import ReadError
 from .kinds import READERS, TABLES, kind_of, names_in
 from .labels import with_labels
 from .layouts import from_table
-from .table import Table, TableOptions, join_tables
+from .table import Table, TableOptions, join_tables, set_text
 from .targets import Task
 
 _PAIR = re.compile(r"(.*?)_?(train|test|val|validation)", re.IGNORECASE)
@@ -130,13 +130,13 @@ def _from_tables(path: Path, found: _Found, options: TableOptions, task: Task | 
         if options.labels is not None:
             table.roles = replace(table.roles, target=())
         if found.single and table.roles.id is None:
-            _add(table, _FILE, name)
+            set_text(table.frame, _FILE, [name] * len(table.frame))
             table.roles = replace(table.roles, id=_FILE)
         if file.part is not None:
-            _add(table, "(part)", file.part)
+            set_text(table.frame, "(part)", [file.part] * len(table.frame))
             table.roles = replace(table.roles, split="(part)")
         if file.label is not None:
-            _add(table, "(folder)", file.label)
+            set_text(table.frame, "(folder)", [file.label] * len(table.frame))
             table.roles = replace(table.roles, target=("(folder)",))
         tables.append(table)
     by_file = tables[0].roles.id == _FILE
@@ -156,12 +156,6 @@ def _from_tables(path: Path, found: _Found, options: TableOptions, task: Task | 
     return replace(data, series=replace(data.series, ids=stems))
 
 
-def _add(table: Table, name: str, text: str) -> None:
-    import pandas as pd
-
-    table.frame[name] = pd.Series([text] * len(table.frame), dtype=object)
-
-
 def _prefix(tables: list[Table], names: list[str]) -> None:
     """An id in two files may be of two series: then ids are told apart by their files."""
     if any(table.roles.id is None or table.roles.id not in table.frame for table in tables):
@@ -175,8 +169,7 @@ def _prefix(tables: list[Table], names: list[str]) -> None:
     else:
         return
     for table, name in zip(tables, names, strict=True):
-        column = [f"{name}/{id}" for id in table.frame[table.roles.id]]
-        table.frame[table.roles.id] = np.array(column, dtype=object)
+        set_text(table.frame, table.roles.id, [f"{name}/{id}" for id in table.frame[table.roles.id]])
     tables[0].notes.append(f"ids begin with the file's name, because {min(seen & own)} is in two files")
 
 

@@ -13,7 +13,7 @@ from .dataset import Dataset
 from .errors import ReadError
 from .room import check_room
 from .samples import Labels, per_point, per_series
-from .table import Table, TableOptions, few
+from .table import Table, TableOptions, each_distinct, few
 from .targets import Task
 from .text import is_missing, is_no_label, lengths_without_gaps
 from .times import SINCE_MIDNIGHT, WrongTime, as_times, time_text
@@ -83,7 +83,7 @@ def _are_times(column) -> bool:
 def _check_ids(table: Table) -> None:
     if table.roles.id is None:
         return
-    absent = table.frame[table.roles.id].map(is_no_label).to_numpy(bool)
+    absent = each_distinct(table.frame[table.roles.id], is_no_label).astype(bool)
     if absent.any():
         raise replace_id(table).error(
             f"Got a row without {table.roles.id!r}; expected one in each, because it belongs to no series without.",
@@ -123,7 +123,7 @@ def _spread_words(table: Table, options: TableOptions) -> None:
     """One-hot channels: `sex` with the words f and m becomes `sex=f` and `sex=m`, NaN where the cell is empty."""
     roles, asked = table.roles, options.one_hot or ()
     if asked is True:
-        asked = [name for name in roles.channels if table.frame[name].dtype == object]
+        asked = [name for name in roles.channels if table.frame[name].dtype.kind == "O"]
     unknown = [name for name in asked if name not in (*roles.channels, *roles.words)]
     if unknown:
         raise table.error(
@@ -337,7 +337,7 @@ def _from_melted(table: Table, options: TableOptions, task: Task | None, name: s
     assert times is not None
     _check_midnight(table, owner, ids, times, unit)
     labels = per_series(table, options, owner, ids, len(ids))
-    absent = frame[roles.sensor].map(is_no_label).to_numpy(bool)
+    absent = each_distinct(frame[roles.sensor], is_no_label).astype(bool)
     if absent.any():
         raise table.error(f"Got no name in column {roles.sensor!r}; expected one.", int(np.argmax(absent)))
     sensor, names = pd.factorize(frame[roles.sensor])
@@ -492,7 +492,7 @@ def _numbered(names: Sequence[str], *, strict: bool = False) -> tuple[dict[str, 
 def _has_lists(table: Table) -> bool:
     for name in table.roles.numeric:
         column = table.frame[name]
-        if column.dtype == object and any(isinstance(cell, np.ndarray | list) for cell in column):
+        if column.dtype.kind == "O" and any(isinstance(cell, np.ndarray | list) for cell in column):
             return True
     return False
 

@@ -68,10 +68,11 @@ def load_parquet(path: str | Path, options: TableOptions, *, channels_needed: bo
             else:
                 columns[name], dated = _values(table[name], name, path, dates=name == roles.time)
                 unit = SINCE_1970 if dated else unit
-    frame = pd.DataFrame({name: pd.Series(column) for name, column in columns.items()})
-    made = Table(path, frame, roles, [Source(path, np.arange(len(frame)))], time_unit=unit)
-    _convert(made, options)
-    return made
+    made = {name: pd.Series(column, dtype=getattr(column, "dtype", None)) for name, column in columns.items()}
+    frame = pd.DataFrame(made)
+    whole = Table(path, frame, roles, [Source(path, np.arange(len(frame)))], time_unit=unit)
+    _convert(whole, options)
+    return whole
 
 
 def parquet_names(path: str | Path) -> list[str]:
@@ -142,7 +143,8 @@ def _values(column, name: str, path, *, dates: bool) -> tuple[Any, bool]:
         return cells, dated
     if dates and (arrow.types.is_timestamp(kind) or arrow.types.is_date(kind)):
         unit = kind.unit if arrow.types.is_timestamp(kind) else "s" if arrow.types.is_date32(kind) else "ms"
-        moments = column.cast(arrow.timestamp(unit, tz=getattr(kind, "tz", None))).cast(arrow.int64())
+        moments = column if arrow.types.is_timestamp(kind) else column.cast(arrow.timestamp(unit))
+        moments = moments.cast(arrow.int64())
         counts = np.asarray(moments.fill_null(np.iinfo(np.int64).min))  # which is NaT
         return pd.Series(counts.view(f"M8[{unit}]")), False
     if arrow.types.is_string(kind) or arrow.types.is_large_string(kind) or kind == arrow.string_view():
@@ -170,7 +172,7 @@ def _convert(table: Table, options: TableOptions) -> None:
     """Text to numbers, in columns that hold numbers as text; words stay."""
     roles, frame = table.roles, table.frame
     names = [*roles.numeric, *([roles.time] if roles.time and not options.time_format else [])]
-    text = [name for name in names if frame[name].dtype == object and all(isinstance(x, str) for x in frame[name])]
+    text = [name for name in names if frame[name].dtype.kind == "O" and all(isinstance(x, str) for x in frame[name])]
     numerals = Numerals(options.decimal or ".", options.thousands)
     if options.decimal is None and options.thousands is None:
         try:

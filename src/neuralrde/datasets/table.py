@@ -279,5 +279,23 @@ def _alike(one: Table, other: Table) -> bool:
     return same and set(a.channels) == set(b.channels)
 
 
+def set_text(frame: Any, name: str, texts: Any) -> None:
+    """Put a column of text into a frame, as Python's strings and not as pandas' own."""
+    import pandas as pd
+
+    frame[name] = pd.Series(texts, index=frame.index, dtype=object)
+
+
+def each_distinct(column: Any, function: Callable[[Any], Any]) -> np.ndarray:
+    """A function of each cell, called once for cells that are the same; "" for those that pandas calls missing."""
+    import pandas as pd
+
+    codes, distinct = pd.factorize(column)
+    made = np.empty(len(distinct) + 1, dtype=object)  # the last is for those that are missing: code -1
+    made[:-1] = [function(cell) for cell in distinct]
+    made[-1] = ""
+    return made[codes]
+
+
 def few(names: Sequence[str]) -> str:
     return f"{list(names)}" if len(names) <= 12 else f"{[*names[:10]]} and {len(names) - 10} more"

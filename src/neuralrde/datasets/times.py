@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from .table import each_distinct
+
 # What the numbers are that stand for dates and clock times; see `Dataset.time_unit`.
 SINCE_1970 = "seconds since 1970"
 SINCE_MIDNIGHT = "seconds since midnight"
@@ -51,7 +53,7 @@ def as_times(column: Any, *, time_format: str | None = None) -> tuple:
         return _seconds(column), SINCE_1970, "dates, in seconds"
     if column.dtype.kind in "fiub" and time_format in (None, "number"):
         return _from_numbers(column, time_format)
-    text = pd.Series([_as_text(cell) for cell in column], dtype=object)
+    text = pd.Series(each_distinct(column, _as_text), dtype=object)
     _check_there(text)
     codes, distinct = pd.factorize(text)
     cells = pd.Series(distinct, dtype=object)
@@ -239,7 +241,7 @@ def _all(pattern: re.Pattern, cells) -> bool:
 def _check_there(column) -> None:
     """A point without a time has no place on the path."""
     absent = column.isna().to_numpy()
-    if column.dtype == object:
+    if column.dtype.kind == "O":
         absent = absent | column.isin(["", "?", "NaT", "nan", "NaN", "NA", "N/A", "null", "None", "#N/A"]).to_numpy()
     if absent.any():
         more = int(absent.sum()) - 1
