@@ -138,7 +138,7 @@ def test_labels_by_semicolons_and_short_rows(tmp_path):
     put(tmp_path, {"a.csv": ONE, "b.csv": TWO, "labels.csv": "id;target\na;yes\nb;no\n"})
     assert labels(read(tmp_path)) == ["yes", "no"]
     put(tmp_path, {"labels.csv": "id,target\na,yes\nb\n"})
-    with pytest.raises(ReadError, match="nothing in column 'target' for .'b'."):
+    with pytest.raises(ReadError, match=r"nothing in column 'target' for .'b'."):
         read(tmp_path)
 
 

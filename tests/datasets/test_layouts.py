@@ -96,7 +96,7 @@ def test_dates_without_a_name_are_the_times(tmp_path):
     """As pandas writes a frame whose index is dates."""
     data = read(write(tmp_path, ",x\n2024-01-01 00:00:00,1\n2024-01-01 00:00:05,2\n"))
     assert np.diff(data.series.times[0]).tolist() == [5.0]
-    with pytest.raises(ReadError, match="first column without a name, and 'P1' in it.*`id=\"Unnamed: 0\"`"):
+    with pytest.raises(ReadError, match=r"first column without a name, and 'P1' in it.*`id=\"Unnamed: 0\"`"):
         read(write(tmp_path, ",x\nP1,1\nP2,2\n"))
     assert len(read(write(tmp_path, ",x\nP1,1\nP2,2\n"), id="Unnamed: 0", wide=False)) == 2
 
@@ -145,7 +145,7 @@ def test_melted_tables(tmp_path):
     assert labels(data) == ["no", "yes"]
     assert data.reading.startswith("melted table, 2 series by `who`, time from `when`")
     assert read(path, id="who", time="when", sensor="sensor", value="value", columns=["hr"]).series.channels == ("hr",)
-    with pytest.raises(ReadError, match="Got no sensor .'spo2'."):
+    with pytest.raises(ReadError, match=r"Got no sensor .'spo2'."):
         read(path, id="who", time="when", sensor="sensor", columns=["spo2"])
     with pytest.raises(ReadError, match="expected `time=`"):
         read(path, id="who", sensor="sensor", columns=["hr"])
@@ -172,7 +172,7 @@ def test_words_become_a_channel_each(tmp_path):
     new = write(tmp_path, "id,time,x,posture\nc,0,1,walk\n")
     data = read(new, columns=["x", "posture=sit", "posture=walk"])
     assert data.series.values.tolist() == [[[1, 0, 1]]]
-    with pytest.raises(ReadError, match="Got 'fall' in column 'posture'; expected one of .'sit', 'walk'."):
+    with pytest.raises(ReadError, match=r"Got 'fall' in column 'posture'; expected one of .'sit', 'walk'."):
         read(write(tmp_path, "id,time,x,posture\nc,0,1,fall\n"), columns=["x", "posture=sit", "posture=walk"])
 
 
@@ -252,7 +252,7 @@ def test_one_long_id_does_not_make_all_ids_long(tmp_path):
 def test_a_table_that_is_nearly_all_padding_is_refused(tmp_path):
     path = write(tmp_path, ",".join(["1"] * 200_001) + "\n" + "1\n" * 800)
     tracemalloc.start()
-    with pytest.raises(ReadError, match="nearly all of their cells missing.*long table"):
+    with pytest.raises(ReadError, match=r"nearly all of their cells missing.*long table"):
         read(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

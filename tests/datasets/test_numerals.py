@@ -33,7 +33,7 @@ def test_decimal_commas_in_the_target(tmp_path):
 
 def test_a_point_among_decimal_commas_is_no_decimal_point(tmp_path):
     text = "id;time;x;y\na;0;0,5;1.234\na;1;1,5;2.345\n"
-    with pytest.raises(ReadError, match="line 2: Got '1.234' in column 'y'"):
+    with pytest.raises(ReadError, match=r"line 2: Got '1.234' in column 'y'"):
         values(tmp_path, text)
     assert values(tmp_path, text, thousands=".", decimal=",").series.values[0, :, 1].tolist() == [1234, 2345]
 
@@ -57,7 +57,7 @@ def test_what_may_be_either_is_refused(tmp_path):
 
 @pytest.mark.parametrize("cell", ["1_2", "0x10", "1 2", "1,2,3", "3.0f", "1e", "--1", "12,34.5"])
 def test_what_is_no_number(tmp_path, cell):
-    with pytest.raises(ReadError, match="line 2: Got .* in column 'x'; expected a number"):
+    with pytest.raises(ReadError, match=r"line 2: Got .* in column 'x'; expected a number"):
         values(tmp_path, f'id,time,x\na,0,"{cell}"\na,1,2\n')
 
 

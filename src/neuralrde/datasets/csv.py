@@ -234,7 +234,8 @@ def _frame(text: _Text, names: list[str], roles: Roles, options: TableOptions, *
     # A dictionary of missing values slows wide tables down; without words there is no need of one.
     spellings: Any = SPELLINGS if len(plain) == len(kept) else dict.fromkeys(plain, SPELLINGS)
     first = next(text.rows(), (0, []))[1]
-    # pandas cuts a first row that is too long, without a word, and refuses such rows further on (but not with `usecols`).
+    # pandas cuts a first row that is too long, without a word, and refuses such rows further on; with `usecols`
+    # it would cut them all.
     width = max(len(names), _longest(text, len(names)) if len(first) > len(names) else 0)
     while True:
         try:
@@ -270,7 +271,7 @@ def _frame(text: _Text, names: list[str], roles: Roles, options: TableOptions, *
     return frame.drop(index=blank) if blank else frame
 
 
-def _exact(pd) -> dict[str, str]:
+def _exact(pd) -> dict[str, Any]:
     """Older versions of pandas round the last digit unless told not to."""
     version = tuple(int(part) for part in pd.__version__.split(".")[:2])
     return {"float_precision": "round_trip"} if version < (3, 1) else {}

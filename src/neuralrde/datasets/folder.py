@@ -29,7 +29,7 @@ _FILE = "(file)"  # the column of ids that the files' names make
 def read_folder(
     path: str | Path,
     *,
-    options: TableOptions = TableOptions(),
+    options: TableOptions,
     task: Task | None = None,
     name: str | None = None,
 ) -> Dataset:
@@ -169,6 +169,7 @@ def _prefix(tables: list[Table], names: list[str]) -> None:
     else:
         return
     for table, name in zip(tables, names, strict=True):
+        assert table.roles.id is not None
         set_text(table.frame, table.roles.id, [f"{name}/{id}" for id in table.frame[table.roles.id]])
     tables[0].notes.append(f"ids begin with the file's name, because {min(seen & own)} is in two files")
 
@@ -213,7 +214,8 @@ def check_no_options(path: Path, kind: str, options: TableOptions) -> None:
                 continue
             raise ReadError(
                 path,
-                f"Got `{one.name}={value!r}` for a {kind} file; expected it for tables only, because a {kind} file says "
+                f"Got `{one.name}={value!r}` for a {kind} file; expected it for tables only, "
+                f"because a {kind} file says "
                 "itself what is what. Leave it out.",
             )
 

@@ -27,7 +27,8 @@ def with_labels(data: Dataset, options: TableOptions, task: Task | None = None) 
     if data.series.ids is None:
         raise ReadError(
             path,
-            "Got labels for series that have no ids; expected ids, to find each series' label by. Write `id=` to name the "
+            "Got labels for series that have no ids; expected ids, to find each series' label by. "
+            "Write `id=` to name the "
             "data's column of ids.",
         )
     table = _load(path, options)

@@ -106,7 +106,8 @@ def _check_numbers(table: Table, options: TableOptions) -> None:
             row, cell = table.words.get(name, (0, str(column.iloc[0])))
             melted = ' or the table is melted (`sensor="column of names"`, `value="column of numbers"`)'
             raise table.error(
-                f"Got {cell[:40]!r} in column {name!r}; expected a number. Write `columns=[...]` without it to leave it "
+                f"Got {cell[:40]!r} in column {name!r}; expected a number. Write `columns=[...]` "
+                f"without it to leave it "
                 f"out, or `one_hot=[{name!r}]` for a channel per word, if it holds words"
                 f"{melted if 'value' in map(str.lower, roles.channels) else ''}.",
                 row,
@@ -129,7 +130,7 @@ def _spread_words(table: Table, options: TableOptions) -> None:
         raise table.error(
             f"Got `one_hot={list(asked)}` and the channels {few(roles.channels)}; expected some of these."
         )
-    channels = list(roles.channels)
+    channels, all_words = list(roles.channels), {}
     for name in dict.fromkeys([*asked, *roles.words]):
         cells = np.array([_word(cell) for cell in table.frame[name]], dtype=object)
         absent = np.array([is_missing(cell) for cell in cells])
@@ -142,7 +143,8 @@ def _spread_words(table: Table, options: TableOptions) -> None:
             )
         if len(words) > _MOST_WORDS:
             raise table.error(
-                f"Got {len(words)} different words in column {name!r}; expected at most {_MOST_WORDS} for a channel each. "
+                f"Got {len(words)} different words in column {name!r}; expected at most "
+                f"{_MOST_WORDS} for a channel each. "
                 "Is it an id, or a note?"
             )
         spread = [f"{name}={word}" for word in words]
@@ -150,10 +152,11 @@ def _spread_words(table: Table, options: TableOptions) -> None:
             table.frame[channel] = np.where(absent, np.nan, (cells == word).astype(np.float64))
         place = channels.index(name) if name in channels else len(channels)
         channels[place : place + 1] = spread
+        all_words[name] = words
         table.notes.append(f"a channel per word of `{name}`")
     if options.columns is not None and roles.words:  # in the order asked for
         channels = [str(name) for name in options.columns]
-    table.roles = replace(roles, channels=tuple(channels))
+    table.roles = replace(roles, channels=tuple(channels), words=all_words)
 
 
 def _word(cell: object) -> str:
@@ -229,7 +232,8 @@ def _check_midnight(table: Table, owner, ids, times, unit) -> None:
     if back.any():
         row = int(order[int(np.argmax(back)) + 1])
         raise table.error(
-            f"Got the clock time {time_text(times[row], unit)} after a later one{_of(ids, owner[row])}, as past midnight; "
+            f"Got the clock time {time_text(times[row], unit)} after a later "
+            f"one{_of(ids, owner[row])}, as past midnight; "
             "expected clock times within one day. Write dates with them.",
             row,
         )
@@ -249,7 +253,8 @@ def _without_duplicates(table, options: TableOptions, points: _Points, ids, unit
         by_name = f" The column {table.roles.time!r} was taken for the time by its name." if _guessed(table) else ""
         more = f" (and {count - 1} more such rows)" if count > 1 else ""
         raise table.error(
-            f"Got the time {time_text(times[first], unit)} twice{_of(ids, owner[first])}{more}; expected times that differ, "
+            f"Got the time {time_text(times[first], unit)} twice{_of(ids, owner[first])}{more}; "
+            f"expected times that differ, "
             "because a path has one value at a time. "
             f'Write `duplicates="mean"`, "first" or "last" to merge such rows.{by_name}',
             int(order[first]),
@@ -330,7 +335,8 @@ def _from_melted(table: Table, options: TableOptions, task: Task | None, name: s
         raise ValueError("Got `per_time=True` for a melted table; expected a target per series.")
     if roles.time is None:
         raise ValueError(
-            f"Got `sensor={roles.sensor!r}` and no column of times; expected `time=`, to know which values belong together."
+            f"Got `sensor={roles.sensor!r}` and no column of times; expected `time=`, to know which "
+            f"values belong together."
         )
     owner, ids = _owners(table)
     times, unit, kind = _times(table, options)
@@ -366,15 +372,12 @@ def _from_melted(table: Table, options: TableOptions, task: Task | None, name: s
     grid[moment, points.owner % len(names)] = points.columns["value"]
     first = np.zeros(len(grid), np.int64)
     first[moment] = np.arange(len(moment))
-    whole = _Points(
-        place["owner"].to_numpy()[first],
-        points.times[first],
-        {one: grid[:, i] for i, one in enumerate(names)},  # type: ignore
-    )
-    # An id whose sensors were all left out has no points.
+    clock = place["time"].to_numpy()[first]
+    whole = _Points(place["owner"].to_numpy()[first], clock, {one: grid[:, i] for i, one in enumerate(names)})
+    if len(np.unique(whole.owner)) < len(ids):
+        lost = ids[np.setdiff1d(np.arange(len(ids)), whole.owner)[0]]
+        raise ValueError(f"Got none of the sensors {few(names)} for id {lost}; expected values of one of them.")
     series = _packed(table, whole, ids)
-    if len(series) < len(ids):
-        raise ValueError(f"Got series without any of the sensors {few(names)}; expected values of one of them in each.")
     said = [_whose(table, ids), _time_said(table, kind), f"channels {_listed(names)} from `{roles.sensor}`"]
     return _finish(table, options, series, labels, None, task, name, unit, f"melted table, {_joined(said)}")
 
@@ -386,7 +389,8 @@ def _from_wide(table: Table, options: TableOptions, task: Task | None, name: str
     roles, frame = table.roles, table.frame
     if roles.time is not None:
         raise ValueError(
-            f"Got the time column {roles.time!r} in a wide table; expected none, because its rows are whole series. Write "
+            f"Got the time column {roles.time!r} in a wide table; expected none, because its rows "
+            f"are whole series. Write "
             "`wide=False` for a row per point."
         )
     if options.per_time:
@@ -429,7 +433,7 @@ def _is_wide(table: Table, options: TableOptions) -> bool:
     roles, rows = table.roles, len(table.frame)
     if options.wide is not None:
         return options.wide
-    if roles.time is not None or options.per_time or options.one_hot or roles.words:
+    if roles.time is not None or options.per_time or roles.words:
         return False
     unique = roles.id is not None and table.frame[roles.id].nunique() == rows
     if roles.id is not None and not unique:
@@ -439,8 +443,10 @@ def _is_wide(table: Table, options: TableOptions) -> bool:
         if not unique or rows == 1:
             return False
         raise table.error(
-            f"Got one row per {roles.id!r} and the columns {few(roles.channels)}; expected several rows per series, or "
-            "numbered columns, to know what a row is. Write `wide=True` if a row is a series and its columns are points, "
+            f"Got one row per {roles.id!r} and the columns {few(roles.channels)}; expected several "
+            f"rows per series, or "
+            "numbered columns, to know what a row is. Write `wide=True` if a row is a series and "
+            "its columns are points, "
             "or `wide=False` if a row is a point."
         )
     points = len(next(iter(numbered[0].values())))
@@ -508,7 +514,8 @@ def _from_lists(table: Table, options: TableOptions, task: Task | None, name: st
             if not there or len(cell) != len(columns[0][i]) or len(cell) == 0:
                 who = f"row {i}" if roles.id is None else f"id {frame[roles.id].iloc[i]}"
                 raise ValueError(
-                    f"Got for {who} in column {channel!r} no list as long as that of {roles.channels[0]!r}; expected lists "
+                    f"Got for {who} in column {channel!r} no list as long as that of "
+                    f"{roles.channels[0]!r}; expected lists "
                     "of numbers, one for each channel of the series."
                 )
     lengths = np.array([len(cell) for cell in columns[0]])
@@ -532,6 +539,7 @@ def _from_lists(table: Table, options: TableOptions, task: Task | None, name: st
 def _finish(table, options, series, labels: Labels, targets, task, name, unit, reading: str) -> Dataset:
     """Targets, groups and parts put beside the series, and the sentence completed."""
     roles = table.roles
+    there: Any  # which series have a target; None if there is none to have
     if targets is not None:
         values = np.where(series.valid[..., None], series.values[..., len(roles.channels) :], np.nan)
         series = Series(
@@ -544,7 +552,8 @@ def _finish(table, options, series, labels: Labels, targets, task, name, unit, r
         target = np.nan_to_num(values[..., 0], nan=-1).astype(np.int64) if targets.classes else values
         fields: dict[str, Any] = {"target": target, "classes": targets.classes}
         said = f"target {_listed(roles.target, quoted=True)} at each point ({targets.why})"
-        there = (target >= 0).any(axis=1) if targets.classes else ~np.isnan(target).all(axis=(1, 2))
+        known = np.asarray(target >= 0) if targets.classes else np.asarray(~np.isnan(target).all(axis=2))
+        there = known.any(axis=1)
     else:
         fields, said = labels.target(task)
         there = labels.labelled

@@ -103,7 +103,8 @@ def find_numerals(columns: Iterable[Any]) -> Numerals:
         )
     if either and not thousands and not decimal:
         raise ValueError(
-            f"Got {either!r}, which may be {either.replace(',', '.')} or {either.replace(',', '')}; expected to be told. "
+            f"Got {either!r}, which may be {either.replace(',', '.')} or {either.replace(',', '')}; "
+            f"expected to be told. "
             'Write `decimal=","` or `thousands=","`.'
         )
     if decimal:

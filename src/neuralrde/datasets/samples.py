@@ -105,7 +105,8 @@ def per_series(table: Table, options: TableOptions, owner, ids, samples: int, *,
         i, more = int(np.argmin(labelled)), int((~labelled).sum()) - 1
         raise table.error(
             f"Got nothing for {who(ids, i)}{f' (and {more} more)' if more else ''} in column "
-            f"{roles.target[0]!r}; expected a target for each series. Write `drop_unlabelled=True` to leave such series out."
+            f"{roles.target[0]!r}; expected a target for each series. Write `drop_unlabelled=True` "
+            f"to leave such series out."
         )
     return labels
 
@@ -144,7 +145,8 @@ def _one_each(table: Table, name: str, role: str, owner, ids, samples: int) -> n
         elif table.roles.id is None:
             hint = f" Write `id={name!r}` if it says which series a row belongs to."
         raise table.error(
-            f"Got for {who(ids, i)} both {texts[label[i]]!r} and {texts[codes[row]]!r} in column {name!r}; expected one "
+            f"Got for {who(ids, i)} both {texts[label[i]]!r} and {texts[codes[row]]!r} in column "
+            f"{name!r}; expected one "
             f"for all its rows.{hint}",
             row,
         )

@@ -104,7 +104,7 @@ def _from_text(cells, time_format: str | None) -> tuple:
     import pandas as pd
 
     if time_format in (None, "number"):
-        numbers = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64)
+        numbers = np.asarray(pd.to_numeric(cells, errors="coerce"), np.float64)
         if not np.isnan(numbers).any():
             return _from_numbers(pd.Series(numbers), time_format)
         if time_format == "number":
@@ -148,8 +148,9 @@ def _from_iso(cells) -> tuple:
         return _seconds(moments), SINCE_1970, "dates, in seconds"
     if _all(_CLOCK_ONLY, cells):
         return _from_clocks(cells)
-    if _all(_YEAR_FIRST, cells):
-        return _from_parts(cells, [_YEAR_FIRST.fullmatch(cell).group(1, 2, 3, 4, 5, 6, 7) for cell in cells])
+    found = [_YEAR_FIRST.fullmatch(cell) for cell in cells]
+    if all(found):
+        return _from_parts(cells, [match.groups() for match in found if match])
     if _all(_DAY_OR_MONTH, cells):
         return _from_days(cells, None)
     raise _wrong(
@@ -191,7 +192,8 @@ def _from_days(cells, order: str | None) -> tuple:
             order = "month-first"
         else:
             raise WrongTime(
-                f"Got dates such as {cells[0]!r}; expected to be told whether the day or the month comes first, because "
+                f"Got dates such as {cells[0]!r}; expected to be told whether the day or the month "
+                f"comes first, because "
                 'no number in them is above 12. Write `time_format="day-first"` or `time_format="month-first"`.',
                 0,
             )
