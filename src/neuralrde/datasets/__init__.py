@@ -11,6 +11,7 @@ from .parquet import read_parquet
 from .read import column_names, read
 from .simulated import fractional_brownian_motion, order_of_events, spirals
 from .splits import Split, by_group, duplicates, given, random_split, stratified
+from .targets import guess_task
 from .ts import read_ts
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "duplicates",
     "fractional_brownian_motion",
     "given",
+    "guess_task",
     "load",
     "order_of_events",
     "pool",

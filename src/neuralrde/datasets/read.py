@@ -41,7 +41,9 @@ def read(
     """Read series, and what is to be predicted, from a file or a folder.
 
     Understood are `.ts` (sktime, aeon) and `.arff` (Weka), plain or gzipped; `.csv`, `.tsv` and Parquet
-    tables; `.npz`; and folders of them. A file that is not what its ending says is read as what it is.
+    tables; `.npz`; and folders of them: `NAME_TRAIN` and `NAME_TEST`, sub-folders `train` and `test`, a
+    sub-folder per class, or files, each a series or a table. A file that is not what its ending says is read as
+    what it is.
 
     A table is long (a row per point, with a column that says which series it belongs to), wide (a row per
     series, its points in numbered columns), or melted (a row per value). Columns called id, time (t,

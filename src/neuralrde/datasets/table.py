@@ -156,7 +156,8 @@ def find_roles(
         raise ReadError(
             file,
             f"Got the column {both[0]!r} as {own[both[0]]} and as a channel; expected one of them, because a channel "
-            f"is what a model sees. Leave {both[0]!r} out of the columns (`columns=[...]`), or name another `{own[both[0]]}=`.",
+            f"is what a model sees. Leave {both[0]!r} out of the columns (`columns=[...]`), or name another "
+            f"`{own[both[0]]}=`.",
         )
     if not channels and channels_needed and sensor is None:
         raise ReadError(file, f"Got only the columns {few(names)}; expected a channel beside them.")
