@@ -102,8 +102,8 @@ def test_dates_without_a_name_are_the_times(tmp_path):
 
 
 def test_what_never_changes_within_a_series_is_said(tmp_path):
-    data = read(write(tmp_path, "id,t,x,age\na,0,1,40\na,1,2,40\nb,0,3,50\nb,1,4,\n"))
-    assert data.series.channels == ("x", "age")
+    data = read(write(tmp_path, "id,t,x,age,z\na,0,1,40,1\na,1,2,40,\na,2,3,,\nb,0,3,50,2\nb,1,4,50,\n"))
+    assert data.series.channels == ("x", "age", "z")
     assert "constant within each series: age (`columns=[...]` leaves columns out)" in data.reading
 
 

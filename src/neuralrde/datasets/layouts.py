@@ -85,13 +85,13 @@ def _check_ids(table: Table) -> None:
         return
     absent = each_distinct(table.frame[table.roles.id], is_no_label).astype(bool)
     if absent.any():
-        raise replace_id(table).error(
+        raise _without_ids(table).error(
             f"Got a row without {table.roles.id!r}; expected one in each, because it belongs to no series without.",
             int(np.argmax(absent)),
         )
 
 
-def replace_id(table: Table) -> Table:
+def _without_ids(table: Table) -> Table:
     """The table without its ids, for an error about a row that has none."""
     return replace(table, roles=replace(table.roles, id=None))
 
@@ -176,7 +176,7 @@ def _from_long(table: Table, options: TableOptions, task: Task | None, name: str
     _check_midnight(table, owner, ids, times, unit)
     labels = per_series(table, options, owner, ids, len(ids), targets=not options.per_time)
     columns: dict[str, Any] = {channel: frame[channel].to_numpy() for channel in roles.channels}
-    targets = per_point(table, options, task) if options.per_time else None
+    targets = per_point(table, task) if options.per_time else None
     for i, column in enumerate(targets.columns if targets else ()):
         columns[f"\0{i}"] = column
     points = _Points(owner, times, columns)
@@ -309,7 +309,7 @@ def text_array(texts: np.ndarray) -> np.ndarray:
 
 
 def _constant(points: _Points, channels: Sequence[str], count: int) -> list[str]:
-    """Channels that never change within a series, if there are several series of several points."""
+    """Channels that never change within a series, if two series or more had the chance."""
     if count < 2 or len(points.owner) == count:
         return []
     order = np.argsort(points.owner, kind="stable")
@@ -318,7 +318,8 @@ def _constant(points: _Points, channels: Sequence[str], count: int) -> list[str]
     for name in channels:
         values = points.columns[name][order].astype(np.float64)
         low, high = np.fmin.reduceat(values, starts), np.fmax.reduceat(values, starts)
-        if ((low == high) | np.isnan(low)).all() and not np.isnan(low).all():
+        chances = np.add.reduceat(~np.isnan(values), starts, dtype=np.int64) > 1
+        if ((low == high) | np.isnan(low)).all() and chances.sum() > 1:
             found.append(name)
     return found
 

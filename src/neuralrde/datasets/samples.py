@@ -18,7 +18,6 @@ class Labels:
     targets: tuple[np.ndarray, ...]
     groups: np.ndarray | None
     split: np.ndarray | None
-    dropped: bool = False  # whether series without a target are left out
 
     @property
     def labelled(self) -> np.ndarray | None:
@@ -28,7 +27,7 @@ class Labels:
         return np.all([column != "" for column in self.targets], axis=0)
 
     def target(self, task: Task | None) -> tuple[dict[str, Any], str]:
-        """Arguments of `Dataset`, and a sentence about them; series without a target are left out, if asked for."""
+        """Arguments of `Dataset` for the series that have a target, and a sentence about them."""
         if not self.targets:
             return {}, ""
         there = self.labelled
@@ -134,11 +133,7 @@ def _one_each(table: Table, name: str, role: str, owner, ids, samples: int) -> n
     if differs.any():
         row = int(np.argmax(differs))
         i = int(owner[row])
-        hint = (
-            f" Write `id={name!r}` if it says which series a row belongs to."
-            if role != "target" and ids is None
-            else ""
-        )
+        hint = ""
         if role == "target":
             hint = " Write `per_time=True` for a target at each point"
             hint += ", or `wide=True` if a row is a series." if table.roles.id is None else "."
@@ -166,7 +161,8 @@ class PointTargets:
     why: str
 
 
-def per_point(table: Table, options: TableOptions, task: Task | None) -> PointTargets:
+def per_point(table: Table, task: Task | None) -> PointTargets:
+    """The targets at the points of a long table."""
     names = table.roles.target
     if not names:
         raise ValueError('Got `per_time=True` without a target; expected one, `target="column"`.')

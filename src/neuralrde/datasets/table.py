@@ -1,7 +1,7 @@
 """A table of series: what the caller says of it, which column is what, and where its rows stand in their files."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -240,13 +240,12 @@ def join_tables(tables: Sequence[Table], file: Any) -> Table:
 
     first = tables[0]
     for table in tables[1:]:
-        for field_ in ("named", "roles", "time_unit"):
-            if getattr(table, field_) != getattr(first, field_) and not _alike(table, first):
-                raise ReadError(
-                    file,
-                    f"Got the channels {few(table.roles.channels)} in {table.file} and {few(first.roles.channels)} in "
-                    f"{first.file}; expected the same columns with the same meaning in every table.",
-                )
+        if not _alike(table, first):
+            raise ReadError(
+                file,
+                f"Got the channels {few(table.roles.channels)} in {table.file} and {few(first.roles.channels)} in "
+                f"{first.file}; expected the same columns with the same meaning in every table.",
+            )
     frame = pd.concat([table.frame for table in tables], ignore_index=True)
     longest = max(tables, key=lambda table: len(table.roles.channels))
     return Table(
@@ -275,9 +274,8 @@ def _alike(one: Table, other: Table) -> bool:
         return False
     if not one.named:
         return True
-    a, b = one.roles, other.roles
-    same = (a.id, a.time, a.target, a.group, a.split, a.sensor) == (b.id, b.time, b.target, b.group, b.split, b.sensor)
-    return same and set(a.channels) == set(b.channels)
+    roles = (replace(one_of.roles, channels=(), guessed=()) for one_of in (one, other))
+    return len(set(map(repr, roles))) == 1 and set(one.roles.channels) == set(other.roles.channels)
 
 
 def set_text(frame: Any, name: str, texts: Any) -> None:
