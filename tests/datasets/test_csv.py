@@ -1,14 +1,13 @@
 """Tables in text: long and wide, with dates, gaps, and columns that are known or named."""
 
 import gzip
-from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuralrde.datasets import ReadError, csv, read, read_csv
+from neuralrde.datasets import ReadError, read, read_csv
 
 from .examples import as_long, assert_same, datasets, labels
 
@@ -21,7 +20,7 @@ def folder(tmp_path_factory):
 @given(
     data=datasets(),
     delimiter=st.sampled_from(",;\t|"),
-    missing=st.sampled_from(["", "?", "NaN", "NA", "null"]),
+    missing=st.sampled_from(["", "?", "NaN", "NA", "null", "#N/A", " n/A "]),
     mark=st.booleans(),
     newline=st.sampled_from(["\n", "\r\n"]),
 )
@@ -29,12 +28,9 @@ def test_long_tables_are_read_as_written(folder, data, delimiter, missing, mark,
     path = folder / "long.csv"
     text = as_long(data, delimiter, missing).replace("\n", newline)
     path.write_bytes(text.encode("utf-8-sig" if mark else "utf-8"))
-    quick = read(path, wide=False)
-    with mock.patch.object(csv, "quick_columns", return_value=None):
-        careful = read(path, wide=False)
-    for again in (quick, careful):
-        assert_same(again, data)
-        assert again.series.ids.tolist() == [f"sample {i}" for i in range(len(data))]
+    again = read(path, wide=False)
+    assert_same(again, data)
+    assert again.series.ids.tolist() == [f"sample {i}" for i in range(len(data))]
 
 
 def write(tmp_path, text, name="one.csv"):
@@ -61,7 +57,7 @@ def test_dates_are_seconds(tmp_path):
 
 def test_a_target_at_each_point_is_asked_for(tmp_path):
     path = write(tmp_path, "id,time,x,label\na,1,5,on\na,0,6,off\na,2,7,\nb,0,8,on\n")
-    with pytest.raises(ReadError, match=r"for id a both .* Write per_time=True"):
+    with pytest.raises(ReadError, match=r"for id a both .* Write `per_time=True`"):
         read(path)
     data = read(path, per_time=True)
     assert data.classes == ("off", "on")
@@ -93,8 +89,8 @@ def test_wide_tables_without_a_header_as_the_archives_have_them(tmp_path):
 def test_a_table_without_ids_is_one_series_if_it_has_times_or_is_said_to_be(tmp_path):
     assert len(read(write(tmp_path, "time,x,y\n0,1,2\n1,3,4\n"))) == 1
     path = write(tmp_path, "x,y\n1,2\n3,4\n")
-    assert read(path).series.values.shape == (2, 2, 1)
-    assert read(path, wide=False).series.values.shape == (1, 2, 2)
+    assert read(path).series.values.shape == (1, 2, 2)
+    assert read(path, wide=True).series.values.shape == (2, 2, 1)
 
 
 def test_none_may_be_a_class(tmp_path):
@@ -119,27 +115,28 @@ def test_remarks_empty_lines_quotes_and_gzip(tmp_path):
     [
         ("id,time,x\na,0,1\na,1,high\n", {}, "line 3: Got 'high' in column 'x'; expected a number"),
         ("id,time,x\na,soon,1\n", {}, "line 2: Got 'soon' in column 'time'; expected a number, or a date"),
-        ("id,time,x\na,,1\n", {}, "line 2: Got '' in column 'time'"),
-        ("id,time,x\na,0,1\na,0,2\n", {}, "do not increase"),
+        ("id,time,x\na,,1\n", {}, "line 2: Got no time in column 'time'; expected one in every row"),
+        ("id,time,x\na,0,1\na,0,2\n", {}, "line 3: Got the time 0 twice for id a"),
         ("id,time,x\na,0,1\na,1\n", {}, "line 3: Got 2 cells in a row; expected 3"),
         ("id,time,x\na,0,1\na,1,2,3\n", {}, "line 3: Got 4 cells in a row; expected 3"),
         ("id,time,x,x\na,0,1,2\n", {}, "line 1: Got the column 'x' twice"),
-        ("id,time,x,\na,0,1,2\n", {}, "line 1: Got no name for column 3"),
+        ("id,time,x,\na,0,1,2\n", {}, "line 2: Got 4 cells in a row; expected 3"),
+        ("id,time,,x\na,0,1,2\n", {}, "line 1: Got no name for column 2"),
         ("id,time\na,0\n", {}, "expected a channel"),
         ("id,time,x\n", {}, "no rows"),
         ("#\n\n", {}, "only comments"),
         ("id,time,x\na,0,1\n,1,2\n", {}, "row without 'id'"),
         ("id,time,x,label\na,0,1,up\nb,0,1,\n", {}, "nothing for id b in column 'label'"),
         ("id,time,x,label\na,0,1,up\n", {"task": "regression"}, "'up' in a regression"),
-        ("id,time,x\na,0,1\n", {"target": "ill"}, "target='ill' and the columns"),
-        ("id,time,x\na,0,1\n", {"columns": ["z"]}, "columns=.'z'."),
+        ("id,time,x\na,0,1\n", {"target": "ill"}, "`target='ill'` and the columns"),
+        ("id,time,x\na,0,1\n", {"columns": ["z"]}, "Got no column .'z'."),
         ("id,time,x\na,0,1\n", {"target": "x", "time": "x"}, "one column for two"),
         ("id,time,x\na,0,1\n", {"wide": True}, "wide=False"),
         ("id,time,x\na,0,1\n", {"per_time": True}, "without a target"),
-        ("x,y\n1,2\n", {"per_time": True}, "row a point"),
+        ("0,1\n1,2\n", {"per_time": True, "wide": True}, "row per point"),
         ("id,time,x\na,0,1e999\n", {}, "infinity"),
         ("id,time,x\na,2024-01-01,1\na,2024-01-02T00:00Z,1\n", {}, "with and without a time zone"),
-        ('id,time,x\n"a,0,1\n', {}, "line 2: Got ''"),
+        ('id,time,x\n"a,0,1\n', {}, "line 2: Got a quote in .* that does not end"),
     ],
 )
 def test_wrong_tables_are_named(tmp_path, text, options, message):
@@ -147,7 +144,7 @@ def test_wrong_tables_are_named(tmp_path, text, options, message):
         read(write(tmp_path, text), **options)
 
 
-def test_many_rows_are_converted_in_pieces(tmp_path):
+def test_many_rows(tmp_path):
     rng = np.random.default_rng(0)
     rows = 50_000
     values = rng.normal(size=rows)
@@ -175,3 +172,70 @@ def test_whole_numbers_are_the_same_class_however_they_are_spelled(tmp_path):
     assert read_csv(tmp_path / "x.csv").classes == ("01", "02")
     (tmp_path / "x.csv").write_text("id,time,x,label\na,0,1,1.0\nb,0,1,0.5\n")
     assert read_csv(tmp_path / "x.csv", task="classification").classes == ("0.5", "1")  # whatever else is there
+
+
+@given(
+    cells=st.lists(
+        st.text(st.sampled_from('ab1,;"\n\r #?'), min_size=1, max_size=6).filter(
+            lambda text: text.strip().lower() not in ("", "?", "nan")
+        ),
+        min_size=2,
+        max_size=5,
+        unique_by=str.strip,
+    ),
+    newline=st.sampled_from(["\n", "\r\n"]),
+)
+def test_quoted_cells_of_any_content_are_read_as_written(folder, cells, newline):
+    """Line breaks, delimiters and quotes within quotes, also lines such as `,,` that look empty."""
+    path = folder / "quoted.csv"
+    quoted = ['"' + cell.replace('"', '""') + '"' for cell in cells]
+    path.write_bytes(newline.join(["id,time,x", *(f"{cell},{i},{i}.5" for i, cell in enumerate(quoted))]).encode())
+    data = read(path)
+    assert data.series.ids.tolist() == [cell.strip() for cell in cells]
+    assert data.series.values[:, 0, 0].tolist() == [i + 0.5 for i in range(len(cells))]
+
+
+def test_lines_are_counted_through_quoted_cells(tmp_path):
+    path = write(tmp_path, '# by "hand\nid,time,x\n"a\n\n,,\nb",0,1\n\nc,0,oops\n')
+    with pytest.raises(ReadError, match="line 8: Got 'oops'"):
+        read(path)
+
+
+def test_empty_columns_of_spreadsheets(tmp_path):
+    data = read(write(tmp_path, "id;time;x;;\na;0;1;;\na;1;2\na;2;3;;;;\n"))
+    assert data.series.channels == ("x",)
+    assert data.series.lengths.tolist() == [3]
+
+
+def test_a_header_without_names_and_dates_is_none(tmp_path):
+    data = read(write(tmp_path, "2024-01-01,1.5\n2024-01-02,2.5\n"), time=0)
+    assert data.series.values[0, :, 0].tolist() == [1.5, 2.5]
+
+
+def test_a_gzip_file_that_breaks_off_or_is_altered_is_named(tmp_path):
+    packed = gzip.compress(b"id,time,x\n" + b"".join(b"a,%d,%d\n" % (i, i * i % 977) for i in range(20_000)))
+    path = tmp_path / "one.csv.gz"
+    rng = np.random.default_rng(0)
+    broken = [packed[: len(packed) // 2], packed[:-4]]
+    for _ in range(20):
+        altered = bytearray(packed)
+        altered[int(rng.integers(20, len(packed)))] ^= 1 << int(rng.integers(8))
+        broken.append(bytes(altered))
+    for content in broken:
+        path.write_bytes(content)
+        with pytest.raises(ReadError, match="damaged"):
+            read(path)
+
+
+def test_old_encodings_in_any_row(tmp_path):
+    path = tmp_path / "one.csv"
+    path.write_bytes("id,time,größe\nMüller,0,1\n".encode("latin-1") + b"x,0,2\n" * 1)
+    data = read(path)
+    assert data.series.channels == ("größe",)
+    assert data.series.ids.tolist() == ["Müller", "x"]
+
+
+def test_a_trailing_zero_byte_tells_ids_apart(tmp_path):
+    filler = "".join(f"f{i},0,1\n" for i in range(2000))  # beyond the 8 kB in which binary files are noticed
+    data = read(write(tmp_path, f"id,time,x\n{filler}a,0,1\na\0,0,2\n"))
+    assert len(data) == 2002

@@ -100,3 +100,16 @@ def test_what_does_not_fit_is_refused(arguments, message):
 def test_an_array_is_not_a_series():
     with pytest.raises(TypeError, match=r"Series\.from_array"):
         Dataset(np.zeros((3, 2, 1)), [0, 1, 0])
+
+
+def test_whole_numbers_are_classes_if_they_are_few():
+    many = Series.from_array(np.arange(100.0).reshape(50, 2))
+    assert Dataset(many, np.arange(50) + 40).task == "regression"
+    assert Dataset(many, np.arange(50) % 7 + 40).task == "classification"
+    assert Dataset(many, np.arange(50) + 40, task="classification").task == "classification"
+
+
+def test_times_of_two_units_are_not_pooled():
+    timed = Series.from_array([[1.0, 2.0]], times=[0.0, 1.0])
+    with pytest.raises(ValueError, match="expected one unit"):
+        pool([Dataset(timed), Dataset(timed, time_unit="seconds since 1970")])

@@ -86,9 +86,13 @@ def test_the_task_is_that_of_the_whole_folder(tmp_path):
         ({"a/1.csv": ONE, "2.csv": ONE}, "sub-folders .* beside the files"),
         ({"a.csv": ONE, "b.csv": "time,x\n0,1\n"}, "channels"),
         ({"a.csv": ONE, "b.csv": ""}, "empty file"),
-        ({"a.csv": "id,time,x\na,0,1\nb,0,1\n"}, "Got 2 series; expected one"),
+        ({"a.ts": as_ts(make_dataset(0)), "b.csv": ONE}, "Got 4 series; expected one"),
+        ({"a.csv": ONE, "a.tsv": ONE}, "expected different names"),
         ({"a.csv": ONE, "labels.csv": "id,target\nb,1\n"}, "no row for .'a'."),
-        ({"a.csv": ONE, "b.csv": ONE, "labels.csv": "id,target\na,1.5\nb,\n"}, "Got nothing for .'b'."),
+        (
+            {"a.csv": ONE, "b.csv": ONE, "labels.csv": "id,target\na,1.5\nb,\n"},
+            "Got nothing in column 'target' for .'b'.",
+        ),
         ({"a.csv": ONE, "labels.csv": "name,target\na,1\n"}, "expected `id`"),
         ({"a.csv": ONE, "notes.docx": "hello"}, "ending '.docx'"),
         (
@@ -101,3 +105,53 @@ def test_the_task_is_that_of_the_whole_folder(tmp_path):
 def test_wrong_folders_are_named(tmp_path, files, message):
     with pytest.raises(ReadError, match=message):
         read(put(tmp_path, files))
+
+
+def test_a_folder_of_long_tables(tmp_path):
+    put(tmp_path, {"p1.csv": "id,t,x,label\na,0,1,u\na,1,2,u\nb,0,3,v\n", "p2.csv": "id,t,label,x\nc,0,v,4\n"})
+    data = read(tmp_path)
+    assert data.series.ids.tolist() == ["a", "b", "c"]
+    assert labels(data) == ["u", "v", "v"]
+    assert data.series.values[2, 0].tolist() == [4]
+    put(tmp_path, {"p2.csv": "id,t,label,x\na,0,v,4\n"})
+    data = read(tmp_path)
+    assert data.series.ids.tolist() == ["p1/a", "p1/b", "p2/a"]
+    assert "ids begin with the file's name, because a is in two files" in data.reading
+
+
+def test_labels_for_a_folder_of_long_tables(tmp_path):
+    put(
+        tmp_path,
+        {"p1.csv": "id,t,x\na,0,1\nb,0,3\n", "p2.csv": "id,t,x\na,0,4\n", "labels.csv": "id,target\na,u\nb,v\n"},
+    )
+    data = read(tmp_path)
+    assert (data.series.ids.tolist(), labels(data)) == (["p1/a", "p1/b", "p2/a"], ["u", "v", "u"])
+
+
+def test_a_label_file_that_contradicts_itself(tmp_path):
+    put(tmp_path, {"a.csv": ONE, "b.csv": TWO, "labels.csv": "id,target\na,yes\nb,no\na,no\n"})
+    with pytest.raises(ReadError, match=r"labels.csv, line 4: Got for id a both 'yes' and 'no'"):
+        read(tmp_path)
+
+
+def test_labels_by_semicolons_and_short_rows(tmp_path):
+    put(tmp_path, {"a.csv": ONE, "b.csv": TWO, "labels.csv": "id;target\na;yes\nb;no\n"})
+    assert labels(read(tmp_path)) == ["yes", "no"]
+    put(tmp_path, {"labels.csv": "id,target\na,yes\nb\n"})
+    with pytest.raises(ReadError, match=r"nothing in column 'target' for .'b'."):
+        read(tmp_path)
+
+
+def test_the_task_of_a_pair_is_that_of_both_files(tmp_path):
+    """The few samples of a test set alone would look like classes."""
+    train = "".join(f"{60 + i},1,2\n" for i in range(30))
+    put(tmp_path, {"a_train.csv": f"rate,0,1\n{train}", "a_test.csv": "rate,0,1\n60,1,2\n61,3,4\n"})
+    data = read(tmp_path, target="rate")
+    assert data.task == "regression"
+    assert data.split.tolist() == ["train"] * 30 + ["test"] * 2
+
+
+def test_an_error_names_the_file_and_line_within_a_folder(tmp_path):
+    put(tmp_path, {"a.csv": ONE, "b.csv": "time,x,y\n0,5,6\n1,5,oops\n"})
+    with pytest.raises(ReadError, match=r"b\.csv, line 3: Got 'oops' in column 'y'"):
+        read(tmp_path)

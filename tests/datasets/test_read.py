@@ -2,6 +2,8 @@
 
 import io
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -102,7 +104,7 @@ def test_empty_absent_and_binary_files(folder, ending):
 def test_options_of_tables_are_refused_elsewhere(folder):
     path = folder / "a.ts"
     path.write_bytes(WRITTEN["ts"])
-    with pytest.raises(ReadError, match=r"Got target='y' for a .ts file"):
+    with pytest.raises(ReadError, match=r"Got `target='y'` for a .ts file"):
         read(path, target="y")
 
 
@@ -144,3 +146,8 @@ def test_names_of_columns(tmp_path):
     (tmp_path / "empty").mkdir()
     for nameless in ("x.npz", "empty", "absent"):
         assert column_names(tmp_path / nameless) == []
+
+
+def test_importing_the_package_does_not_import_pandas():
+    code = "import sys, neuralrde.datasets; sys.exit('pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

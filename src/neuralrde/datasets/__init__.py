@@ -11,6 +11,7 @@ from .parquet import read_parquet
 from .read import column_names, read
 from .simulated import fractional_brownian_motion, order_of_events, spirals
 from .splits import Split, by_group, duplicates, folds, given, in_order, random_split, stratified
+from .targets import guess_task
 from .ts import read_ts
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "folds",
     "fractional_brownian_motion",
     "given",
+    "guess_task",
     "in_order",
     "load",
     "order_of_events",

@@ -1,185 +1,338 @@
-"""Tables in text: comma, semicolon or tab between cells; long (a row a point) or wide (a row a series)."""
+"""Tables in text: cells divided by commas, semicolons, tabs or bars. pandas reads them."""
 
 import csv
+import io
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from .csv_quick import quick_columns
 from .dataset import Dataset
 from .errors import ReadError
-from .table import Roles, find_roles, from_table, is_wide
+from .layouts import from_table
+from .numerals import SPELLINGS, NotANumber, Numerals, find_numerals
+from .table import Roles, Source, Table, TableOptions, each_distinct, find_roles, set_text
 from .targets import Task
-from .text import numbers, open_text, seconds
+from .text import is_missing, number, read_bytes
 
-# Rows that are converted at a time where the quick way fails.
-_ROWS = 20_000
+_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d.*|\d{1,2}[./]\d{1,2}[./]\d{4}.*|\d{1,2}:\d\d(:\d\d)?.*")
+# A table is refused if nearly all of it would be padding: one long row makes all others as long.
+_PADDED_CELLS, _PADDED_TIMES = 20_000_000, 20
 
 
-def read_csv(
-    path: str | Path,
-    *,
-    target: str | int | None = None,
-    id: str | int | None = None,
-    time: str | int | None = None,
-    group: str | int | None = None,
-    split: str | int | None = None,
-    columns: Sequence[str] | None = None,
-    wide: bool | None = None,
-    per_time: bool = False,
-    header: bool | None = None,
-    task: Task | None = None,
-    name: str | None = None,
-) -> Dataset:
-    """Read a table of series from text.
-
-    Long: a row a point, with a column that says which series it belongs to (`id`) and perhaps one for time.
-    Wide: a row a series, of one channel, its points in the order of the columns; short rows are short series.
-    Columns called id, time (t, timestamp), target (label, class), group (patient, subject, speaker) and split
-    are known by their names; any other name must be given. Times may be dates (ISO 8601), and become seconds
-    since 1970. Missing values are empty, ?, NaN, NA or null.
+def read_csv(path: str | Path, *, task: Task | None = None, name: str | None = None, **options: Any) -> Dataset:
+    """Read a table of series from text, plain or gzipped: comma, semicolon, tab or bar between the cells.
 
     Args:
-        path: the file, which may be gzipped; cells divided by commas, semicolons, tabs or bars.
-        target: the column to predict; without a header, its number from 0.
-        id: the column that says which series a row belongs to.
-        time: the column of times.
-        group: the column of patients, speakers, ...
-        split: the column that says train, validation or test.
-        columns: the channels (long), or the points (wide); None takes all other columns.
-        wide: None decides: wide if there are no times, and no series has two rows.
-        per_time: whether the target of a long table may change within a series.
-        header: whether the first row names the columns; None decides: it does if a cell is not a number.
-        task: None takes whole numbers and words for classes; see `Dataset`.
+        path: the file.
+        task: "classification" or "regression"; None decides, see `read`.
         name: of the data set; None takes the file's.
+        options: which column is what, and how the table is laid out: those of `read`.
     """
-    delimiter, line, names = csv_header(path, header)
-    with open_text(path) as file:
-        rows = _rows(file, delimiter, path)
-        if line:
-            next(rows)
-        # A first column without a name is the row number that pandas writes.
-        roles = find_roles(
-            [name for name in names if name],
-            path,
-            columns=columns,
-            target=target,
-            id=id,
-            time=time,
-            group=group,
-            split=split,
-        )
-        table, short = quick_columns(path, line, names, roles, delimiter), None
-        if table is None:
-            table, short = _columns(rows, names, roles, path)
-    if short and not is_wide(table, roles, wide):
-        line, cells = short
-        raise ReadError(path, f"Got {cells} cells in a row; expected {len(names)}.", line=line)
-    return from_table(
-        table,
-        roles,
-        file=path,
-        wide=wide,
-        per_time=per_time,
-        task=task,
-        name=name or Path(path).name.split(".")[0],
+    told = TableOptions.of(options)
+    return from_table(load_csv(path, told), told, task=task, name=name or Path(path).name.split(".")[0])
+
+
+def load_csv(path: str | Path, options: TableOptions, *, channels_needed: bool = True) -> Table:
+    """A table's columns: labels as text, channels as numbers or words, times as numbers or text."""
+    options.check(path)
+    text = _open(path, options.header)
+    names = text.names
+    row_numbers = "" in names[:1]
+    if row_numbers:
+        names = ["Unnamed: 0", *names[1:]]
+    roles = find_roles(
+        [name for name in names if name],
+        path,
+        columns=options.columns,
+        target=options.target,
+        id=options.id,
+        time=options.time,
+        group=options.group,
+        split=options.split,
+        sensor=options.sensor,
+        value=options.value,
+        channels_needed=channels_needed,
     )
+    _check_padding(text)
+    as_text = options.decimal == "," or options.thousands is not None
+    frame = _frame(text, names, roles, options, as_text=as_text)
+    numerals = Numerals(options.decimal or ".", options.thousands)
+    if options.decimal is None and options.thousands is None:
+        numerals = _numerals(frame, roles, path)
+        if numerals.decimal == ",":  # 1.234 is not what it was taken for
+            frame = _frame(text, names, roles, options, as_text=True)
+    rows = frame.index.to_numpy()
+    table = Table(
+        path,
+        frame.reset_index(drop=True),
+        roles,
+        [Source(path, rows, text.line_of, lambda: _short_row(text, len(names), frame))],
+        named=text.header_line > 0,
+    )
+    if numerals != Numerals():
+        signs = "decimal commas" if numerals.decimal == "," else "decimal points"
+        table.notes.append(f"{signs}, thousands by {numerals.thousands!r}" if numerals.thousands else signs)
+    _convert(table, numerals, options)
+    return table
 
 
 def csv_header(path: str | Path, header: bool | None = None) -> tuple[str, int, list[str]]:
     """What divides the cells, the line that names the columns, and their names; without one line 0, and numbers."""
-    with open_text(path) as file:
-        first_line = next((line for line in file if line.strip() and not line.startswith("#")), "")
-    delimiter = max(",;\t|", key=first_line.count)
-    with open_text(path) as file:
-        line, first = next(_rows(file, delimiter, path), (0, None))
-    if first is None:
+    text = _open(path, header)
+    return text.delimiter, text.header_line, text.names
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A table in text: its bytes, and where in them the rows begin."""
+
+    path: Any
+    data: bytes
+    start: int  # of the rows, after the header
+    first_line: int  # of the rows
+    delimiter: str
+    names: list[str]
+    header_line: int  # 0 without one
+
+    def body(self) -> io.BytesIO:
+        file = io.BytesIO(self.data)
+        file.seek(self.start)
+        return file
+
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Python's own reading of the rows, with the lines where they begin: slow, and only to name mistakes."""
+        yield from _rows(self.data, self.start, self.first_line, self.delimiter, self.path)
+
+    def line_of(self, row: int) -> int | None:
+        return next((line for i, (line, _) in enumerate(self.rows()) if i == row), None)
+
+
+def _open(path, header: bool | None) -> _Text:
+    data = read_bytes(path)
+    start, line = 0, 1
+    for match in _LINE.finditer(data):
+        start = match.start()
+        if match.group().strip() and not match.group().startswith(b"#"):
+            break
+        line += 1
+    else:
+        start = len(data)
+    if not re.compile(rb"\S").search(data, start):
         raise ReadError(path, "Got only comments and empty lines; expected a table.")
-    if header is False or (header is None and all(map(_is_number, first))):
-        return delimiter, 0, [str(i) for i in range(_width(path, delimiter))]
-    return delimiter, line, _names(first, path, line)
+    delimiter = _delimiter(_LINE.match(data, start).group().decode())  # type: ignore
+    rows = _rows(data, start, line, delimiter, path)
+    _, first = next(rows)
+    if header is False or (header is None and all(map(_is_data, first))):
+        text = _Text(path, data, start, line, delimiter, [], 0)
+        return replace(text, names=[str(i) for i in range(_width(text))])
+    after = next(_ends(data, start, delimiter, path))
+    names = _names(first, path, line)
+    return _Text(path, data, after[0], line + after[1], delimiter, names, line)
 
 
-def _rows(file: Iterable[str], delimiter: str, path) -> Iterator[tuple[int, list[str]]]:
-    """Rows with the numbers of their lines, without empty ones and without comments before the first."""
-    reader, begun = csv.reader(file, delimiter=delimiter), False
+def _delimiter(line: str) -> str:
+    outside = re.sub(r'"[^"]*"', "", line)
+    # In 0,5;1,5 the commas belong to the numbers.
+    numbers = "," in outside and not re.sub(r"(?<=\d),(?=\d)", "", outside).count(",")
+    signs = ";\t|" if numbers and any(sign in outside for sign in ";\t|") else ",;\t|"
+    return max(signs, key=outside.count)
+
+
+def _lines(data: bytes, start: int) -> Iterator[str]:
+    for match in _LINE.finditer(data, start):
+        if match.group():
+            yield match.group().decode()
+
+
+def _rows(data: bytes, start: int, line: int, delimiter: str, path) -> Iterator[tuple[int, list[str]]]:
+    """Rows and the lines where they begin; empty lines are none, as for pandas."""
+    reader = csv.reader(_lines(data, start), delimiter=delimiter, skipinitialspace=True)
+    before = 0
     try:
         for row in reader:
-            if any(map(str.strip, row)) and (begun or not row[0].startswith("#")):
-                begun = True
-                yield reader.line_num, row
-    except (csv.Error, EOFError, OSError) as error:
-        raise ReadError(path, f"Got a damaged table ({error}).", line=reader.line_num) from None
+            if len(row) > 1 or "".join(row).strip():
+                yield line + before, row
+            before = reader.line_num
+    except csv.Error as error:
+        raise ReadError(path, f"Got a damaged table ({error}).", line=line + before) from None
 
 
-def _is_number(cell: str) -> bool:
+def _ends(data: bytes, start: int, delimiter: str, path) -> Iterator[tuple[int, int]]:
+    """Where rows end: the place in the bytes, and how many lines further."""
+    place, count = start, 0
+
+    def counted():
+        nonlocal place, count
+        for match in _LINE.finditer(data, start):
+            place, count = match.end(), count + 1
+            yield match.group().decode()
+
     try:
-        numbers([cell])
+        for _ in csv.reader(counted(), delimiter=delimiter, skipinitialspace=True):
+            yield place, count
+    except csv.Error as error:
+        raise ReadError(path, f"Got a damaged header ({error}).") from None
+
+
+def _is_data(cell: str) -> bool:
+    """Whether a cell of the first row is a value, and not a name."""
+    try:
+        return is_missing(cell) or bool(_DATE.fullmatch(cell.strip())) or number(cell.replace(",", ".")) is not None
     except ValueError:
         return False
-    return True
 
 
 def _names(first: list[str], path, line: int) -> list[str]:
     names = [cell.strip() for cell in first]
+    while len(names) > 1 and not names[-1]:  # spreadsheets write empty columns at the end; data there are refused
+        names.pop()
     unnamed = [i for i, name in enumerate(names) if not name and i > 0]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if unnamed or twice:
         what = f"no name for column {unnamed[0]}" if unnamed else f"the column {twice[0]!r} twice"
         raise ReadError(
             path,
-            f"Got {what}; expected a different name for each. Write header=False if the first row holds data.",
+            f"Got {what}; expected a different name for each. Write `header=False` if the first row holds data.",
             line=line,
         )
     return names
 
 
-def _width(path, delimiter: str) -> int:
-    with open_text(path) as file:
-        return 1 + max(line.rstrip().count(delimiter) for line in file)
+def _width(text: _Text) -> int:
+    if b'"' not in text.data:
+        sign = text.delimiter.encode()
+        lines = text.data[text.start :].splitlines()
+        return 1 + max(line.rstrip(b" \r\n").count(sign) for line in lines)
+    return max(len(row) for _, row in text.rows())
 
 
-def _columns(rows, names: list[str], roles: Roles, path):
-    """The columns that have a role, as text or numbers; and the first short row, its line and cells."""
-    wanted = {*roles.labels, roles.time, *roles.channels}
-    kept = {i: name for i, name in enumerate(names) if name in wanted}
-    parts: dict[int, list[np.ndarray]] = {i: [] for i in kept}
-    short = None
-    while some := list(islice(rows, _ROWS)):
-        lines, cells = zip(*some, strict=True)
-        if set(map(len, cells)) != {len(names)}:
-            short = short or next(((n, len(row)) for n, row in some if len(row) < len(names)), None)
-            cells = [_fitted(row, len(names), line, path) for line, row in some]
-        columns = list(zip(*cells, strict=True))
-        for i, name in kept.items():
-            parts[i].append(_convert(columns[i], name, roles, lines, path))
-    return {name: np.concatenate(parts[i]) if parts[i] else np.zeros(0) for i, name in kept.items()}, short
+def _check_padding(text: _Text) -> None:
+    width, rows = len(text.names), text.data.count(b"\n", text.start) + 1
+    cells = text.data.count(text.delimiter.encode(), text.start) + rows
+    if rows * width > max(_PADDED_CELLS, _PADDED_TIMES * cells):
+        raise ReadError(
+            text.path,
+            f"Got {rows} rows and {width} columns with nearly all of their cells missing; expected rows of similar "
+            "length. Write the series one below the other, as a long table with a column `id`.",
+        )
 
 
-def _fitted(row: list[str], width: int, line: int, path) -> list[str]:
-    if any(cell.strip() for cell in row[width:]):
-        raise ReadError(path, f"Got {len(row)} cells in a row; expected {width}.", line=line)
-    return row[:width] + [""] * (width - len(row))
+def _frame(text: _Text, names: list[str], roles: Roles, options: TableOptions, *, as_text: bool):
+    """The columns that have a role, and their rows' numbers as the index."""
+    import pandas as pd
+
+    wanted = {*roles.labels, *roles.numeric, *roles.words, roles.time, "Unnamed: 0"}
+    words = {*roles.labels, "Unnamed: 0", *([roles.time] if options.time_format else [])}
+    kept = [i for i, name in enumerate(names) if name in wanted or i == len(names) - 1]
+    plain = [i for i in kept if not as_text and names[i] not in words]
+    # A dictionary of missing values slows wide tables down; without words there is no need of one.
+    spellings: Any = SPELLINGS if len(plain) == len(kept) else dict.fromkeys(plain, SPELLINGS)
+    first = next(text.rows(), (0, []))[1]
+    # pandas cuts a first row that is too long, without a word, and refuses such rows further on; with `usecols`
+    # it would cut them all.
+    width = max(len(names), _longest(text, len(names)) if len(first) > len(names) else 0)
+    while True:
+        try:
+            frame = pd.read_csv(
+                text.body(),
+                header=None,
+                names=range(width),
+                index_col=False,
+                sep=text.delimiter,
+                dtype={i: object for i in kept if i not in plain},
+                keep_default_na=False,
+                na_values=spellings,
+                skipinitialspace=True,
+                low_memory=False,
+                **_exact(pd),
+            )
+            break
+        except pd.errors.EmptyDataError:
+            raise ReadError(text.path, "Got column names and no rows; expected series.") from None
+        except (pd.errors.ParserError, ValueError, OverflowError) as error:
+            longest = _longest(text, len(names), error)
+            if longest <= width:
+                raise ReadError(text.path, f"Got a damaged table ({str(error).strip()[:100]}).") from None
+            width = longest
+    frame = frame[kept].set_axis([names[i] for i in kept], axis=1)
+    for name in frame:
+        column = frame[name]
+        if column.dtype.kind == "O" and name in (*words, *roles.labels):
+            set_text(frame, name, each_distinct(column, str.strip))
+        elif column.dtype.kind not in "fiu":
+            set_text(frame, name, each_distinct(column.astype(object), str))
+    blank = _blank_rows(text, frame)
+    return frame.drop(index=blank) if blank else frame
 
 
-def _convert(cells: Sequence[str], name: str, roles: Roles, lines: Sequence[int], path) -> np.ndarray:
-    if name in roles.labels:
-        return np.array([cell.strip() for cell in cells])
-    timed = name == roles.time
-    convert = seconds if timed else numbers
+def _exact(pd) -> dict[str, Any]:
+    """Older versions of pandas round the last digit unless told not to."""
+    version = tuple(int(part) for part in pd.__version__.split(".")[:2])
+    return {"float_precision": "round_trip"} if version < (3, 1) else {}
+
+
+def _longest(text: _Text, width: int, error: Exception | None = None) -> int:
+    """The cells of the longest row; ReadError if a row has cells that no column has, or a quote stays open."""
+    longest, line, row = width, None, []
+    for line, row in text.rows():
+        if any(cell.strip() for cell in row[width:]):
+            raise ReadError(text.path, f"Got {len(row)} cells in a row; expected {width}.", line=line)
+        longest = max(longest, len(row))
+    if "EOF inside string" in str(error):
+        raise ReadError(text.path, f"Got a quote in {row[-1][:40]!r} that does not end.", line=line)
+    return longest
+
+
+def _blank_rows(text: _Text, frame) -> list[int]:
+    """Rows without any cell that is not empty, such as `,,`."""
+    blank = np.full(len(frame), True)
+    for name in frame:
+        column = frame[name]
+        blank &= (column == "").to_numpy() if column.dtype.kind == "O" else column.isna().to_numpy()
+        if not blank.any():
+            return []
+    rows = set(np.flatnonzero(blank).tolist())
+    return [i for i, (_, row) in enumerate(text.rows()) if i in rows and not any(map(str.strip, row))]
+
+
+def _short_row(text: _Text, width: int, frame) -> tuple[int, str] | None:
+    """The first row that lacks cells: its line, and what to say."""
+    last = frame.iloc[:, -1]  # the last column of the file is always read
+    if not ((last == "") if last.dtype.kind == "O" else last.isna()).any():
+        return None
+    for line, row in text.rows():
+        if len(row) < width:
+            return line, f"Got {len(row)} cells in a row; expected {width}."
+    return None
+
+
+def _numerals(frame, roles: Roles, path) -> Numerals:
+    columns = [name for name in (*roles.numeric, roles.time, *roles.target) if name is not None and name in frame]
+    text = [frame[name].unique() for name in columns if frame[name].dtype.kind == "O"]
     try:
-        return convert(cells)
+        return find_numerals(text)
     except ValueError as error:
-        for line, cell in zip(lines, cells, strict=True):
+        raise ReadError(path, str(error)) from None
+
+
+def _convert(table: Table, numerals: Numerals, options: TableOptions) -> None:
+    """Text to numbers, in columns that hold numbers; words stay."""
+    frame, roles = table.frame, table.roles
+    for name in (*roles.numeric, *([roles.time] if roles.time and not options.time_format else [])):
+        if name in frame and frame[name].dtype.kind == "O" and name not in roles.labels:
             try:
-                convert([cell])
-            except ValueError:
-                expected = "a number, or a date such as 2024-01-31 12:00:00" if timed else "a number"
-                advice = "" if timed else " Name the columns to read, `columns=[...]`, if this one is of words."
-                raise ReadError(
-                    path, f"Got {cell[:40]!r} in column {name!r}; expected {expected}.{advice}", line=line
-                ) from None
-        raise ReadError(path, f"Got {error} in column {name!r}; expected one kind of times.") from None
+                frame[name] = numerals.column(frame[name])
+            except NotANumber as error:
+                table.words[name] = error.row, error.cell
+    for name in roles.target if numerals != Numerals() else ():
+        try:
+            values = numerals.column(frame[name])
+        except NotANumber:
+            continue
+        set_text(frame, name, ["" if np.isnan(value) else repr(float(value)) for value in values])

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from neuralrde.paths.memory import check_fits
+
 from .errors import ReadError
 
 # What unpacking, decoding and NumPy's headers raise when bytes are not what they should be.
@@ -67,6 +69,12 @@ def name_file(path: object) -> Iterator[None]:
         raise ReadError(path, _too_large(error)) from error
     except (ArithmeticError, TypeError, ValueError) as error:
         raise ReadError(path, str(error)) from error
+
+
+def check_room(size: float, path: object, what: str, instead: str = "Read it in parts.") -> None:
+    """Refuse a file, by its name, if `size` bytes for `what` are more than are free."""
+    with name_file(path):
+        check_fits(size, what, instead)
 
 
 def unpacked(stream: Any, path: object, kind: str, size: int) -> io.BufferedReader:

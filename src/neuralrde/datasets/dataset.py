@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from neuralrde.paths import Series, concatenate
 
 from .targets import Task, as_target, sorted_names
+from .times import time_text
 
 PARTS = ("train", "validation", "test")
 
@@ -29,14 +30,17 @@ class Dataset:
         target: what to predict; None if it is not known. Class labels, `(samples,)`, or `(samples, length)`
             for one at each point (-1 where there is none); or real numbers, `(samples,)`,
             `(samples, outputs)`, or `(samples, length, outputs)` at each point (NaN where there is none).
-        task: None takes strings, booleans and whole numbers for class labels, and other numbers for a
-            regression; "regression" or "classification" says so.
+        task: None takes words, booleans and few whole numbers for class labels, and other numbers for a
+            regression (`guess_task` counts); "regression" or "classification" says so.
         classes: the names of the classes, if `target` holds their numbers already.
         groups: who a sample comes from (patient, speaker): samples of a group are not to be divided between
             training and test set.
         split: "train", "validation" or "test" for each sample, where the source has divided them.
         name: of the data set.
         source: where the data come from and under which licence.
+        reading: how a reader understood the file, in one sentence; "" if nothing had to be understood.
+        time_unit: "seconds since 1970" or "seconds since midnight" if the times were dates or clock times;
+            None if they are numbers in a unit of their own.
     """
 
     series: Series
@@ -46,6 +50,8 @@ class Dataset:
     split: Shaped[np.ndarray, "samples"] | None
     name: str
     source: str
+    reading: str
+    time_unit: str | None
 
     def __init__(
         self,
@@ -58,6 +64,8 @@ class Dataset:
         split: ArrayLike | None = None,
         name: str = "data",
         source: str = "",
+        reading: str = "",
+        time_unit: str | None = None,
     ):
         if not isinstance(series, Series):
             raise TypeError(
@@ -81,6 +89,8 @@ class Dataset:
             ("split", _read_only(split)),
             ("name", str(name)),
             ("source", str(source)),
+            ("reading", str(reading)),
+            ("time_unit", time_unit),
         ):
             object.__setattr__(self, field, value)
 
@@ -95,6 +105,10 @@ class Dataset:
     def per_time(self) -> bool:
         """Whether there is a target at every point, and not one for a sample."""
         return self.target is not None and self.target.ndim == (3 if self.classes is None else 2)
+
+    def time_text(self, time: float) -> str:
+        """A time of the series as people write it: a date, a time of the day, or a number; see `time_unit`."""
+        return time_text(time, self.time_unit)
 
     def __len__(self) -> int:
         return len(self.series)
@@ -124,7 +138,7 @@ class Dataset:
           target  real numbers 0.5 to 1.5, mean 1, standard deviation 0.408
           groups  2, of 1 to 2 samples
         """
-        lines = [self.name, f"  series  {_inside(self.series)}"]
+        lines = [self.name, f"  series  {_inside(self)}"]
         if self.target is not None:
             lines.append(f"  target  {_describe(self)}")
         if self.groups is not None:
@@ -135,10 +149,12 @@ class Dataset:
             lines.append(f"  split   {', '.join(parts)}")
         if self.source:
             lines.append(f"  source  {self.source}")
+        if self.reading:
+            lines.append(f"  read as {self.reading}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        samples, rest = _inside(self.series).split(", ", 1)
+        samples, rest = _inside(self).split(", ", 1)
         if self.classes is not None:
             samples += f" of {len(self.classes)} class{'' if len(self.classes) == 1 else 'es'}"
         elif self.target is not None:
@@ -164,6 +180,9 @@ def pool(parts: Iterable[Dataset]) -> Dataset:
         )
     if parts[0].per_time and len({part.series.values.shape[1] for part in parts}) > 1:
         raise ValueError("Got targets at each point of series of different lengths; expected one length.")
+    if len({part.time_unit for part in parts}) > 1:
+        units = [part.time_unit or "numbers" for part in parts]
+        raise ValueError(f"Got times in {units}; expected one unit, because their distance is not known otherwise.")
     target, classes = _pooled_target(parts)
 
     def join(arrays):
@@ -176,6 +195,7 @@ def pool(parts: Iterable[Dataset]) -> Dataset:
         classes=classes,
         groups=join([part.groups for part in parts]),
         split=join([part.split for part in parts]),
+        reading=parts[0].reading if len({part.reading for part in parts}) == 1 else "",
     )
 
 
@@ -221,8 +241,13 @@ def _read_only(array: np.ndarray | None) -> np.ndarray | None:
     return array
 
 
-def _inside(series: Series) -> str:
-    return repr(series)[len("Series(") : -1]
+def _inside(data: Dataset) -> str:
+    """What the series say of themselves, with dates as dates."""
+    text, times = repr(data.series)[len("Series(") : -1], data.series.times
+    if times is None or data.time_unit is None:
+        return text
+    low, high = times.min(), times.max()
+    return text.replace(f"times {low:g} to {high:g}", f"times {data.time_text(low)} to {data.time_text(high)}")
 
 
 def _describe(data: Dataset) -> str:

@@ -1,21 +1,18 @@
-"""Folders: a training and a test file, parts in sub-folders, classes in sub-folders, or a file a series."""
+"""Folders: a training and a test file, parts in sub-folders, classes in sub-folders, or a file per series."""
 
-import csv
 import re
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from neuralrde.paths import concatenate
-
 from .dataset import Dataset, pool
 from .errors import ReadError
-from .table import find_roles
+from .kinds import READERS, TABLES, kind_of, names_in
+from .labels import with_labels
+from .layouts import from_table
+from .table import Table, TableOptions, join_tables, set_text
 from .targets import Task
-from .text import is_no_label, open_text
 
 _PAIR = re.compile(r"(.*?)_?(train|test|val|validation)", re.IGNORECASE)
 _PARTS = {
@@ -26,64 +23,208 @@ _PARTS = {
     "test": "test",
 }
 _LABELS = "labels.csv"
+_FILE = "(file)"  # the column of ids that the files' names make
 
 
 def read_folder(
     path: str | Path,
     *,
-    reader: Callable[..., Dataset],
+    options: TableOptions,
     task: Task | None = None,
     name: str | None = None,
-    **options: Any,
 ) -> Dataset:
     """Read a folder of series in one of four layouts, tried in this order.
 
     1. `NAME_TRAIN.ts` and `NAME_TEST.ts` (or another format; `_VALIDATION` too): one data set with its split.
     2. Sub-folders `train`, `test` (and `validation`), each in layout 3 or 4: one data set with its split.
-    3. Sub-folders of files, a file a series: a sub-folder is a class.
-    4. Files, a file a series. `labels.csv` beside them, if there, has a column `id` with the files' names
-       (without their endings), and `target`, and perhaps `group` and `split`.
+    3. Sub-folders of files: a sub-folder is a class.
+    4. Files.
 
-    A file's name, without its ending, is the id of its series; hidden files and SOURCE, README and LICENSE
-    are passed over.
+    A file of layouts 2 to 4 is one series, whose id is the file's name without its ending, or a table with a
+    column of ids and any number of series. `labels.csv` beside the files is the table `labels`. Hidden files and
+    SOURCE, README and LICENSE are passed over.
 
     Args:
         path: the folder.
-        reader: reads one file.
+        options: of tables, see `read`.
         task: as in `Dataset`.
         name: of the data set; None takes the folder's.
-        options: for the reader of the files.
     """
     path = Path(path)
+    found = _find(path)
+    if not found.files:
+        raise ReadError(path, "Got a folder without files; expected a file per series, or NAME_TRAIN and NAME_TEST.")
+    labels = found.labels if options.labels is None else Path(options.labels).expanduser()
+    found = replace(found, files=[file for file in found.files if not _same(file.path, labels)])
+    if labels is not None:
+        options = replace(options, labels=labels)
+    if all(kind_of(file.path) in TABLES for file in found.files):
+        data = _from_tables(path, found, options, task)
+    else:
+        data = _from_files(path, found, options, task)
+    data = replace(data, name=name or found.name or path.name)
+    return data if labels is None else with_labels(data, options, task)
+
+
+@dataclass(frozen=True)
+class _File:
+    path: Path
+    part: str | None = None
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class _Found:
+    files: list[_File]
+    single: bool = True  # whether a file without ids is one series
+    labels: Path | None = None
+    name: str = ""
+
+
+def _find(path: Path) -> _Found:
+    """The files of a folder, with the parts and classes that their places say."""
     folders, files = _inside(path)
-    name = name or path.name
     pair = _pair(files)
     if pair:
-        parts = [_marked(reader(file, task=task, **options), part) for part, file in pair]
-        return replace(_pooled(parts, path), name=name if len(_names(pair)) != 1 else _names(pair).pop())
+        names = _names(pair)
+        return _Found(
+            [_File(file, part=part) for part, file in pair], single=False, name=names.pop() if len(names) == 1 else ""
+        )
     if folders and all(folder.name.lower() in _PARTS for folder in folders):
-        parts = [
-            _marked(read_folder(folder, reader=reader, task=task, **options), _PARTS[folder.name.lower()])
-            for folder in folders
+        found = [(_PARTS[folder.name.lower()], _find(folder)) for folder in folders]
+        marked = [replace(file, part=part) for part, one in found for file in one.files]
+        labels = [file for file in files if file.name.lower() == _LABELS] + [
+            one.labels for _, one in found if one.labels is not None
         ]
-        return replace(_pooled(parts, path), name=name)
+        return _Found(marked, labels=labels[0] if labels else None)
     if folders:
-        if files:
+        if [file for file in files if file.name.lower() != _LABELS]:
             raise ReadError(
                 path,
                 f"Got the sub-folders {[f.name for f in folders][:5]} beside the files "
                 f"{[f.name for f in files][:5]}; expected sub-folders only (a class each), or files only (a "
                 "series each).",
             )
-        # A sub-folder is the class, whatever else a file may hold.
-        parts = [(folder.name, _a_file_a_series(_inside(folder)[1], folder, reader, options)) for folder in folders]
-        series = concatenate([part.series for _, part in parts])
-        target = [label for label, part in parts for _ in range(len(part))]
-        return Dataset(series, target, task=task or "classification", name=name)
+        inside = [_File(file, label=folder.name) for folder in folders for file in _inside(folder)[1]]
+        return _Found(inside)
     labels = [file for file in files if file.name.lower() == _LABELS]
-    own = options if labels else options | {"task": task}
-    data = _a_file_a_series([file for file in files if file not in labels], path, reader, own)
-    return replace(_labelled(data, labels[0], task) if labels else data, name=name)
+    others = [_File(file) for file in files if file not in labels]
+    return _Found(others, labels=labels[0] if labels else None)
+
+
+def _same(file: Path, other: Path | None) -> bool:
+    return other is not None and other.exists() and file.samefile(other)
+
+
+def _from_tables(path: Path, found: _Found, options: TableOptions, task: Task | None) -> Dataset:
+    """All rows in one table, so that they are understood in one way."""
+    names = [str(file.path.relative_to(path).with_name(_stem(file.path))) for file in found.files]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice and found.single:
+        both = [file.path.name for file, name in zip(found.files, names, strict=True) if name == twice[0]]
+        raise ReadError(path, f"Got the files {both}; expected different names, because a name is an id.")
+    tables = []
+    for file, name in zip(found.files, names, strict=True):
+        own = options if options.labels is None else data_options(options, file.path)
+        table = TABLES[kind_of(file.path)](file.path, own)
+        if options.labels is not None:
+            table.roles = replace(table.roles, target=())
+        if found.single and table.roles.id is None:
+            set_text(table.frame, _FILE, [name] * len(table.frame))
+            table.roles = replace(table.roles, id=_FILE)
+        if file.part is not None:
+            set_text(table.frame, "(part)", [file.part] * len(table.frame))
+            table.roles = replace(table.roles, split="(part)")
+        if file.label is not None:
+            set_text(table.frame, "(folder)", [file.label] * len(table.frame))
+            table.roles = replace(table.roles, target=("(folder)",))
+        tables.append(table)
+    by_file = tables[0].roles.id == _FILE
+    if not by_file:
+        _prefix(tables, names)
+    elif any(table.roles.id != _FILE for table in tables):
+        raise ReadError(path, "Got tables with a column of ids beside tables without; expected all alike.")
+    whole = join_tables(tables, path)
+    if by_file:
+        options = replace(options, wide=options.wide if options.wide is not None else False)
+    if any(file.label is not None for file in found.files):
+        task = task or "classification"
+    data = from_table(whole, replace(options, labels=None, labels_id=None), task=task)
+    if not by_file:
+        return data
+    stems = np.array([id.rpartition("/")[2] for id in np.asarray(data.series.ids).tolist()])
+    return replace(data, series=replace(data.series, ids=stems))
+
+
+def _prefix(tables: list[Table], names: list[str]) -> None:
+    """An id in two files may be of two series: then ids are told apart by their files."""
+    if any(table.roles.id is None or table.roles.id not in table.frame for table in tables):
+        return
+    seen: set[str] = set()
+    for table in tables:
+        own = set(table.frame[table.roles.id])
+        if seen & own:
+            break
+        seen |= own
+    else:
+        return
+    for table, name in zip(tables, names, strict=True):
+        assert table.roles.id is not None
+        set_text(table.frame, table.roles.id, [f"{name}/{id}" for id in table.frame[table.roles.id]])
+    tables[0].notes.append(f"ids begin with the file's name, because {min(seen & own)} is in two files")
+
+
+def _from_files(path: Path, found: _Found, options: TableOptions, task: Task | None) -> Dataset:
+    """Files in other formats than tables: one data set each, pooled."""
+    parts = []
+    for file in found.files:
+        kind = kind_of(file.path)
+        own = task if file.label is None and options.labels is None else None
+        if kind in TABLES:
+            told = replace(options, wide=False, labels=None, labels_id=None)
+            data = from_table(TABLES[kind](file.path, told), told, task=own, name=_stem(file.path))
+        else:
+            check_no_options(file.path, kind, options)
+            data = READERS[kind](file.path, task=own)
+        if found.single:
+            if len(data) != 1:
+                raise ReadError(
+                    file.path,
+                    f"Got {len(data)} series; expected one, because {path} holds a file per series. Read this file by "
+                    "itself.",
+                )
+            data = replace(data, series=replace(data.series, ids=np.array([_stem(file.path)])))
+        if file.label is not None:
+            data = Dataset(data.series, [file.label], task="classification", time_unit=data.time_unit)
+        elif options.labels is not None:
+            data = Dataset(data.series, time_unit=data.time_unit, groups=data.groups, split=data.split)
+        parts.append(data if file.part is None else replace(data, split=np.full(len(data), file.part)))
+    try:
+        return pool(parts)
+    except ValueError as error:
+        raise ReadError(path, str(error)) from None
+
+
+def check_no_options(path: Path, kind: str, options: TableOptions) -> None:
+    """Options of tables mean nothing to a file that says itself what is what."""
+    for one in fields(TableOptions):
+        value = getattr(options, one.name)
+        if value != one.default and one.name not in ("labels", "labels_id", "drop_unlabelled"):
+            if options.labels is not None and one.name in ("target", "group", "split"):
+                continue
+            raise ReadError(
+                path,
+                f"Got `{one.name}={value!r}` for a {kind} file; expected it for tables only, "
+                f"because a {kind} file says "
+                "itself what is what. Leave it out.",
+            )
+
+
+def data_options(options: TableOptions, path: Path) -> TableOptions:
+    """Options for the data, when targets are in a second file: that may also have groups and parts."""
+    names = names_in(path, options.header)
+    told = {role: None for role in ("group", "split") if str(getattr(options, role)) not in names}
+    return replace(options, target=None, **told)
 
 
 def _inside(path: Path) -> tuple[list[Path], list[Path]]:
@@ -126,59 +267,3 @@ def _pair(files: list[Path]) -> list[tuple[str, Path]]:
 def _names(pair: list[tuple[str, Path]]) -> set[str]:
     matches = (_PAIR.fullmatch(_stem(file)) for _, file in pair)
     return {match[1] for match in matches if match and match[1]}
-
-
-def _marked(data: Dataset, part: str) -> Dataset:
-    return replace(data, split=np.full(len(data), part))
-
-
-def _pooled(parts: list[Dataset], path: Path) -> Dataset:
-    try:
-        return pool(parts)
-    except ValueError as error:
-        raise ReadError(path, str(error)) from None
-
-
-def _a_file_a_series(files: list[Path], path: Path, reader: Callable[..., Dataset], options) -> Dataset:
-    if not files:
-        raise ReadError(path, "Got a folder without files; expected a file a series, or NAME_TRAIN and NAME_TEST.")
-    parts = []
-    for file in files:
-        data = reader(file, one=True, **options)
-        if len(data) != 1:
-            raise ReadError(
-                file,
-                f"Got {len(data)} series; expected one, because {path} holds a file a series. Read this file "
-                "by itself.",
-            )
-        ids = np.array([_stem(file)])
-        parts.append(replace(data, series=replace(data.series, ids=ids)))
-    return _pooled(parts, path)
-
-
-def _labelled(data: Dataset, labels: Path, task: Task | None) -> Dataset:
-    with open_text(labels) as file:
-        rows = list(csv.DictReader(file, skipinitialspace=True))
-    names = list(rows[0]) if rows else []
-    roles = find_roles([*names, "\0"], labels)  # no channel is needed here
-    if roles.id is None or roles.target is None:
-        raise ReadError(labels, f"Got the columns {names}; expected `id`, the files' names, and `target`.", line=1)
-    ids = {row[roles.id].strip(): i for i, row in enumerate(rows)}
-    wanted = np.asarray(data.series.ids).tolist()
-    absent = [id for id in wanted if id not in ids]
-    if absent:
-        raise ReadError(labels, f"Got no row for {absent[:5]}; expected one for each file, without its ending.")
-
-    def pick(column: str | None):
-        if column is None:
-            return None
-        cells = [(rows[ids[id]][column] or "").strip() for id in wanted]
-        empty = [id for id, cell in zip(wanted, cells, strict=True) if is_no_label(cell)]
-        if empty:
-            raise ReadError(labels, f"Got nothing for {empty[:5]} in column {column!r}; expected a value for each.")
-        return np.array(cells)
-
-    try:
-        return Dataset(data.series, pick(roles.target), task=task, groups=pick(roles.group), split=pick(roles.split))
-    except ValueError as error:
-        raise ReadError(labels, str(error)) from None

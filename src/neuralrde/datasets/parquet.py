@@ -1,52 +1,78 @@
-"""Parquet files: tables as in CSV, or a row a series with lists in its cells. Needs pyarrow."""
+"""Parquet files: tables as in CSV, or a row per series with lists in its cells. Needs pyarrow."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .damage import check_room
 from .dataset import Dataset
 from .errors import ReadError
-from .table import find_roles, from_table
+from .layouts import from_table
+from .numerals import NotANumber, Numerals, find_numerals
+from .table import Source, Table, TableOptions, find_roles
 from .targets import Task
-from .text import check_file, seconds
+from .text import check_file
+from .times import SINCE_1970
 
 
-def read_parquet(
-    path: str | Path,
-    *,
-    target: str | None = None,
-    id: str | None = None,
-    time: str | None = None,
-    group: str | None = None,
-    split: str | None = None,
-    columns: Sequence[str] | None = None,
-    wide: bool | None = None,
-    per_time: bool = False,
-    task: Task | None = None,
-    name: str | None = None,
-) -> Dataset:
-    """Read a Parquet table of series: the arguments are those of `read_csv`.
+def read_parquet(path: str | Path, *, task: Task | None = None, name: str | None = None, **options: Any) -> Dataset:
+    """Read a Parquet table of series.
 
-    Beside the long and the wide table, cells may hold lists: then a row is a series, and each such column a
-    channel. Times of a date type become seconds since 1970.
+    Beside the long, the wide and the melted table, cells may hold lists: then a row is a series, and each such
+    column a channel. Times of a date type become seconds since 1970. Checksums of pages are verified.
+
+    Args:
+        path: the file.
+        task: "classification" or "regression"; None decides, see `read`.
+        name: of the data set; None takes the file's.
+        options: which column is what, and how the table is laid out: those of `read`.
     """
+    told = TableOptions.of(options)
+    return from_table(load_parquet(path, told), told, task=task, name=name or Path(path).stem)
+
+
+def load_parquet(path: str | Path, options: TableOptions, *, channels_needed: bool = True) -> Table:
+    """A table's columns: labels as text, channels as numbers, words or lists, times as numbers, dates or text."""
+    import pandas as pd
+
+    options.check(path)
     path = check_file(path)
-    asked = {"target": target, "id": id, "time": time, "group": group, "split": split}
-    roles = find_roles(parquet_names(path), path, columns=columns, **asked)
-    kept = [*roles.channels, *roles.labels, *([roles.time] if roles.time else [])]
+    roles = find_roles(
+        parquet_names(path),
+        path,
+        columns=options.columns,
+        target=options.target,
+        id=options.id,
+        time=options.time,
+        group=options.group,
+        split=options.split,
+        sensor=options.sensor,
+        value=options.value,
+        channels_needed=channels_needed,
+    )
+    dates = [] if roles.time is None else [roles.time]
+    kept = list(dict.fromkeys([*roles.numeric, *roles.words, *roles.labels, *dates]))
     with _parquet(path) as parquet:
-        table = parquet.read_table(path, columns=kept)
-    arrays = {}
-    for column in kept:
-        if column in roles.channels or column == roles.time:
-            arrays[column] = _numbers(table[column], column, path, dates=column == roles.time)
-        else:
-            arrays[column] = np.array(["" if x is None else x for x in table[column].to_pylist()])
-    return from_table(arrays, roles, file=path, wide=wide, per_time=per_time, task=task, name=name or Path(path).stem)
+        rows = parquet.read_metadata(path).num_rows
+        check_room(3 * 8 * float(rows) * len(kept), path, f"{rows} rows of {len(kept)} columns")
+        table = parquet.read_table(path, columns=kept, page_checksum_verification=True)
+        table.validate(full=True)
+        columns, unit = {}, None
+        for name in kept:
+            if name in roles.labels:
+                columns[name] = _texts(table[name], name, path)
+            else:
+                columns[name], dated = _values(table[name], name, path, dates=name == roles.time)
+                unit = SINCE_1970 if dated else unit
+    made = {name: pd.Series(column, dtype=getattr(column, "dtype", None)) for name, column in columns.items()}
+    frame = pd.DataFrame(made)
+    whole = Table(path, frame, roles, [Source(path, np.arange(len(frame)))], time_unit=unit)
+    _convert(whole, options)
+    return whole
 
 
 def parquet_names(path: str | Path) -> list[str]:
@@ -54,15 +80,26 @@ def parquet_names(path: str | Path) -> list[str]:
     path = check_file(path)
     with _parquet(path) as parquet:
         schema = parquet.read_schema(path)
-    stored = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
-    return [name for name in schema.names if not (name in stored and name.startswith("__index_level_"))]
+        names = [str(name) for name in schema.names]
+        if len(set(names)) < len(names):
+            raise ReadError(path, f"Got the column names {names[:12]}, one of them twice; expected different names.")
+        stored = _stored_index((schema.metadata or {}).get(b"pandas", b"{}"))
+    return [name for name in names if not (name in stored and name.startswith("__index_level_"))]
+
+
+def _stored_index(metadata: bytes) -> list[str]:
+    """The columns that pandas notes as its row numbers; none if the note cannot be read."""
+    try:
+        index = json.loads(metadata).get("index_columns", [])
+    except (ValueError, AttributeError, RecursionError):
+        return []
+    return [name for name in index if isinstance(name, str)] if isinstance(index, list) else []
 
 
 @contextmanager
 def _parquet(path: Path) -> Iterator[Any]:
     """pyarrow's module; what it cannot read becomes a sentence."""
     try:
-        import pyarrow as arrow  # type: ignore
         import pyarrow.parquet as parquet  # type: ignore
     except ImportError:
         raise ImportError(
@@ -71,35 +108,79 @@ def _parquet(path: Path) -> Iterator[Any]:
         ) from None
     try:
         yield parquet
-    except (arrow.ArrowInvalid, OSError) as error:
-        raise ReadError(path, f"Got no Parquet table ({str(error)[:100]}); expected one.") from None
+    except ReadError:
+        raise
+    except Exception as error:  # pyarrow has a dozen kinds for damaged files, and wraps those of others
+        raise ReadError(path, f"Got no Parquet table ({str(error)[:100]}); expected one. Make it again.") from None
 
 
-def _numbers(column, name: str, path, *, dates: bool) -> np.ndarray:
+def _texts(column, name: str, path) -> np.ndarray:
+    import pyarrow as arrow  # type: ignore
+
+    if arrow.types.is_nested(column.type):
+        raise ReadError(path, f"Got column {name!r} of type {column.type}; expected one label in each row.")
+    texts = np.empty(len(column), dtype=object)
+    texts[:] = ["" if cell is None else str(cell).strip() for cell in column.to_pylist()]
+    return texts
+
+
+def _values(column, name: str, path, *, dates: bool) -> tuple[Any, bool]:
+    """Numbers, text, dates or lists, and whether lists hold dates that have become seconds."""
+    import pandas as pd
     import pyarrow as arrow  # type: ignore
 
     kind = column.type
+    if arrow.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+        kind = column.type
     if arrow.types.is_list(kind) or arrow.types.is_large_list(kind) or arrow.types.is_fixed_size_list(kind):
-        cells = np.empty(len(column), dtype=object)
+        cells, dated = np.empty(len(column), dtype=object), False
         for i, cell in enumerate(column):
-            cells[i] = None if not cell.is_valid else _numbers(cell.values, name, path, dates=dates)
-        return cells
+            if cell.is_valid:
+                cells[i], dated = _values(cell.values, name, path, dates=dates)
+                if isinstance(cells[i], pd.Series):
+                    cells[i], dated = _seconds(cells[i]), True
+        return cells, dated
     if dates and (arrow.types.is_timestamp(kind) or arrow.types.is_date(kind)):
-        moments = column.cast(arrow.timestamp("ns", tz=getattr(kind, "tz", None))).cast(arrow.int64())
-        if moments.null_count == 0:
-            return moments.to_numpy() / 1e9
-    if dates and (arrow.types.is_string(kind) or arrow.types.is_large_string(kind)):
-        try:
-            return seconds(["" if cell is None else cell for cell in column.to_pylist()])
-        except ValueError as error:
-            raise ReadError(path, f"Got {error} in column {name!r}; expected numbers or ISO 8601 dates.") from None
+        unit = kind.unit if arrow.types.is_timestamp(kind) else "s" if arrow.types.is_date32(kind) else "ms"
+        moments = column if arrow.types.is_timestamp(kind) else column.cast(arrow.timestamp(unit))
+        moments = moments.cast(arrow.int64())
+        counts = np.asarray(moments.fill_null(np.iinfo(np.int64).min))  # which is NaT
+        return pd.Series(counts.view(f"M8[{unit}]")), False
+    if arrow.types.is_string(kind) or arrow.types.is_large_string(kind) or kind == arrow.string_view():
+        cells = np.empty(len(column), dtype=object)
+        cells[:] = ["" if cell is None else cell for cell in column.to_pylist()]
+        return cells, False
     if arrow.types.is_decimal(kind) or arrow.types.is_boolean(kind) or arrow.types.is_float16(kind):
         column, kind = column.cast(arrow.float64()), arrow.float64()
     if not (arrow.types.is_floating(kind) or arrow.types.is_integer(kind) or arrow.types.is_null(kind)):
         raise ReadError(
             path,
-            f"Got column {name!r} of type {kind}; expected numbers. Name the columns to read, "
-            "`columns=[...]`, if this one is of words.",
+            f"Got column {name!r} of type {kind}; expected numbers. Write `columns=[...]` without it to leave it out.",
         )
     exact = arrow.float32() if kind == arrow.float32() else arrow.float64()
-    return np.asarray(column.cast(exact, safe=False))
+    return np.asarray(column.cast(exact, safe=False)), False
+
+
+def _seconds(moments) -> np.ndarray:
+    if moments.isna().any():
+        raise ValueError("a date is missing in a list")
+    return moments.to_numpy().astype("M8[ns]").astype(np.int64) / 1e9
+
+
+def _convert(table: Table, options: TableOptions) -> None:
+    """Text to numbers, in columns that hold numbers as text; words stay."""
+    roles, frame = table.roles, table.frame
+    names = [*roles.numeric, *([roles.time] if roles.time and not options.time_format else [])]
+    text = [name for name in names if frame[name].dtype.kind == "O" and all(isinstance(x, str) for x in frame[name])]
+    numerals = Numerals(options.decimal or ".", options.thousands)
+    if options.decimal is None and options.thousands is None:
+        try:
+            numerals = find_numerals(frame[name].unique() for name in text)
+        except ValueError as error:
+            raise ReadError(table.file, str(error)) from None
+    for name in text:
+        try:
+            frame[name] = numerals.column(frame[name])
+        except NotANumber as error:
+            table.words[name] = error.row, error.cell

@@ -1,17 +1,12 @@
-"""From the columns of a table to a data set: which column is what, and rows to series."""
+"""A table of series: what the caller says of it, which column is what, and where its rows stand in their files."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
-from neuralrde.paths import Series
-
-from .dataset import Dataset
 from .errors import ReadError
-from .targets import Task, is_classes, number_classes
-from .text import is_no_label, lengths_without_gaps
 
 # Names by which a column is known for what it is, unless the caller says otherwise; any case.
 USUAL = {
@@ -21,6 +16,70 @@ USUAL = {
     "group": ("group", "patient", "subject", "speaker"),
     "split": ("split",),
 }
+DUPLICATES = ("error", "mean", "first", "last")
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What the caller says of a table; `read` explains each."""
+
+    target: str | int | Sequence[str] | None = None
+    id: str | int | None = None
+    time: str | int | None = None
+    group: str | int | None = None
+    split: str | int | None = None
+    columns: Sequence[str] | None = None
+    wide: bool | None = None
+    per_time: bool = False
+    header: bool | None = None
+    labels: Any = None
+    labels_id: str | None = None
+    time_format: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    duplicates: str = "error"
+    drop_unlabelled: bool = False
+    sensor: str | int | None = None
+    value: str | int | None = None
+    one_hot: Sequence[str] | bool | None = None
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> "TableOptions":
+        """From the arguments of a reader; TypeError names one that does not exist."""
+        unknown = sorted(set(options) - {one.name for one in fields(cls)})
+        if unknown:
+            known = ", ".join(one.name for one in fields(cls))
+            raise TypeError(f"Got the argument {unknown[0]!r}; expected some of {known}.")
+        return cls(**options)
+
+    def check(self, file: Any) -> None:
+        """Refuse what no option may be, and what does not go together."""
+        if self.duplicates not in DUPLICATES:
+            raise ReadError(file, f"Got `duplicates={self.duplicates!r}`; expected one of {list(DUPLICATES)}.")
+        if self.decimal not in (None, ".", ","):
+            raise ReadError(file, f'Got `decimal={self.decimal!r}`; expected "." or ",".')
+        if self.thousands is not None and (len(self.thousands) != 1 or self.thousands.isalnum()):
+            raise ReadError(file, f'Got `thousands={self.thousands!r}`; expected one sign, such as "," or " ".')
+        if self.thousands is not None and self.thousands == (self.decimal or "."):
+            raise ReadError(
+                file,
+                f"Got `thousands={self.thousands!r}` and `decimal={self.decimal or '.'!r}`; expected different signs.",
+            )
+        if isinstance(self.columns, str) or isinstance(self.one_hot, str):
+            name = "columns" if isinstance(self.columns, str) else "one_hot"
+            raise ReadError(file, f"Got `{name}={getattr(self, name)!r}`; expected a list of names.")
+        if self.value is not None and self.sensor is None:
+            raise ReadError(
+                file, f"Got `value={self.value!r}` alone; expected `sensor=` too, which names the channels."
+            )
+        if self.labels_id is not None and self.labels is None:
+            raise ReadError(file, f"Got `labels_id={self.labels_id!r}`; expected `labels=` too, the file with it.")
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        if self.target is None:
+            return ()
+        return (str(self.target),) if isinstance(self.target, str | int) else tuple(map(str, self.target))
 
 
 @dataclass(frozen=True)
@@ -29,197 +88,213 @@ class Roles:
 
     id: str | None
     time: str | None
-    target: str | None
+    target: tuple[str, ...]
     group: str | None
     split: str | None
+    sensor: str | None
+    value: str | None
     channels: tuple[str, ...]
+    # Words of a column that are channels, by `columns=["sex=f", ...]`.
+    words: dict[str, list[str]] = field(default_factory=dict)
+    # The roles that were not given but known by the columns' names.
+    guessed: tuple[str, ...] = ()
 
     @property
     def labels(self) -> list[str]:
         """The columns that are names rather than numbers."""
-        return [name for name in (self.id, self.target, self.group, self.split) if name is not None]
+        return [name for name in (self.id, *self.target, self.group, self.split, self.sensor) if name is not None]
+
+    @property
+    def numeric(self) -> list[str]:
+        """The columns that hold the values of channels."""
+        return [self.value] if self.value is not None else list(dict.fromkeys(self.channels))
 
 
 def find_roles(
-    names: Sequence[str], file: Any, *, columns: Sequence[str] | None = None, **given: str | int | None
+    names: Sequence[str],
+    file: Any,
+    *,
+    columns: Sequence[str] | None = None,
+    target: str | int | Sequence[str] | None = None,
+    channels_needed: bool = True,
+    **given: str | int | None,
 ) -> Roles:
     """Which column is what: as given, or else by the usual names; all other columns are channels."""
+    targets = TableOptions(target=target).targets
     found: dict[str, str | None] = {role: str(name) for role, name in given.items() if name is not None}
-    for role, name in found.items():
+    for role, name in [*found.items(), *(("target", name) for name in targets)]:
         if name not in names:
             raise ReadError(
-                file, f"Got {role}={name!r} and the columns {_few(names)}; expected the name of one of them."
+                file, f"Got `{role}={name!r}` and the columns {few(names)}; expected the name of one of them."
             )
-    if len(set(found.values())) < len(found):
-        raise ReadError(file, f"Got one column for two of {found}; expected a column for each.")
-    free = [name for name in names if name not in found.values() and name not in (columns or ())]
+    if len({*found.values(), *targets}) < len(found) + len(targets):
+        raise ReadError(file, f"Got one column for two of {found | {'target': targets}}; expected a column for each.")
+    words = {} if columns is None else _words(columns, names)
+    used = {*(columns or ()), *words, *found.values(), *targets}
+    free = [name for name in names if name not in used]
+    guessed = []
     for role, usual in USUAL.items():
-        found.setdefault(role, next((name for name in free if name.lower() in usual), None))
-    taken = [name for name in found.values() if name is not None]
-    if columns is None:
-        channels = tuple(name for name in names if name not in taken)
-    else:
-        channels = tuple(map(str, columns))
-        absent = [name for name in channels if name not in names]
-        if absent:
-            raise ReadError(file, f"Got columns={absent} and the columns {_few(names)}; expected some of these.")
-    labels = {role: name for role, name in found.items() if role != "time" and name in channels}
-    if labels:
-        role, name = next(iter(labels.items()))
-        raise ReadError(
-            file,
-            f"Got the column {name!r} as {role} and as a channel; expected one of them, because a channel is what a "
-            f"model sees. Leave {name!r} out of the columns, or name another {role}.",
-        )
-    if not channels:
-        raise ReadError(file, f"Got only the columns {_few(names)}; expected a channel beside them.")
-    return Roles(**found, channels=channels)  # type: ignore
-
-
-def from_table(
-    table: Mapping[str, np.ndarray],
-    roles: Roles,
-    *,
-    file: Any,
-    wide: bool | None = None,
-    per_time: bool = False,
-    task: Task | None = None,
-    name: str = "data",
-) -> Dataset:
-    """A data set from columns: long, a row a point; wide, a row a series; or a row a series in lists.
-
-    Args:
-        table: columns of one length; those of channels and times are numbers, or lists of numbers.
-        wide: whether a row is a series; None decides, see `is_wide`.
-    """
-    rows = len(table[roles.channels[0]])
-    if rows == 0:
-        raise ReadError(file, "Got column names and no rows; expected series.")
-    ids = None if roles.id is None else table[roles.id]
-    if ids is not None and any(map(is_no_label, np.unique(ids))):
-        raise ReadError(
-            file,
-            f"Got a row without {roles.id!r}; expected one in each, because it belongs to no series without.",
-        )
-    try:
-        if table[roles.channels[0]].dtype == object:
-            series, owner = _from_lists(table, roles, ids), np.arange(rows)
-        elif is_wide(table, roles, wide):
-            if roles.time is not None:
-                raise ValueError(
-                    f"Got the time column {roles.time!r} in a wide table; expected none, because its rows "
-                    "are whole series. Write wide=False for a row a point."
-                )
-            series, owner = _from_wide(table, roles, ids), np.arange(rows)
-        else:
-            return _from_long(table, roles, ids, per_time, task, name, file)
-        if per_time:
-            raise ValueError("Got per_time=True for a table of a row a series; expected a row a point.")
-        return Dataset(series, **_of_samples(table, roles, owner, rows), task=task, name=name)
-    except (TypeError, ValueError) as error:
-        raise error if isinstance(error, ReadError) else ReadError(file, str(error)) from None
-
-
-def is_wide(table: Mapping[str, np.ndarray], roles: Roles, wide: bool | None = None) -> bool:
-    """Whether a row is a series, and not a point: no times, and no series with two rows."""
-    if wide is not None or roles.time is not None:
-        return bool(wide)
-    return roles.id is None or len(np.unique(table[roles.id])) == len(table[roles.id]) > 1
-
-
-def _from_lists(table, roles: Roles, ids) -> Series:
-    columns = [table[name] for name in roles.channels]
-    for name, column in zip(roles.channels, columns, strict=True):
-        for i, cell in enumerate(column):
-            if cell is None or np.ndim(cell) != 1 or len(cell) != len(columns[0][i]):
-                raise ValueError(
-                    f"Got in row {i} of column {name!r} no list as long as that of {roles.channels[0]!r}; "
-                    "expected lists of numbers, one for each channel of the series."
-                )
-    points = [np.stack([np.asarray(c[i], np.float64) for c in columns], axis=1) for i in range(len(columns[0]))]
-    times = None if roles.time is None else [np.asarray(clock) for clock in table[roles.time]]
-    return Series.from_arrays(points, times=times, channels=roles.channels, ids=ids)
-
-
-def _from_wide(table, roles: Roles, ids) -> Series:
-    values = np.stack([table[name] for name in roles.channels], axis=1)
-    lengths = lengths_without_gaps(values[..., None])
-    return Series(values[:, : lengths.max(), None], lengths=lengths, ids=ids)
-
-
-def _from_long(table, roles: Roles, ids, per_time, task, name, file) -> Dataset:
-    rows = len(table[roles.channels[0]])
-    columns: dict[str, np.ndarray] = {name: table[name] for name in roles.channels}
-    key, clock, extra = "\0id", "\0time", "\0target"  # names that no column has
-    columns[key] = np.zeros(rows, int) if ids is None else ids
-    if roles.time is not None:
-        columns[clock] = table[roles.time]
-    classes = None
-    if per_time:
-        if roles.target is None:
-            raise ValueError('Got per_time=True without a target; expected one, `target="column"`.')
-        columns[extra], classes = _numbered(table[roles.target], task)
-    channels = [*roles.channels, *([extra] if per_time else [])]
-    series = Series.from_table(columns, id=key, time=None if roles.time is None else clock, columns=channels)
-    assert series.ids is not None
-    place = {id: i for i, id in enumerate(series.ids.tolist())}
-    owner = np.array([place[id] for id in columns[key].tolist()])
-    target = None
-    if per_time:
-        # The target went through as one more channel, to be sorted and padded with the points.
-        target = np.where(series.valid, series.values[..., -1], np.nan)[..., None]
-        if classes is not None:
-            target = np.nan_to_num(target[..., 0], nan=-1).astype(np.int64)
-    series = Series(
-        series.values[..., : len(roles.channels)],
-        times=series.times,
-        lengths=series.lengths,
-        channels=roles.channels,
-        ids=None if ids is None else series.ids,
+        if found.get(role) is None and not (role == "target" and targets):
+            found[role] = next((name for name in free if name.lower() in usual), None)
+            guessed += [role] if found[role] is not None else []
+    if not targets and found["target"] is not None:
+        targets = (found["target"],)
+    sensor = found.get("sensor")
+    if sensor is not None and found.get("value") is None:
+        found["value"] = next((name for name in free if name.lower() == "value"), None)
+        if found["value"] is None:
+            raise ReadError(
+                file, f"Got `sensor={sensor!r}` and the columns {few(names)}; expected `value=`, the column of numbers."
+            )
+    taken = {name for role, name in found.items() if name is not None and role != "target"} | set(targets)
+    channels = () if sensor is not None else _channels(names, file, columns, taken, words)
+    own = {name: role for role, name in found.items() if role not in ("time", "target")} | dict.fromkeys(
+        targets, "target"
     )
-    names = None if ids is None else series.ids
-    parts = _of_samples(table, roles, owner, len(series), names=names, skip_target=per_time)
-    if per_time:
-        return Dataset(series, target, classes=classes, groups=parts["groups"], split=parts["split"], name=name)
-    return Dataset(series, **parts, task=task, name=name)
+    both = [name for name in (*channels, *words) if name in own]
+    if both:
+        raise ReadError(
+            file,
+            f"Got the column {both[0]!r} as {own[both[0]]} and as a channel; expected one of them, because a channel "
+            f"is what a model sees. Leave {both[0]!r} out of the columns (`columns=[...]`), or name another "
+            f"`{own[both[0]]}=`.",
+        )
+    if not channels and channels_needed and sensor is None:
+        raise ReadError(file, f"Got only the columns {few(names)}; expected a channel beside them.")
+    return Roles(
+        id=found["id"],
+        time=found["time"],
+        target=targets,
+        group=found["group"],
+        split=found["split"],
+        sensor=sensor,
+        value=found.get("value"),
+        channels=channels,
+        words=words,
+        guessed=tuple(guessed),
+    )
 
 
-def _numbered(labels: np.ndarray, task: Task | None) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """Labels at points as numbers, NaN where there is none."""
-    there = np.array([not is_no_label(label) for label in labels])
-    codes = np.full(len(labels), np.nan)
-    if not is_classes(labels[there], task):
-        codes[there] = labels[there].astype(np.float64)
-        return codes, None
-    codes[there], classes = number_classes(labels[there])
-    return codes, classes
+def _channels(names, file, columns, taken: set, words: dict) -> tuple[str, ...]:
+    if columns is None:
+        return tuple(name for name in names if name not in taken)
+    spelled = {f"{name}={word}" for name, all in words.items() for word in all}
+    channels = tuple(str(name) for name in columns)
+    absent = [name for name in channels if name not in names and name not in spelled]
+    if absent:
+        raise ReadError(file, f"Got no column {few(absent)}; expected it, as told, among the columns {few(names)}.")
+    return tuple(name for name in channels if name not in spelled)
 
 
-def _of_samples(table, roles: Roles, owner, samples: int, *, names=None, skip_target=False) -> dict[str, Any]:
-    """What is said once for a series, though perhaps in each of its rows: target, group and split."""
-    result: dict[str, Any] = {}
-    for field, column in (("target", roles.target), ("groups", roles.group), ("split", roles.split)):
-        if column is None or (field == "target" and skip_target):
-            result[field] = None
-            continue
-        labels: list[Any] = [None] * samples
-        for i, label in set(zip(owner.tolist(), table[column].tolist(), strict=True)):
-            if is_no_label(label):
-                continue
-            if labels[i] is not None:
-                who = f"series {i}" if names is None else f"id {names[i]!s}"
-                raise ValueError(
-                    f"Got for {who} both {labels[i]!r} and {label!r} in column {column!r}; expected one for "
-                    "all its rows." + (" Write per_time=True for a target at each point." if field == "target" else "")
-                )
-            labels[i] = label
-        if None in labels:
-            i = labels.index(None)
-            who = f"series {i}" if names is None else f"id {names[i]!s}"
-            raise ValueError(f"Got nothing for {who} in column {column!r}; expected a {field.rstrip('s')}.")
-        result[field] = np.array(labels)
-    return result
+def _words(columns: Sequence[str], names: Sequence[str]) -> dict[str, list[str]]:
+    """`sex=f`, which is no column, is the word f of the column sex."""
+    words: dict[str, list[str]] = {}
+    for column in map(str, columns):
+        name, found, word = column.partition("=")
+        if column not in names and found and name in names:
+            words.setdefault(name, []).append(word)
+    return words
 
 
-def _few(names: Sequence[str]) -> str:
+@dataclass(frozen=True)
+class Source:
+    """Rows of a table that come from one file."""
+
+    file: Any
+    rows: np.ndarray  # their numbers in the file
+    line: Callable[[int], int | None] = lambda row: None  # of a row
+    short: Callable[[], tuple[int, str] | None] = lambda: None  # the first row that lacks cells, and what to say
+
+
+@dataclass
+class Table:
+    """Columns, as a DataFrame of pandas, and which of them is what."""
+
+    file: Any
+    frame: Any
+    roles: Roles
+    sources: list[Source]
+    named: bool = True  # whether the columns have names of their own
+    time_unit: str | None = None  # where the file itself has said it
+    notes: list[str] = field(default_factory=list)  # what was done to it, to be said
+    words: dict[str, tuple[int, str]] = field(default_factory=dict)  # where a column of numbers has a cell that is none
+
+    def error(self, message: str, row: int | None = None) -> ReadError:
+        """A sentence about a row, with its file and line and the id that stands there."""
+        if row is None:
+            return ReadError(self.file, message)
+        start = 0
+        for source in self.sources:
+            if row < start + len(source.rows):
+                line = source.line(int(source.rows[row - start]))
+                break
+            start += len(source.rows)
+        if line is None and self.roles.id is not None:
+            message = f"{message} That is in a row of id {self.frame[self.roles.id].iloc[row]}."
+        return ReadError(source.file, message, line=line)
+
+
+def join_tables(tables: Sequence[Table], file: Any) -> Table:
+    """Rows of several tables with the same columns, one after the other."""
+    import pandas as pd
+
+    first = tables[0]
+    for table in tables[1:]:
+        if not _alike(table, first):
+            raise ReadError(
+                file,
+                f"Got the channels {few(table.roles.channels)} in {table.file} and {few(first.roles.channels)} in "
+                f"{first.file}; expected the same columns with the same meaning in every table.",
+            )
+    frame = pd.concat([table.frame for table in tables], ignore_index=True)
+    longest = max(tables, key=lambda table: len(table.roles.channels))
+    return Table(
+        file=file,
+        frame=frame,
+        roles=longest.roles,
+        sources=[source for table in tables for source in table.sources],
+        named=first.named,
+        time_unit=first.time_unit,
+        notes=list(dict.fromkeys(note for table in tables for note in table.notes)),
+        words=_words_of(tables),
+    )
+
+
+def _words_of(tables: Sequence[Table]) -> dict[str, tuple[int, str]]:
+    words, start = {}, 0
+    for table in tables:
+        words = {name: (start + row, cell) for name, (row, cell) in table.words.items()} | words
+        start += len(table.frame)
+    return words
+
+
+def _alike(one: Table, other: Table) -> bool:
+    """Tables without names may be of different widths, and others have their columns in another order."""
+    if one.named != other.named or one.time_unit != other.time_unit:
+        return False
+    if not one.named:
+        return True
+    roles = (replace(one_of.roles, channels=(), guessed=()) for one_of in (one, other))
+    return len(set(map(repr, roles))) == 1 and set(one.roles.channels) == set(other.roles.channels)
+
+
+def set_text(frame: Any, name: str, texts: Any) -> None:
+    """Put a column of text into a frame, as Python's strings and not as pandas' own."""
+    import pandas as pd
+
+    frame[name] = pd.Series(texts, index=frame.index, dtype=object)
+
+
+def each_distinct(column: Any, function: Callable[[Any], Any]) -> np.ndarray:
+    """A function of each cell, called once for cells that are the same; "" for those that pandas calls missing."""
+    import pandas as pd
+
+    codes, distinct = pd.factorize(column)
+    made = np.empty(len(distinct) + 1, dtype=object)  # the last is for those that are missing: code -1
+    made[:-1] = [function(cell) for cell in distinct]
+    made[-1] = ""
+    return made[codes]
+
+
+def few(names: Sequence[str]) -> str:
     return f"{list(names)}" if len(names) <= 12 else f"{[*names[:10]]} and {len(names) - 10} more"

@@ -7,6 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .text import number
+
 Task = Literal["classification", "regression"]
 
 
@@ -50,21 +52,49 @@ def as_target(
 
 
 def is_classes(target: np.ndarray, task: Task | None) -> bool:
-    """Whether labels are taken for names of classes: words, booleans and whole numbers, unless `task` decides."""
+    """Whether labels are taken for names of classes, unless `task` decides: see `guess_task`; floats are numbers."""
     if task is not None:
         return task == "classification"
-    if target.dtype.kind in "biu":
-        return True
-    if target.dtype.kind == "f":
-        return False
-    return not _are(float, target) or _are(int, target)
+    if target.dtype.kind in "bf":
+        return target.dtype.kind == "b"
+    return guess_task(np.unique(target.astype(str)).tolist(), target.size)[0] == "classification"
 
 
-def _are(kind: type, target: np.ndarray) -> bool:
+def guess_task(distinct: Sequence[str], samples: int) -> tuple[Task, str]:
+    """The task that the distinct labels of so many samples ask for, and why, in words.
+
+    Words are classes, and numbers with a fraction are a regression. Whole numbers (1, or 1.0 as a column that once
+    had a gap spells it) are counted. Up to two of them, or none beyond -1 to 10, are classes. So are up to ten
+    others, and any that count from 0 or 1 without a gap, if two samples or more share each of them on average.
+    All else is a regression: a heart rate, an age.
+
+    >>> guess_task(["1", "2", "3"], 90)
+    ('classification', '3 distinct whole numbers')
+    >>> guess_task([str(age) for age in range(30, 71)], 69)
+    ('regression', '41 distinct whole numbers')
+    """
+    if not all(map(_is_number, distinct)):
+        return "classification", "words"
+    if any(_CODE.fullmatch(label.strip()) for label in distinct):
+        return "classification", "codes such as 01"
+    if not all(_WHOLE.fullmatch(label.strip()) for label in distinct):
+        return "regression", "numbers with a fraction"
+    whole = sorted({int(label.strip().split(".")[0]) for label in distinct if len(label) < 30})
+    count, shared = len(distinct), samples >= 2 * len(distinct)
+    counted = bool(whole) and whole[0] in (0, 1) and whole == list(range(whole[0], whole[0] + count))
+    small = bool(whole) and whole[0] >= -1 and whole[-1] <= 10
+    few = count <= 2 or small or (shared and (count <= 10 or counted))
+    return "classification" if few else "regression", f"{count} distinct whole number{'' if count == 1 else 's'}"
+
+
+_WHOLE = re.compile(r"[+-]?\d+(\.0*)?", re.ASCII)
+_CODE = re.compile(r"0\d+", re.ASCII)
+
+
+def _is_number(label: object) -> bool:
     try:
-        for label in target.ravel():
-            kind(label)
-    except (TypeError, ValueError):
+        number(str(label))
+    except ValueError:
         return False
     return True
 
@@ -83,7 +113,10 @@ def number_classes(target: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
 
 def _name(label: str) -> str:
     """1.0, as tables with gaps have it, is the class 1."""
-    return str(int(float(label))) if re.fullmatch(r"-?\d{1,15}\.0*", label) else label
+    if not re.fullmatch(r"-?\d+\.0*", label):
+        return label
+    whole = label.split(".")[0]
+    return whole if whole.strip("-0") else "0"
 
 
 def sorted_names(names: Iterable[str]) -> tuple[str, ...]:
@@ -96,9 +129,11 @@ def sorted_names(names: Iterable[str]) -> tuple[str, ...]:
 
 def _as_real(target: np.ndarray) -> np.ndarray:
     try:
-        real = target.astype(np.float64)
+        words = target.dtype.kind in "OUS"
+        real = np.array([number(str(x)) for x in target.ravel()]).reshape(target.shape) if words else target
+        real = real.astype(np.float64)
     except (TypeError, ValueError):
-        wrong = next(label for label in target.ravel() if not _are(float, np.array([label])))
+        wrong = next((label for label in target.ravel() if not _is_number(label)), target.ravel()[0])
         raise ValueError(
             f"Got the target {str(wrong)!r} in a regression; expected numbers. Write "
             'task="classification" if the targets are names of classes.'

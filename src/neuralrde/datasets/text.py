@@ -1,6 +1,7 @@
 """Text files as people have them: zipped, with byte order marks, in old encodings, numbers missing, dates."""
 
 import codecs
+import contextlib
 import io
 import re
 from collections.abc import Iterable, Sequence
@@ -10,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from .damage import open_gzip
+from .damage import check_room, open_gzip
 from .errors import ReadError
 
 # How files spell a value that is not there.
-MISSING = frozenset({"", "?", "nan", "na", "n/a", "null", "none", "-", ".", "missing"})
+MISSING = frozenset({"", "?", "nan", "na", "n/a", "#n/a", "#na", "<na>", "null", "none", "-", ".", "missing"})
 # Fewer for labels: "none" and "NA" may be classes.
 NO_LABEL = frozenset({"", "?", "nan"})
 
@@ -37,7 +38,7 @@ def check_file(path: str | Path) -> Path:
     return path
 
 
-def open_text(path: str | Path) -> io.TextIOBase:
+def open_text(path: str | Path) -> io.TextIOWrapper:
     """A text file, plain or gzipped, in UTF-8, UTF-16 with a mark, or an older encoding; not a binary one."""
     path = check_file(path)
     with open(path, "rb") as file:
@@ -57,16 +58,40 @@ def open_text(path: str | Path) -> io.TextIOBase:
     return io.TextIOWrapper(unpack(path), encoding=encoding, errors="latin", newline="")
 
 
+def read_bytes(path: str | Path) -> bytes:
+    """All of a text file as UTF-8 without a mark, whatever its encoding; unpacked if it is gzipped."""
+    parts, size = [], 0
+    with open_text(path) as file:
+        while part := file.buffer.read(2**24):
+            parts.append(part)
+            size += len(part)
+            check_room(3 * size, path, "The cells of this table")
+    data = b"".join(parts)
+    if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return data.decode("utf-16", errors="latin").encode()
+    data = data.removeprefix(codecs.BOM_UTF8)
+    if not data.isascii():
+        data = data.decode("utf-8", errors="latin").encode()
+    return data
+
+
 def numbers(cells: Sequence[str]) -> np.ndarray:
     """Cells of text as numbers, NaN for missing ones; ValueError names a cell that is neither.
 
     >>> numbers(["1.5", "?", " 2e1 "])
     array([ 1.5,  nan, 20. ])
     """
-    try:
-        return np.array(list(map(float, cells)))
-    except ValueError:
-        return np.array([np.nan if is_missing(cell) else float(cell) for cell in cells])
+    if not any("_" in cell for cell in cells):
+        with contextlib.suppress(ValueError):
+            return np.array(list(map(float, cells)))
+    return np.array([np.nan if is_missing(cell) else number(cell) for cell in cells])
+
+
+def number(cell: str) -> float:
+    """One cell as a number; ValueError if it is none. 1_2 is a number to Python, and to nobody else."""
+    if "_" in cell:
+        raise ValueError(f"could not convert string to float: {cell!r}")
+    return float(cell)
 
 
 def is_missing(cell: str) -> bool:

@@ -1,0 +1,139 @@
+"""Targets, groups and parts in a second file, with a row per series."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from .csv import csv_header, load_csv
+from .dataset import Dataset
+from .errors import ReadError
+from .parquet import load_parquet, parquet_names
+from .samples import per_series
+from .table import USUAL, Table, TableOptions, few
+from .targets import Task
+
+_ENDINGS = (".gz", ".csv", ".tsv", ".txt", ".dat", ".parquet", ".pq", ".ts", ".arff", ".npz")
+
+
+def with_labels(data: Dataset, options: TableOptions, task: Task | None = None) -> Dataset:
+    """A data set with what the file `options.labels` says of its ids.
+
+    The file is any table with a row per series: `labels_id` names the column of ids, or it is called as the
+    data's `id` is, or id. `target`, `group` and `split` are columns of it, given or by their usual names;
+    the only column beside the ids is the target.
+    """
+    path = Path(options.labels).expanduser()
+    if data.series.ids is None:
+        raise ReadError(
+            path,
+            "Got labels for series that have no ids; expected ids, to find each series' label by. "
+            "Write `id=` to name the "
+            "data's column of ids.",
+        )
+    table = _load(path, options)
+    wanted = np.asarray(data.series.ids).astype(str)
+    known, first = {}, table.frame[table.roles.id].tolist()
+    for row, id in enumerate(first):
+        known.setdefault(id, row)
+    # Of prefixed ids (folder of tables) the last part, and of files the name without its ending, will do.
+    known = {_bare(id): row for id, row in known.items()} | known
+    rows = np.array([known.get(id, known.get(id.rpartition("/")[2], -1)) for id in wanted])
+    if (rows < 0).all():
+        raise ReadError(
+            path,
+            f"Got no row for {few(wanted[:3].tolist())}, nor for any other series; expected the same ids in column "
+            f"{table.roles.id!r}, where {few(first[:3])} stand. Write `labels_id=` to name another column.",
+        )
+    owner, ids = _owners(table)
+    # A series that is not in the data needs no label: what is said of the others is checked below.
+    found = per_series(table, replace(options, drop_unlabelled=True), owner, ids, len(ids))
+    place = np.where(rows < 0, -1, owner[rows])
+    lacking = (place < 0) | (~found.labelled[place] if found.labelled is not None else True)
+    if lacking.all() or (lacking.any() and not options.drop_unlabelled):
+        names = wanted[lacking][:5].tolist()
+        absent = (place < 0)[lacking][:5].any()
+        where = "no row" if absent else f"nothing in column {table.roles.target[0]!r}"
+        raise ReadError(
+            path,
+            f"Got {where} for {names}{'' if lacking.sum() <= 5 else f' and {int(lacking.sum()) - 5} more'}; expected a "
+            "target for each series. Write `drop_unlabelled=True` to leave such series out.",
+        )
+    kept = np.flatnonzero(~lacking)
+    chosen = place[kept]
+    some = replace(
+        found,
+        targets=tuple(column[chosen] for column in found.targets),
+        groups=None if found.groups is None else found.groups[chosen],
+        split=None if found.split is None else found.split[chosen],
+    )
+    fields, said = some.target(task)
+    notes = [f"{said} from {path.name}"]
+    if lacking.any():
+        notes.append(f"{int(lacking.sum())} series without a target left out")
+    spare = len(ids) - len(set(place[place >= 0].tolist()))
+    if spare:
+        notes.append(f"{spare} of its rows are of no series here")
+    base = data[kept]
+    try:
+        return Dataset(
+            base.series,
+            **fields,
+            groups=base.groups if some.groups is None else some.groups,
+            split=base.split if some.split is None else some.split,
+            name=data.name,
+            source=data.source,
+            reading="; ".join(filter(None, [data.reading, *notes])),
+            time_unit=data.time_unit,
+        )
+    except ValueError as error:
+        raise ReadError(path, str(error)) from None
+
+
+def _load(path: Path, options: TableOptions) -> Table:
+    ask = TableOptions(header=True, decimal=options.decimal, thousands=options.thousands)
+    parquet = path.suffix.lower() in (".parquet", ".pq")
+    load = load_parquet if parquet else load_csv
+    names = [name for name in (parquet_names(path) if parquet else csv_header(path, header=True)[2]) if name]
+    told = {role: getattr(options, role) for role in ("group", "split") if str(getattr(options, role)) in names}
+    id = options.labels_id
+    if id is None:
+        usual = [name for name in names if name.lower() in USUAL["id"]]
+        same = [str(options.id)] if options.id is not None and str(options.id) in names else []
+        if not usual + same:
+            raise ReadError(
+                path,
+                f"Got the columns {few(names)}; expected `id`, the names of the series, or `labels_id=` to name it.",
+                1,
+            )
+        id = (same + usual)[0]
+    targets = [name for name in options.targets if name in names]
+    if options.targets and len(targets) < len(options.targets):
+        raise ReadError(
+            path, f"Got `target={options.target!r}` and the columns {few(names)}; expected the name of one of them.", 1
+        )
+    if not targets and not any(name.lower() in USUAL["target"] for name in names if name != id):
+        usual = {word for role, words in USUAL.items() if role in ("group", "split") for word in words}
+        others = [name for name in names if name not in (id, *told.values()) and name.lower() not in usual]
+        if len(others) != 1:
+            raise ReadError(
+                path,
+                f"Got the columns {few(names)}; expected `target`, or `target=` to name the column to predict.",
+                1,
+            )
+        targets = others
+    return load(path, replace(ask, id=id, target=targets or None, columns=[], **told), channels_needed=False)
+
+
+def _owners(table: Table) -> tuple[np.ndarray, np.ndarray]:
+    import pandas as pd
+
+    owner, ids = pd.factorize(table.frame[table.roles.id])
+    return owner, np.asarray(ids, dtype=object)
+
+
+def _bare(id: str) -> str:
+    bare = id
+    for ending in _ENDINGS:
+        bare = bare.removesuffix(ending)
+    return bare
