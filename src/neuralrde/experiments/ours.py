@@ -3,13 +3,14 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any
 
 import diffrax
 import equinox as eqx
 import jax
 import numpy as np
+import optax
 
 from ..datasets import Dataset, Split
 from ..models import ODERNN, FinalState, LabelScale, LinearRDE, LogNCDE, MeanState, NeuralRDE, OscillatorRDE
@@ -111,12 +112,19 @@ def our_settings(cell: Cell, recipe: Recipe, *, budget: float | None, epochs: in
         batch=recipe.batch,
         rate=recipe.rate,
         schedule=WarmupCosine(warmup=recipe.warmup),
-        weight_decay=recipe.weight_decay,
+        weight_decay=0.0,  # a recipe's is per step: see `adamw`
         clip=recipe.clip,
         patience=recipe.patience,
         seed=cell.seed,
         time_budget=budget,
     )
+
+
+@lru_cache
+def adamw(clip: float | None, weight_decay: float) -> optax.GradientTransformation:
+    """AdamW with a decay per step, with which the results were made. Kept, because JAX compiles anew for a new one."""
+    parts = [] if clip is None else [optax.clip_by_global_norm(clip)]
+    return optax.chain(*parts, optax.scale_by_adam(), optax.add_decayed_weights(weight_decay))
 
 
 def fit_ours(
@@ -143,6 +151,7 @@ def fit_ours(
         validation=parts.validation,
         metric=metric,
         settings=settings,
+        optimiser=adamw(recipe.clip, recipe.weight_decay),
         checkpoint=checkpoint,
         resume=resume,
         listeners=listeners,

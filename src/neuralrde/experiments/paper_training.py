@@ -29,11 +29,11 @@ from ..training import (
     load_checkpoint,
     predict,
     rmse,
-    save_checkpoint,
 )
-from ..training.checkpoint import fingerprint_of
+from ..training.checkpoint import Checkpoints, fingerprint_of
 from ..training.examples import padded
 from ..training.interrupt import interrupts_between_steps
+from ..training.listeners import Listeners
 from ..training.loop import batches
 from ..training.predict import batch_size
 from .bugs import Bug, mean_over_batches
@@ -80,24 +80,21 @@ def fit_as_in_the_paper(
     steps = -(-len(training) // count)
     optimiser = _optimiser()
     state = TrainingState.start(jax.tree.map(_as_jax, model), optimiser)
-    told = sorted(bug.name for bug in bugs)
-    fingerprint = "" if checkpoint is None else fingerprint_of(settings, model, training, validation, told)
+    names = sorted(bug.name for bug in bugs)
+    fingerprint = "" if checkpoint is None else fingerprint_of(settings, model, training, validation, names)
     if checkpoint is not None and resume and Path(checkpoint).exists():
         state = load_checkpoint(checkpoint, state, fingerprint=fingerprint)
     state = replace(state, model=replicate(state.model, mesh), optimiser=replicate(state.optimiser, mesh))
-
-    def save(state: TrainingState) -> None:
-        if checkpoint is not None:
-            save_checkpoint(checkpoint, state, fingerprint=fingerprint)
 
     def in_order(epoch: int):
         if Bug.NO_SHUFFLING not in bugs:
             return batches(training, count, size, seed=settings.seed, epoch=epoch)
         return (padded(training.take(slice(i, i + count)), size) for i in range(0, len(training), count))
 
-    clock = saved = time.monotonic()
-    for listener in listeners:
-        listener.start(epochs=settings.epochs, steps=steps, done=state.epoch)
+    told = Listeners(listeners)
+    checkpoints = Checkpoints(checkpoint, fingerprint=fingerprint, every=settings.save_every, say=told.say)
+    clock = time.monotonic()
+    told.start(epochs=settings.epochs, steps=steps, done=state.epoch)
     try:
         with interrupts_between_steps() as stop_here:
             while state.epoch < settings.epochs and not is_over(state, settings):
@@ -109,8 +106,7 @@ def fit_as_in_the_paper(
                         new_model, new_optimiser, *placed, jnp.float32(rate), task=task, optimiser=optimiser, mesh=mesh
                     )
                     losses.append(value)
-                    for listener in listeners:
-                        listener.step(examples=count)
+                    told.step(examples=count)
                     stop_here()
                 monitored, metric = assess(new_model, validation, task=task, bugs=bugs, batch=settings.batch)
                 loss, now = float(np.mean(losses)), time.monotonic()
@@ -121,15 +117,11 @@ def fit_as_in_the_paper(
                     break
                 state = state.after(new_model, new_optimiser, record)
                 clock = now
-                for listener in listeners:
-                    listener.epoch(record)
-                if now - saved >= settings.save_every:
-                    save(state)
-                    saved = now
+                told.epoch(record)
+                checkpoints.save_if_due(state)
     finally:
-        save(state)
-        for listener in listeners:
-            listener.close()
+        checkpoints.save(state)
+        told.close()
     return state
 
 
