@@ -122,13 +122,12 @@ def device_mesh(devices: Mesh | Sequence[Any] | None = None, *, batch: int | Non
     (('batch',), 1)
     """
     if devices is None:
-        devices = jax.devices()
-        if batch is not None:
-            devices = devices[: max(1, batch // _FEWEST_EXAMPLES)]
-    devices = devices.devices.ravel() if isinstance(devices, Mesh) else np.array(list(devices), dtype=object)
-    if devices.size == 0:
+        most = None if batch is None else max(1, batch // _FEWEST_EXAMPLES)
+        devices = jax.devices()[:most]
+    row = list(devices.devices.flat) if isinstance(devices, Mesh) else list(devices)
+    if not row:
         raise ValueError("Got an empty list of devices; expected at least one. Write for example `jax.devices()[:1]`.")
-    return Mesh(devices, ("batch",))
+    return Mesh(np.array(row), ("batch",))
 
 
 def pad_batch(batch: PyTree, multiple: int) -> tuple[PyTree, Float[np.ndarray, " padded"]]:

@@ -20,7 +20,6 @@ import safetensors.numpy
 
 from .._version import __version__
 
-
 # Fewer digits than Python refuses to read.
 _VERSION = re.compile(r"([0-9]{1,9})(\.[0-9A-Za-z.+-]{0,99})?")
 

@@ -70,8 +70,8 @@ def check_weights(examples: Examples, what: str) -> None:
     wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
     if wrong.size:
         raise ValueError(
-            f"Got the weight {weight[wrong[0]]:g} for example {wrong[0]} of the {what}; expected finite weights of 0 or "
-            "more, because a weight says how much an example counts. Write 0 for one that should not count."
+            f"Got the weight {weight[wrong[0]]:g} for example {wrong[0]} of the {what}; expected finite weights of 0 "
+            "or more, because a weight says how much an example counts. Write 0 for one that should not count."
         )
     if not weight.any():
         raise ValueError(
