@@ -13,7 +13,7 @@ def cores() -> int:
     A container with 2 CPUs on a machine with 32 cores sees all 32 of them; only the quota says 2.
     """
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(allowed, _quota()))
+    return max(1, int(min(allowed, _quota())))
 
 
 @functools.cache
