@@ -24,7 +24,7 @@ def total_share(schedule: Schedule, total: int) -> float:
     Where they depend on the history, as with `Plateau`, they are taken as they are without any: at the full rate.
 
     >>> total_share(ConstantRate(), 50), round(total_share(WarmupCosine(warmup=0.1), 50), 6)
-    (50.0, 25.5)
+    (50.0, 26.0)
     """
     return math.fsum(schedule(step, total, ()) for step in range(total))
 
