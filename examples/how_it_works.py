@@ -211,7 +211,7 @@ def flow() -> Any:
                     arrow(axis, (x + 1.6, y + 0.55), (x + 2.0, y + 0.55))
         axis.plot([8.8, 8.8, 0.8], [1.75, 1.43, 1.43], color=INK, linewidth=1.3)
         arrow(axis, (0.8, 1.45), (0.8, 1.1))
-        axis.text(0, -0.35, "devices, between solve and models, shares a batch out over cores, GPUs and hosts; "
+        axis.text(0, -0.35, "devices, between solve and models, shares a batch out over cores or GPUs; "
                   "what reproduces the paper is beside them.", color=INK, va="center")  # fmt: skip
         axis.set(xlim=(-0.1, 9.75), ylim=(-0.55, 2.95))
         axis.set_axis_off()

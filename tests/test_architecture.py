@@ -9,6 +9,7 @@ import neuralrde
 
 # In the order in which data flows. Readers make Series, so paths come before datasets.
 FLOW = (
+    "_cores",
     "_version",
     "paths",
     "datasets",

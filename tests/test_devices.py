@@ -1,6 +1,7 @@
 """Devices are fixed when JAX starts, so most of this runs in a process of its own, with two of them."""
 
 import os
+import socket
 import subprocess
 import sys
 import textwrap
@@ -9,12 +10,12 @@ import jax
 import numpy as np
 import pytest
 
-from neuralrde.devices import device_mesh, pad_batch, shard_batch, use_all_cores
+from neuralrde.devices import device_mesh, pad_batch, shard_batch, sharded_value_and_grad, use_all_cores
 
 
-def in_new_process(code: str) -> str:
+def in_new_process(code: str, **variables: str) -> str:
     environment = {k: v for k, v in os.environ.items() if k not in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES")}
-    environment["JAX_PLATFORMS"] = "cpu"
+    environment |= {"JAX_PLATFORMS": "cpu"} | variables
     run = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
         capture_output=True,
@@ -94,3 +95,135 @@ def test_padding_repeats_the_last_example_with_weight_zero():
 
 def test_the_mesh_holds_all_devices():
     assert device_mesh().size == jax.device_count()
+
+
+CHOSEN = {
+    "XLA_FLAGS": ("", {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}),
+    "JAX_NUM_CPU_DEVICES": ("", {"JAX_NUM_CPU_DEVICES": "4"}),
+    "jax.config": ("jax.config.update('jax_num_cpu_devices', 4)", {}),
+}
+
+
+@pytest.mark.parametrize("how", CHOSEN)
+def test_the_users_number_of_devices_is_left_alone(how):
+    first, variables = CHOSEN[how]
+    code = f"import jax; {first}\nfrom neuralrde.devices import try_all_cores\nprint(try_all_cores())"
+    assert in_new_process(code, **variables).split() == ["4"]
+
+
+def test_a_batch_is_shared_over_no_more_devices_than_it_keeps_busy():
+    out = in_new_process(
+        """
+        import jax
+        from neuralrde.devices import device_mesh
+        print([device_mesh(batch=batch).size for batch in (1, 8, 15, 16, 32, 1000)], device_mesh().size)
+        assert device_mesh(jax.devices()[1:3], batch=1).devices.tolist() == jax.devices()[1:3]  # as one was told
+        square = jax.sharding.Mesh(__import__("numpy").array(jax.devices()[:4]).reshape(2, 2), ("a", "b"))
+        assert device_mesh(square).axis_names == ("batch",) and device_mesh(square).size == 4
+        """,
+        JAX_NUM_CPU_DEVICES="8",
+    )
+    assert out.strip() == "[1, 1, 1, 2, 4, 8] 8"
+
+
+def test_no_devices_are_refused():
+    with pytest.raises(ValueError, match=r"jax.devices\(\)\[:1\]"):
+        device_mesh([])
+
+
+def test_fit_and_predict_on_devices_of_ones_choice():
+    in_new_process(
+        """
+        import equinox as eqx, jax, numpy as np
+        from neuralrde.training import Examples, Settings, SquaredError, fit, predict
+        examples = Examples((np.ones((40, 1), np.float32),), np.zeros((40, 1), np.float32))
+        model = eqx.nn.Linear(1, 1, key=jax.random.key(0))
+        last = jax.devices()[3:]
+        options = {"loss": SquaredError(), "validation": examples, "settings": Settings(epochs=2)}
+        state = fit(model, examples, **options, mesh=last)
+        assert jax.tree.leaves(state.model)[0].devices() == set(last)
+        spread = fit(model, examples, **options)
+        assert jax.tree.leaves(spread.model)[0].devices() == set(jax.devices())  # 32 examples: 8 for each of the four
+        # Weights that are on one device predict on others, and go on training there.
+        answers = [predict(state.best, examples, mesh=mesh) for mesh in (None, last, jax.devices()[:2])]
+        assert all(np.allclose(answer, answers[0], rtol=1e-6) for answer in answers)
+        again = fit(model, examples, **options | {"settings": Settings(epochs=3)}, state=state, mesh=jax.devices()[:1])
+        assert again.epoch == 3
+        """,
+        JAX_NUM_CPU_DEVICES="4",
+    )
+
+
+def test_a_batch_without_weight_has_no_loss_and_no_gradient():
+    mesh = device_mesh(jax.devices()[:1])
+    function = sharded_value_and_grad(lambda slope, x: slope * x, mesh)
+    value, gradient = function(jax.numpy.array(2.0), jax.numpy.ones(4), jax.numpy.zeros(4))
+    assert (float(value), float(gradient)) == (0.0, 0.0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_is_told_instead_of_hanging():
+    out = in_new_process(
+        """
+        import multiprocessing, os, signal, warnings
+        import equinox as eqx, jax, numpy as np
+        from neuralrde.training import Examples, Settings, SquaredError, fit, predict
+        warnings.simplefilter("ignore")  # JAX's own, at the fork
+        examples = Examples((np.ones((4, 1), np.float32),), np.zeros((4, 1), np.float32))
+        class Weight(eqx.Module):
+            weight: np.ndarray
+            def __call__(self, x):
+                return self.weight * x
+        model = Weight(np.ones(1, np.float32))
+        calls = [lambda: predict(model, examples), lambda: fit(model, examples, loss=SquaredError())]
+
+        def child(call):
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(60)  # SIGALRM ends what hangs
+                try:
+                    call()
+                    print("it worked", flush=True)
+                except RuntimeError as error:
+                    print(error, flush=True)
+                os._exit(0)
+            assert os.waitpid(pid, 0)[1] == 0, "it hung"
+
+        child(calls[0])  # JAX has not started yet: nothing to refuse
+        calls[0]()
+        for call in calls:
+            child(call)
+        calls[0]()  # the parent is as it was
+        """
+    )
+    first, *others = out.splitlines()
+    assert first == "it worked"
+    assert len(others) == 2
+    assert all("forkserver" in line and "load the model in each" in line for line in others)
+
+
+def test_several_processes_are_refused_with_a_sentence():
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    code = textwrap.dedent("""
+        import sys
+        import equinox as eqx, jax, numpy as np
+        from neuralrde.training import Examples, Settings, SquaredError, fit, predict
+        jax.distributed.initialize(f"localhost:{sys.argv[1]}", num_processes=2, process_id=int(sys.argv[2]))
+        examples = Examples((np.ones((4, 1), np.float32),), np.zeros((4, 1), np.float32))
+        model = eqx.nn.Linear(1, 1, key=jax.random.key(0))
+        for call in (lambda: predict(model, examples), lambda: fit(model, examples, loss=SquaredError())):
+            try:
+                call()
+            except RuntimeError as error:
+                print(error, flush=True)
+        jax.distributed.shutdown()
+        """)
+    environment = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo"}
+    command = [sys.executable, "-c", code, str(port)]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment}
+    runs = [subprocess.Popen([*command, str(number)], **options) for number in range(2)]
+    for run in runs:
+        out, errors = run.communicate(timeout=120)
+        assert out.count("several hosts are not supported yet") == 2, errors[-3000:]

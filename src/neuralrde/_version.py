@@ -1,8 +1,9 @@
 """The version, in one place; and the versions of all that a result depends on."""
 
-import os
 import platform
 from importlib import metadata
+
+from ._cores import cores
 
 __version__ = "0.1.0"
 
@@ -17,5 +18,4 @@ def versions() -> dict[str, str]:
             found[library] = metadata.version(library)
         except metadata.PackageNotFoundError:
             found[library] = "unknown"
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return found | {"machine": platform.machine(), "cores": str(cores)}
+    return found | {"machine": platform.machine(), "cores": str(cores())}

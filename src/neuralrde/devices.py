@@ -1,20 +1,27 @@
-"""Cores, GPUs and hosts are one thing: devices of a mesh, over which a batch is shared out.
+"""Cores and GPUs are one thing: devices of a mesh, over which a batch is shared out.
 
 On a CPU the cores are made devices (`use_all_cores`), because XLA does not thread products as small as ours.
-The same code runs on GPUs and, after `jax.distributed.initialize()`, on several hosts.
+The same code runs on several GPUs of one process. Several processes or hosts (`jax.distributed`) are not supported yet.
 """
 
 import contextlib
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, PyTree
 
+from ._cores import cores
+
+# With fewer examples than this on each device, sharing a batch out costs more than it saves (measured on two cores).
+_FEWEST_EXAMPLES = 8
+_DEVICE_FLAG = "xla_force_host_platform_device_count"
 _BATCH, _EVERYWHERE = PartitionSpec("batch"), PartitionSpec()
 
 
@@ -22,12 +29,15 @@ def use_all_cores(count: int | None = None) -> int:
     """Make each CPU core a JAX device. Call it first: JAX fixes its devices when it first computes something.
 
     Args:
-        count: how many; by default all cores that this process may use.
+        count: how many; by default all cores that this process may use (its affinity and its container's quota
+            decide), unless `JAX_NUM_CPU_DEVICES`, `XLA_FLAGS` or `jax.config` already say how many.
 
     Returns:
         The number of devices that JAX now has. GPUs, where there are any, are used instead of cores.
     """
-    count = _cores() if count is None else count
+    if count is None and _chosen_by_user():
+        return jax.device_count()
+    count = cores() if count is None else count
     try:
         jax.config.update("jax_num_cpu_devices", count)
     except RuntimeError:
@@ -48,22 +58,76 @@ def try_all_cores() -> int:
     >>> try_all_cores() == jax.device_count()
     True
     """
+    _check_fork()
     with contextlib.suppress(RuntimeError):
         use_all_cores()
     return jax.device_count()
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _chosen_by_user() -> bool:
+    """Whether the number of devices was set already: by environment variable (JAX reads them) or in code."""
+    return getattr(jax.config, "jax_num_cpu_devices", -1) > 0 or _DEVICE_FLAG in os.environ.get("XLA_FLAGS", "")
 
 
-def device_mesh(devices: list | None = None) -> Mesh:
-    """All devices, of all hosts, in a row called "batch".
+def check_process() -> None:
+    """Refuse to compute where JAX would hang or fail: in a forked child, or as one of several processes.
 
-    >>> device_mesh().axis_names
-    ('batch',)
+    >>> check_process()
     """
-    return Mesh(np.array(jax.devices() if devices is None else devices), ("batch",))
+    _check_fork()
+    if jax.process_count() > 1:
+        raise RuntimeError(
+            f"Got jax.distributed with {jax.process_count()} processes; expected one process, which may have several "
+            "devices: several hosts are not supported yet. Run it without jax.distributed.initialize()."
+        )
+
+
+def _check_fork() -> None:
+    if _forked:
+        raise RuntimeError(
+            "Got a call in a process that was forked from one in which JAX had already computed something; expected a "
+            "fresh process, because JAX's threads do not survive a fork, and this call would never return. Start "
+            'workers with multiprocessing.get_context("spawn") or "forkserver" (gunicorn without --preload), and load '
+            "the model in each of them."
+        )
+
+
+_forked = False
+
+
+def _after_fork() -> None:
+    global _forked
+    _forked = _forked or _jax_has_started()
+
+
+def _jax_has_started() -> bool:
+    # JAX has no public way to ask without starting it. No import and no lock, which another thread may have held at
+    # the time of the fork.
+    return bool(getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def device_mesh(devices: Mesh | Sequence[Any] | None = None, *, batch: int | None = None) -> Mesh:
+    """Devices in a row called "batch".
+
+    Args:
+        devices: a list of JAX devices, or a mesh of any shape; None for all of them.
+        batch: the size of the batches to be shared out. Without `devices` it limits how many are used, so that
+            each has at least eight examples to work on: with fewer, sharing out costs more than it saves.
+
+    >>> device_mesh().axis_names, device_mesh(batch=4).size
+    (('batch',), 1)
+    """
+    if devices is None:
+        most = None if batch is None else max(1, batch // _FEWEST_EXAMPLES)
+        devices = jax.devices()[:most]
+    row = list(devices.devices.flat) if isinstance(devices, Mesh) else list(devices)
+    if not row:
+        raise ValueError("Got an empty list of devices; expected at least one. Write for example `jax.devices()[:1]`.")
+    return Mesh(np.array(row), ("batch",))
 
 
 def pad_batch(batch: PyTree, multiple: int) -> tuple[PyTree, Float[np.ndarray, " padded"]]:
@@ -99,11 +163,11 @@ def replicate(tree: PyTree, mesh: Mesh) -> PyTree:
 
 
 def sharded_value_and_grad(losses: Callable[[Any, Any], Float[Array, " batch"]], mesh: Mesh) -> Callable:
-    """The weighted mean of `losses(model, batch)`, one loss an example, and its gradient, over all devices.
+    """The weighted mean of `losses(model, batch)`, one loss per example, and its gradient, over all devices.
 
     Each device works on its share of the batch, and sums are added up between them: the same result as on one
-    device, to rounding. Call it inside `eqx.filter_jit` as `function(model, batch, weights)`, with weights
-    from `pad_batch`.
+    device, to rounding. A batch whose weights are all zero has value and gradient zero. Call it inside
+    `eqx.filter_jit` as `function(model, batch, weights)`, with weights from `pad_batch`.
 
     >>> import jax.numpy as jnp
     >>> mesh = device_mesh()
@@ -124,6 +188,7 @@ def sharded_value_and_grad(losses: Callable[[Any, Any], Float[Array, " batch"]],
             share, mesh=mesh, in_specs=(_EVERYWHERE, _BATCH, _BATCH), out_specs=_EVERYWHERE, check_vma=False
         )
         value, gradient, weight = run(trained, batch, weights)
+        weight = jnp.where(weight > 0, weight, 1.0)  # where nothing counts, value and gradient are zero
         return value / weight, jax.tree.map(lambda leaf: leaf / weight, gradient)
 
     return function

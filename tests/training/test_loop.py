@@ -14,10 +14,12 @@ import pytest
 
 from neuralrde.models import EveryState, FinalState
 from neuralrde.training import (
+    ConstantRate,
     CrossEntropy,
     Examples,
     Huber,
     JSONLines,
+    Listener,
     Plateau,
     ProgressBar,
     Settings,
@@ -31,6 +33,7 @@ from neuralrde.training import (
 )
 from neuralrde.training.archive import arrays_of
 from neuralrde.training.loop import batches
+from neuralrde.training.schedules import total_share
 
 from .examples import SETTINGS, arguments, model, task
 
@@ -57,7 +60,10 @@ def test_the_step_is_that_of_adamw():
     """Against Optax's own AdamW with clipping, on one device, one batch."""
     examples = task(8)
     start = model().fit_scale(examples.inputs[1])
-    settings = Settings(epochs=3, batch=8, rate=1e-2, weight_decay=0.1, clip=0.5, schedule=WarmupCosine(warmup=0.0))
+    shares = 1 + 0.75 + 0.25  # of the cosine: 0.1 per step at a rate of 1e-2 is so much in all
+    settings = Settings(
+        epochs=3, batch=8, rate=1e-2, weight_decay=0.1 * 1e-2 * shares, clip=0.5, schedule=WarmupCosine(warmup=0.0)
+    )
     got = fit(start, examples, loss=CrossEntropy(), settings=settings).model
     schedule = lambda step: 1e-2 * (1 + jnp.cos(jnp.pi * step / 3)) / 2
     optimiser = optax.chain(optax.clip_by_global_norm(0.5), optax.adamw(schedule, weight_decay=0.1))
@@ -101,6 +107,114 @@ def test_example_weights():
     with_zeros = fit(start, weighted, loss=CrossEntropy(), settings=settings)
     without = fit(start, examples.take(slice(0, 6)), loss=CrossEntropy(), settings=replace(settings, batch=6))
     np.testing.assert_allclose(with_zeros.history[0]["loss"], without.history[0]["loss"], rtol=1e-5)
+
+
+class Weight(eqx.Module):
+    """The simplest model: a number, or a number times a number."""
+
+    weight: jax.Array
+
+    def __call__(self, x):
+        return self.weight * x
+
+
+def numbers(count, weight=None):
+    return Examples((np.ones((count, 1), np.float32),), np.zeros((count, 1), np.float32), weight=weight)
+
+
+def ones(*shape):
+    return Weight(jnp.ones(shape, jnp.float32))
+
+
+def test_a_batch_without_weight_is_passed_over():
+    """Half of the examples do not count, in batches of one: every other batch has nothing to say."""
+    weight = np.array([1, 0, 1, 0, 1, 0], np.float32)
+    settings = Settings(epochs=3, batch=1, rate=0.1, weight_decay=0.0)
+    state = fit(ones(1), numbers(6, weight), loss=SquaredError(), settings=settings)
+    assert len(state.history) == 3
+    assert all(0 < record["loss"] < 0.5 for record in state.history)
+    # Adam's memory counts steps: 3 in an epoch, not 6.
+    counts = [int(leaf) for leaf in jax.tree.leaves(state.optimiser) if leaf.dtype == jnp.int32]
+    assert counts == [9]
+
+
+@pytest.mark.parametrize("what", ["training", "validation"])
+@pytest.mark.parametrize(
+    ("weight", "expected"),
+    [
+        ([0.0, 0.0, 0.0], "all 0 for the {} set"),
+        ([1.0, -1.0, 1.0], "weight -1 for example 1 of the {} set"),
+        ([1.0, 1.0, np.nan], "weight nan for example 2 of the {} set"),
+        ([np.inf, 1.0, 1.0], "weight inf for example 0 of the {} set"),
+        ([1.0, 1.0], "one weight per example"),
+        ([1e-60, 0.0, 0.0], "all 0 for the {} set"),  # as float32, in which they are used
+    ],
+)
+def test_weights_that_mean_nothing_are_refused_at_once(tmp_path, what, weight, expected):
+    sets = {"training": numbers(3), "validation": numbers(3)}
+    sets[what] = numbers(3, np.array(weight))
+    path = tmp_path / "run"
+    with pytest.raises(ValueError, match=expected.format(what)):
+        fit(ones(1), sets["training"], validation=sets["validation"], loss=SquaredError(), checkpoint=path)
+    assert not path.exists()
+
+
+SCHEDULES = [ConstantRate(), WarmupCosine(), WarmupCosine(warmup=0.3, floor=0.1), Plateau(patience=10**6)]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+@pytest.mark.parametrize("steps", [50, 5000])
+def test_weight_decay_is_that_of_the_whole_training(schedule, steps):
+    """Weights that no gradient touches shrink by exp(-weight_decay), in however many steps."""
+    indifferent = lambda prediction, target: 0.0 * prediction.sum()
+    settings = Settings(epochs=5, batch=1, rate=0.1, schedule=schedule, weight_decay=1.5)
+    state = fit(ones(3), numbers(steps // 5), loss=indifferent, settings=settings)
+    # 5000 products of float32, each rounded by up to 6e-8; measured 2e-5.
+    np.testing.assert_allclose(state.model.weight, math.exp(-1.5), rtol=1e-4)
+
+
+def test_the_usual_weight_decay_is_about_what_it_was_per_step():
+    # 0.01 a step, at the usual rate and schedule, over the usual 1000 steps.
+    assert Settings().weight_decay == pytest.approx(
+        0.01 * Settings().rate * total_share(WarmupCosine(), 1000), rel=0.01
+    )
+
+
+def test_a_plateau_and_an_early_end_decay_less():
+    """What is not trained is not shrunk either: decay goes with the rate."""
+    indifferent = lambda prediction, target: 0.0 * prediction.sum()
+    settings = Settings(epochs=10, batch=1, rate=0.1, schedule=Plateau(patience=1, factor=0.0, floor=0.0))
+    settings = replace(settings, weight_decay=1.0)
+    state = fit(ones(1), numbers(1), loss=indifferent, settings=settings)
+    # The loss never improves on the first epoch's, so the rate is 0 from the third epoch on.
+    np.testing.assert_allclose(state.model.weight, math.exp(-0.2), rtol=1e-6)
+    half = fit(ones(1), numbers(1), loss=indifferent, settings=replace(settings, schedule=ConstantRate()), until=5)
+    np.testing.assert_allclose(half.model.weight, math.exp(-0.5), rtol=1e-6)
+
+
+def test_ones_own_optimiser_decays_as_it_likes():
+    indifferent = lambda prediction, target: 0.0 * prediction.sum()
+    settings = Settings(epochs=4, batch=1, rate=0.1, schedule=ConstantRate(), weight_decay=1.0)
+    own = optax.add_decayed_weights(0.5)
+    state = fit(ones(1), numbers(1), loss=indifferent, settings=settings, optimiser=own)
+    np.testing.assert_allclose(state.model.weight, (1 - 0.1 * 0.5) ** 4, rtol=1e-6)
+
+
+def test_a_reader_who_goes_away_does_not_end_the_training():
+    class Closed(io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError
+
+    class Counts(Listener):
+        epochs = 0
+
+        def epoch(self, record):
+            self.epochs += 1
+
+    stays = Counts()
+    listeners = [JSONLines(Closed()), stays]
+    state = fit(ones(1), numbers(2), loss=SquaredError(), settings=Settings(epochs=3), listeners=listeners)
+    assert state.epoch == stays.epochs == 3
 
 
 def test_a_loss_that_is_not_finite_is_undone_and_said():

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from .._cores import cores
 from . import _jax_form
 from .lyndon import log_signature_channels
 
@@ -47,7 +48,7 @@ def available(depth: int = 1) -> bool:
 
 
 def _threads() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores()
 
 
 def words_of_numpy(path: np.ndarray, cuts: np.ndarray, depth: int) -> tuple[np.ndarray, bool]:

@@ -3,13 +3,13 @@
 from .archive import FileRefused
 from .augmentation import Augmented, TimeStretch, played
 from .cache import LogSignatureCache
-from .checkpoint import fingerprint_of, load_checkpoint, save_checkpoint
+from .checkpoint import TrainingWarning, fingerprint_of, load_checkpoint, save_checkpoint
 from .events import EventFile
 from .examples import Examples, targets_at_cuts
 from .histogram import Histogram
-from .interrupt import interrupts_between_steps
+from .interrupt import Terminated, interrupts_between_steps
 from .listeners import JSONLines, Listener, ProgressBar
-from .loop import TrainingWarning, fit
+from .loop import fit
 from .losses import CrossEntropy, Huber, SquaredError
 from .metrics import accuracy, rmse
 from .predict import predict
@@ -35,6 +35,7 @@ __all__ = [
     "Schedule",
     "Settings",
     "SquaredError",
+    "Terminated",
     "TimeStretch",
     "TrainingState",
     "TrainingWarning",

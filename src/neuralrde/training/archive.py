@@ -6,6 +6,8 @@ whatever happens in between, the place holds either the old file or the new one,
 
 import json
 import os
+import re
+import secrets
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,9 @@ import safetensors.numpy
 
 from .._version import __version__
 
+# Fewer digits than Python refuses to read.
+_VERSION = re.compile(r"([0-9]{1,9})(\.[0-9A-Za-z.+-]{0,99})?")
+
 
 class FileRefused(ValueError):
     """A model file or checkpoint that is damaged, of another kind, or of another version."""
@@ -29,9 +34,10 @@ def write_archive(path: str | os.PathLike, kind: str, *, format: int, header: di
     text = json.dumps({"kind": kind, "format": format, "version": __version__, **header})
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     content = safetensors.numpy.save(arrays, metadata={"neuralrde": text, "sha256": _checksum(text, arrays)})
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    # Of its own for every write: two threads or machines may write to the same place.
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
     try:
-        with open(partial, "wb") as file:
+        with open(partial, "xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -47,7 +53,10 @@ def write_archive(path: str | os.PathLike, kind: str, *, format: int, header: di
 
 
 def read_archive(path: str | os.PathLike, kind: str, *, format: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The header and the arrays, after all checks; `FileRefused` says in one sentence what is wrong."""
+    """The header and the arrays, after all checks; `FileRefused` says in one sentence what is wrong.
+
+    Sizes in the file are compared with the file's own before anything is allocated (safetensors does that).
+    """
     try:
         with safetensors.safe_open(path, framework="numpy") as file:  # type: ignore
             metadata = file.metadata() or {}
@@ -63,15 +72,16 @@ def read_archive(path: str | os.PathLike, kind: str, *, format: int) -> tuple[di
     if text is None:
         raise FileRefused(f"Got the file {str(path)!r}, which was not written by neuralrde.")
     if metadata.get("sha256") != _checksum(text, arrays):
-        raise FileRefused(f"Got the file {str(path)!r}, whose checksum is not that of its content: it was altered.")
+        raise FileRefused(f"Got the file {str(path)!r}, whose checksum is not that of its content: it is damaged.")
     try:
         header = json.loads(text)
         got, layout, version = header["kind"], header["format"], header["version"]
+        major = _major(version)
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise FileRefused(f"Got the file {str(path)!r}, whose settings cannot be read.") from None
+        raise FileRefused(f"Got the file {str(path)!r}, whose settings cannot be read: it is damaged.") from None
     if got != kind:
         raise FileRefused(f"Got the file {str(path)!r}, which holds a {got}; expected a {kind}.")
-    if layout != format or _major(version) > _major(__version__):
+    if layout != format or major > _major(__version__):
         raise FileRefused(
             f"Got the file {str(path)!r} in format {layout!r}, written by neuralrde {version}; expected format "
             f"{format}, which neuralrde {__version__} reads. Use the version that wrote it."
@@ -113,7 +123,9 @@ def with_arrays(tree: Any, arrays: dict[str, np.ndarray], prefix: str = "") -> A
 
 
 def _major(version: str) -> int:
-    return int(str(version).partition(".")[0]) if str(version)[:1].isdigit() else 0
+    if (match := _VERSION.fullmatch(version)) is None:
+        raise ValueError(f"Got the version {version[:40]!r}; expected one like {__version__!r}.")
+    return int(match[1])
 
 
 def _is_array(leaf: Any) -> bool:
@@ -124,5 +136,6 @@ def _checksum(text: str, arrays: dict[str, np.ndarray]) -> str:
     digest = sha256(text.encode())
     for name, array in sorted(arrays.items()):
         digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
-        digest.update(np.asarray(array, order="C").data)
+        # Bytes, because bfloat16 has no buffer of its own.
+        digest.update(np.asarray(array, order="C").reshape(-1).view(np.uint8).data)
     return digest.hexdigest()

@@ -1,6 +1,8 @@
 """Log-signatures are computed once: a cache by content, depth, cuts and basis, in memory and on disk."""
 
 import os
+import threading
+import warnings
 from collections import OrderedDict
 from hashlib import blake2b
 from pathlib import Path
@@ -12,11 +14,11 @@ from ..paths import cuts_by_count
 from ..signatures import Basis, log_signatures
 from .archive import FileRefused, read_archive, write_archive
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 class LogSignatureCache:
-    """Called as `log_signatures`; what was asked for before is not computed again.
+    """Called as `log_signatures`; what was asked for before is not computed again. Threads may share one.
 
     The key is a hash of the path's bytes and of all that decides the result, so that a changed path is never
     mistaken for the old one.
@@ -26,7 +28,7 @@ class LogSignatureCache:
     True
 
     Args:
-        size: bytes to keep in memory; the least recently used are forgotten first.
+        size: bytes to keep in memory; the least recently used are forgotten first, and what is larger is not kept.
         folder: where to keep them on disk too, from run to run; None keeps nothing there.
     """
 
@@ -34,6 +36,8 @@ class LogSignatureCache:
         self.size = size
         self.folder = None if folder is None else Path(folder)
         self._kept: OrderedDict[str, np.ndarray] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
 
     def __call__(
         self,
@@ -48,30 +52,50 @@ class LogSignatureCache:
         if cuts is None and step is not None:
             cuts = cuts_by_count(path.shape[-2], step)
         key = _key(path, depth, cuts, basis)
-        found = self._kept.pop(key, None)
-        found = self._from_disk(key) if found is None else found
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        # Not under the lock: others need not wait for what they have not asked for.
+        windows = 1 if cuts is None else np.shape(cuts)[-1] - 1
+        found = self._from_disk(key, (*path.shape[:-2], windows))
         if found is None:
             found = np.asarray(log_signatures(path, depth, cuts=cuts, basis=basis))
             self._to_disk(key, found)
         found.flags.writeable = False
-        self._kept[key] = found
-        while len(self._kept) > 1 and sum(array.nbytes for array in self._kept.values()) > self.size:
-            self._kept.popitem(last=False)
-        return found
+        return self._keep(key, found)
 
-    def _from_disk(self, key: str) -> np.ndarray | None:
+    def _keep(self, key: str, array: np.ndarray) -> np.ndarray:
+        if array.nbytes > self.size:
+            return array
+        with self._lock:
+            if key in self._kept:  # another thread was quicker
+                return self._kept[key]
+            self._kept[key] = array
+            self._bytes += array.nbytes
+            while self._bytes > self.size:
+                self._bytes -= self._kept.popitem(last=False)[1].nbytes
+        return array
+
+    def _from_disk(self, key: str, shape: tuple[int, ...]) -> np.ndarray | None:
         if self.folder is None:
             return None
         try:
-            return read_archive(self.folder / key, "log-signatures", format=_FORMAT)[1]["log_signatures"]
-        except (FileNotFoundError, FileRefused, KeyError):  # a damaged file is computed and written again
+            header, arrays = read_archive(self.folder / key, "log-signatures", format=_FORMAT)
+            found = arrays["log_signatures"]
+        except (OSError, FileRefused, KeyError):  # a damaged file is computed and written again
             return None
+        return found if header.get("key") == key and found.shape[:-1] == shape else None
 
     def _to_disk(self, key: str, array: np.ndarray) -> None:
-        if self.folder is not None:
+        if self.folder is None:
+            return
+        try:
             self.folder.mkdir(parents=True, exist_ok=True)
             arrays = {"log_signatures": array}
-            write_archive(self.folder / key, "log-signatures", format=_FORMAT, header={}, arrays=arrays)
+            write_archive(self.folder / key, "log-signatures", format=_FORMAT, header={"key": key}, arrays=arrays)
+        except OSError as error:  # what was computed is not lost
+            warnings.warn(f"Log-signatures could not be kept in {str(self.folder)!r} ({error}).", stacklevel=4)
 
 
 def _key(path: np.ndarray, depth: int, cuts: np.ndarray | None, basis: str) -> str:

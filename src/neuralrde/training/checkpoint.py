@@ -1,7 +1,11 @@
 """Checkpoints: a training's state in a file, and back."""
 
+import math
 import os
 import re
+import time
+import warnings
+from collections.abc import Callable
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
@@ -11,18 +15,24 @@ from .archive import FileRefused, arrays_of, read_archive, with_arrays, write_ar
 from .settings import Settings
 from .state import TrainingState
 
-_FORMAT = 1
+# 2: weight_decay is the total over a training.
+_FORMAT = 2
 _TREES = ("model", "optimiser", "best")
-_NUMBERS = ("best_loss", "best_epoch", "epoch", "caution", "failures", "seconds")
+_COUNTS = ("best_epoch", "epoch", "failures")
+_NUMBERS = ("best_loss", "caution", "seconds")
 # A training may go on for longer, or save more often, and is still the same training.
 _FREE = ("save_every", "time_budget")
 _ADDRESS = re.compile(" at 0x[0-9a-f]+")
 
 
+class TrainingWarning(UserWarning):
+    """Training had to be rescued, or a checkpoint could not be written."""
+
+
 def save_checkpoint(path: str | os.PathLike, state: TrainingState, *, fingerprint: str) -> None:
     """Write the state, atomically; the fingerprint says which training it belongs to."""
     arrays = {name: array for tree in _TREES for name, array in arrays_of(getattr(state, tree), tree).items()}
-    numbers = {name: getattr(state, name) for name in _NUMBERS}
+    numbers = {name: getattr(state, name) for name in _COUNTS + _NUMBERS}
     header = {"fingerprint": fingerprint, "history": list(state.history), **numbers}
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     write_archive(path, "checkpoint", format=_FORMAT, header=header, arrays=arrays)
@@ -37,9 +47,48 @@ def load_checkpoint(path: str | os.PathLike, start: TrainingState, *, fingerprin
             "settings, because going on would end somewhere else. Give the same ones (an estimator's random_state too, "
             "as a number), or start a new checkpoint."
         )
+    if (wrong := _wrong(header)) is not None:
+        raise FileRefused(
+            f"Got the checkpoint {str(path)!r} with {wrong}, which no training leaves behind: it is damaged."
+        )
     trees = {tree: with_arrays(getattr(start, tree), arrays, tree) for tree in _TREES}
-    numbers = {name: header[name] for name in _NUMBERS}
+    numbers = {name: header[name] for name in _COUNTS + _NUMBERS}
     return TrainingState(**trees, **numbers, history=tuple(header["history"]))
+
+
+class Checkpoints:
+    """A training's checkpoints: one after the first epoch, then one every so often, and one at the end.
+
+    A checkpoint that cannot be written is said, and training goes on: the old one is still whole.
+
+    Args:
+        path: where to write; None writes nothing.
+        fingerprint: of the training.
+        every: seconds from one to the next.
+        say: told of a checkpoint that could not be written.
+    """
+
+    def __init__(self, path: str | os.PathLike | None, *, fingerprint: str, every: float, say: Callable[[str], None]):
+        self.path, self.fingerprint, self.every, self.say = path, fingerprint, every, say
+        self._last = -math.inf
+
+    def save_if_due(self, state: TrainingState) -> None:
+        if time.monotonic() - self._last >= self.every:
+            self.save(state)
+
+    def save(self, state: TrainingState) -> None:
+        if self.path is None:
+            return
+        self._last = time.monotonic()
+        try:
+            save_checkpoint(self.path, state, fingerprint=self.fingerprint)
+        except OSError as error:
+            message = (
+                f"The checkpoint {str(self.path)!r} could not be written after epoch {state.epoch} ({error}). Training "
+                "goes on; what was written there before is still whole."
+            )
+            warnings.warn(message, TrainingWarning, stacklevel=3)
+            self.say(message)
 
 
 def fingerprint_of(settings: Settings, *parts: Any) -> str:
@@ -52,3 +101,32 @@ def fingerprint_of(settings: Settings, *parts: Any) -> str:
             digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
             digest.update(array.tobytes())
     return digest.hexdigest()
+
+
+def _wrong(header: dict[str, Any]) -> str | None:
+    """What in a header cannot be that of a training, if anything."""
+    for name in _COUNTS:
+        if type(header.get(name)) is not int or header[name] < 0:
+            return f"{name} {_short(header.get(name))}"
+    for name in _NUMBERS:
+        if not _is_number(header.get(name)):
+            return f"{name} {_short(header.get(name))}"
+    if not 0 < header["caution"] <= 1 or not 0 <= header["seconds"] < math.inf:
+        return f"caution {header['caution']} and seconds {header['seconds']}"
+    history = header.get("history")
+    if not isinstance(history, list) or len(history) != header["epoch"] or header["best_epoch"] > len(history):
+        return "a history that is not one record per epoch"
+    for record in history:
+        if not isinstance(record, dict) or not all(_is_number(record.get(name)) for name in ("monitored", "seconds")):
+            return f"the record {_short(record)}"
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    # Whole numbers beyond these limits are no float.
+    return (type(value) is float and not math.isnan(value)) or (type(value) is int and abs(value) < 2**53)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -57,6 +57,29 @@ def padded(examples: Examples, size: int) -> tuple[Examples, Float[np.ndarray, "
     return batch, weights if batch.weight is None else (weights * np.asarray(batch.weight)).astype(np.float32)
 
 
+def check_weights(examples: Examples, what: str) -> None:
+    """Refuse weights with which a weighted mean would mean nothing; `what` the examples are, for the sentence."""
+    if examples.weight is None:
+        return
+    with np.errstate(over="ignore"):
+        weight = np.asarray(examples.weight, np.float32)  # as they are used
+    if weight.shape != (len(examples),):
+        raise ValueError(
+            f"Got weights of shape {weight.shape} for the {what}; expected ({len(examples)},), one weight per example."
+        )
+    wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if wrong.size:
+        raise ValueError(
+            f"Got the weight {weight[wrong[0]]:g} for example {wrong[0]} of the {what}; expected finite weights of 0 "
+            "or more, because a weight says how much an example counts. Write 0 for one that should not count."
+        )
+    if not weight.any():
+        raise ValueError(
+            f"Got weights that are all 0 for the {what}; expected at least one above 0, because nothing else counts. "
+            "Look at class_weight or sample_weight, if they were given."
+        )
+
+
 def targets_at_cuts(
     targets: Shaped[np.ndarray, "samples length *outputs"], cuts: Int[np.ndarray, "*samples cuts"]
 ) -> Shaped[np.ndarray, "samples cuts *outputs"]:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any, TextIO
 
 from tqdm import tqdm
@@ -24,6 +25,35 @@ class Listener:
 
     def close(self) -> None:
         """At the end, however it came."""
+
+
+class Listeners(Listener):
+    """Several listeners as one. One whose reader has gone away (`| head -1`) is told nothing more."""
+
+    def __init__(self, listeners: Sequence[Listener]):
+        self.present = list(listeners)
+
+    def start(self, *, epochs, steps, done):
+        self._tell("start", epochs=epochs, steps=steps, done=done)
+
+    def step(self, *, examples):
+        self._tell("step", examples=examples)
+
+    def epoch(self, record):
+        self._tell("epoch", record)
+
+    def say(self, message):
+        self._tell("say", message)
+
+    def close(self):
+        self._tell("close")
+
+    def _tell(self, what: str, *arguments: Any, **named: Any) -> None:
+        for listener in list(self.present):
+            try:
+                getattr(listener, what)(*arguments, **named)
+            except ConnectionError:  # a broken pipe is no reason to end a training
+                self.present.remove(listener)
 
 
 class ProgressBar(Listener):

@@ -18,25 +18,22 @@ import optax
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
-from ..devices import device_mesh, replicate, shard_batch, sharded_value_and_grad
+from ..devices import check_process, device_mesh, replicate, shard_batch, sharded_value_and_grad
 from ..models import ScaledField
 from ..solve import explain_divergence
 from .augmentation import Augmented
-from .checkpoint import fingerprint_of, load_checkpoint, save_checkpoint
-from .examples import Examples, padded
+from .checkpoint import Checkpoints, TrainingWarning, fingerprint_of, load_checkpoint
+from .examples import Examples, check_weights, padded
 from .interrupt import interrupts_between_steps
-from .listeners import Listener
+from .listeners import Listener, Listeners
 from .predict import batch_size, predict
+from .schedules import total_share
 from .settings import Settings
 from .state import TrainingState
 from .versions import Versions
 
 # A loss that is still not finite at 1/1024 of the rate will not become finite by going slower.
 _MOST_CAUTIOUS = 2.0**-10
-
-
-class TrainingWarning(UserWarning):
-    """Training had to be rescued."""
 
 
 def fit(
@@ -53,11 +50,15 @@ def fit(
     checkpoint: str | os.PathLike | None = None,
     resume: bool = False,
     listeners: Sequence[Listener] = (),
+    mesh: Mesh | Sequence[Any] | None = None,
 ) -> TrainingState:
     """Train a model; `fit(...).best` is the model that did best on the validation set.
 
     The same arguments give the same weights, bit for bit, however often training was interrupted and resumed on as many
-    devices; on another number of them, to rounding.
+    devices. On another number of them sums are rounded differently, which a long training amplifies.
+
+    Ctrl-C and SIGTERM end training between two steps, after a last checkpoint, with KeyboardInterrupt and its subclass
+    `Terminated`. A checkpoint that cannot be written is a `TrainingWarning`, and training goes on.
 
     Args:
         model: an Equinox module of one example; floating arrays in it are trained.
@@ -67,13 +68,16 @@ def fit(
         validation: decides about stopping and which weights are kept; without it the training loss does.
         metric: of predictions and targets, for the history: `accuracy`, `rmse`.
         settings: see `Settings`.
-        optimiser: another Optax transformation of gradients, instead of clipping and AdamW. It comes before
-            the learning rate, which the schedule gives.
+        optimiser: another Optax transformation of gradients, instead of clipping, AdamW and `weight_decay`. It
+            comes before the learning rate, which the schedule gives.
         state: go on from here instead of from the model: what an earlier `fit` returned.
         until: stop after this epoch, as if paused; the schedule still runs to `settings.epochs`.
-        checkpoint: a file to write the state to, every so often, at the end and when interrupted.
+        checkpoint: a file to write the state to, after the first epoch, every so often, at the end and when
+            interrupted.
         resume: go on from the checkpoint if there is one.
         listeners: `ProgressBar()`, `JSONLines()`, `EventFile(folder)`.
+        mesh: the devices to train on, a list or a mesh (`jax.devices()[:1]`); None for all of this process, but only
+            as many as have eight examples of a batch each.
 
     >>> from neuralrde.models import NeuralRDE
     >>> from neuralrde.training import CrossEntropy
@@ -84,14 +88,20 @@ def fit(
     >>> state.epoch, state.history[-1]["loss"] < state.history[0]["loss"]
     (5, True)
     """
-    # Data: batches of one shape, shared out over all devices.
-    mesh = device_mesh()
+    # Data: batches of one shape, shared out over the devices.
+    check_process()
     count = min(settings.batch, len(training))
+    mesh = device_mesh(mesh, batch=count)
     size = batch_size(count, mesh)  # with examples of weight 0, if need be
     steps = -(-len(training) // count)
+    for examples, what in ((training, "training set"), (validation, "validation set")):
+        if isinstance(examples, Examples):
+            check_weights(examples, what)
 
     # Model and optimiser: one state, new or as it was left.
-    optimiser = _adamw(settings.clip, settings.weight_decay) if optimiser is None else optimiser
+    shares = total_share(settings.schedule, settings.epochs * steps)
+    decay = None if optimiser is not None or shares <= 0 else settings.weight_decay / shares
+    optimiser = _adam(settings.clip) if optimiser is None else optimiser
     state = TrainingState.start(_as_jax(model), optimiser) if state is None else state
     fingerprint = (
         "" if checkpoint is None else fingerprint_of(settings, model, _examples(training, 0), validation, loss)
@@ -99,34 +109,39 @@ def fit(
     if checkpoint is not None and resume and Path(checkpoint).exists():
         state = load_checkpoint(checkpoint, state, fingerprint=fingerprint)
     # On all devices from the start, as every step leaves them: else JAX would compile the second step anew.
-    state = replace(state, model=replicate(state.model, mesh), optimiser=replicate(state.optimiser, mesh))
+    state = replace(state, **{part: replicate(getattr(state, part), mesh) for part in ("model", "optimiser", "best")})
     last = settings.epochs if until is None else min(until, settings.epochs)
 
-    def save(state: TrainingState) -> None:
-        if checkpoint is not None:
-            save_checkpoint(checkpoint, state, fingerprint=fingerprint)
-
     # The loop.
-    clock = saved = time.monotonic()
-    for listener in listeners:
-        listener.start(epochs=settings.epochs, steps=steps, done=state.epoch)
-    try:
-        with interrupts_between_steps() as stop_here:
+    told = Listeners(listeners)
+    checkpoints = Checkpoints(checkpoint, fingerprint=fingerprint, every=settings.save_every, say=told.say)
+    clock = time.monotonic()
+    told.start(epochs=settings.epochs, steps=steps, done=state.epoch)
+    with interrupts_between_steps() as stop_here:
+        try:
             while state.epoch < last and not _finished(state, settings):
                 new_model, new_optimiser = state.model, state.optimiser
                 total = weight = rate = 0.0
                 examples = _examples(training, state.epoch)
+                check_weights(examples, "training set")
                 drawn = batches(examples, count, size, seed=settings.seed, epoch=state.epoch)
                 for i, (batch, weights) in enumerate(drawn):
                     share = settings.schedule(state.epoch * steps + i, settings.epochs * steps, state.history)
-                    rate = settings.rate * share * state.caution
-                    placed = shard_batch((batch, weights), mesh)
-                    new_model, new_optimiser, value = _step(
-                        new_model, new_optimiser, *placed, jnp.float32(rate), loss=loss, optimiser=optimiser, mesh=mesh
-                    )
-                    total, weight = total + float(value) * weights.sum(), weight + weights.sum()
-                    for listener in listeners:
-                        listener.step(examples=count)
+                    share *= state.caution
+                    rate = settings.rate * share
+                    if weights.any():  # else it says nothing: no step
+                        new_model, new_optimiser, value = _step(
+                            new_model,
+                            new_optimiser,
+                            *shard_batch((batch, weights), mesh),
+                            rate=jnp.float32(rate),
+                            shrink=None if decay is None else jnp.float32(-math.expm1(-decay * share)),
+                            loss=loss,
+                            optimiser=optimiser,
+                            mesh=mesh,
+                        )
+                        total, weight = total + float(value) * weights.sum(), weight + weights.sum()
+                    told.step(examples=count)
                     stop_here()
 
                 record = {"epoch": state.epoch + 1, "loss": float(total / weight), "rate": float(rate)}
@@ -138,20 +153,16 @@ def fit(
 
                 if not (np.isfinite(record["loss"]) and np.isfinite(monitored) and _finite(new_model)):
                     start = TrainingState.start(replicate(_as_jax(model), mesh), optimiser)
-                    state = _more_cautious(state, start, examples, listeners)
+                    state = _more_cautious(state, start, examples, told)
                     continue
                 state = state.after(new_model, new_optimiser, record)
                 clock = now
-                for listener in listeners:
-                    listener.epoch(record)
-                if now - saved >= settings.save_every:
-                    save(state)
-                    saved = now
-    finally:
-        # Also at an interrupt: `state` is whole at any moment, because an epoch replaces it at once.
-        save(state)
-        for listener in listeners:
-            listener.close()
+                told.epoch(record)
+                checkpoints.save_if_due(state)
+        finally:
+            # Also at an interrupt: `state` is whole at any moment, because an epoch replaces it at once.
+            checkpoints.save(state)
+            told.close()
     return state
 
 
@@ -182,11 +193,15 @@ def evaluate(
 
 
 @eqx.filter_jit
-def _step(model, state, batch: Examples, weights: Float[Array, " batch"], rate, *, loss, optimiser, mesh):
+def _step(model, state, batch: Examples, weights: Float[Array, " batch"], *, rate, shrink, loss, optimiser, mesh):
     losses = lambda model, batch: jax.vmap(loss)(batch.predictions(model), batch.target)
     value, gradient = sharded_value_and_grad(losses, mesh)(model, batch, weights)
-    updates, state = optimiser.update(gradient, state, eqx.filter(model, eqx.is_inexact_array))
-    return eqx.apply_updates(model, jax.tree.map(lambda update: -rate * update, updates)), state, value
+    trained = eqx.filter(model, eqx.is_inexact_array)
+    updates, state = optimiser.update(gradient, state, trained)
+    updates = jax.tree.map(lambda update: -rate * update, updates)
+    if shrink is not None:  # decoupled, as in AdamW: w <- exp(-decay) w - rate * update
+        updates = jax.tree.map(lambda update, leaf: update - shrink * leaf, updates, trained)
+    return eqx.apply_updates(model, updates), state, value
 
 
 @eqx.filter_jit
@@ -199,10 +214,10 @@ def _as_jax(model: Any) -> Any:
 
 
 @lru_cache
-def _adamw(clip: float | None, weight_decay: float) -> optax.GradientTransformation:
+def _adam(clip: float | None) -> optax.GradientTransformation:
     # Kept, because JAX compiles anew for a new object, even if it does the same.
     parts = [] if clip is None else [optax.clip_by_global_norm(clip)]
-    return optax.chain(*parts, optax.scale_by_adam(), optax.add_decayed_weights(weight_decay))
+    return optax.chain(*parts, optax.scale_by_adam())
 
 
 def _finished(state: TrainingState, settings: Settings) -> bool:
@@ -220,7 +235,7 @@ def _finite(model: Any) -> bool:
     return bool(_all_finite(model))
 
 
-def _more_cautious(state: TrainingState, start: TrainingState, training: Examples, listeners) -> TrainingState:
+def _more_cautious(state: TrainingState, start: TrainingState, training: Examples, told: Listener) -> TrainingState:
     """A state from before the loss was not finite, to be gone on from at half the rate.
 
     First the end of the last epoch. If that was broken already, unseen by the validation set, the best weights;
@@ -246,8 +261,7 @@ def _more_cautious(state: TrainingState, start: TrainingState, training: Example
         "learning rate."
     )
     warnings.warn(message, TrainingWarning, stacklevel=3)
-    for listener in listeners:
-        listener.say(message)
+    told.say(message)
     return state
 
 

@@ -1,5 +1,6 @@
 """Predictions for many examples, in batches of one shape, over all devices."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -8,24 +9,33 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Float
 
-from ..devices import device_mesh, shard_batch
+from ..devices import check_process, device_mesh, replicate, shard_batch
 from .examples import Examples, padded
 
 
 def predict(
-    model: Any, examples: Examples, *, batch: int = 32, mesh: Mesh | None = None
+    model: Any, examples: Examples, *, batch: int = 32, mesh: Mesh | Sequence[Any] | None = None
 ) -> Float[np.ndarray, "examples *out outputs"]:
-    """What the model answers for each example.
+    """The model's prediction for each example.
 
-    All batches have one shape, the last one padded: nothing is compiled twice, and an example's answer does
+    All batches have one shape, the last one padded: nothing is compiled twice, and an example's prediction does
     not depend on how many others were asked for with it.
+
+    Args:
+        model: an Equinox module of one example.
+        examples: without targets, if need be.
+        batch: examples at a time.
+        mesh: the devices to work on, a list or a mesh; None for all of this process, but only as many as have
+            eight examples of a batch each.
 
     >>> from neuralrde.models import NeuralRDE
     >>> model = NeuralRDE(channels=3, outputs=2, depth=2, key=jax.random.key(0))
     >>> predict(model, Examples((np.zeros((5, 3), np.float32), np.zeros((5, 10, 6), np.float32)))).shape
     (5, 2)
     """
-    mesh = device_mesh() if mesh is None else mesh
+    check_process()
+    mesh = device_mesh(mesh, batch=batch)
+    model = replicate(model, mesh)  # it may have been trained on others
     size = batch_size(batch, mesh)
     inputs = Examples(examples.inputs, windows=examples.windows)
     answers = []

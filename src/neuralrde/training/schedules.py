@@ -18,6 +18,17 @@ class Schedule(Protocol):
         ...
 
 
+def total_share(schedule: Schedule, total: int) -> float:
+    """The sum of the shares over a whole training, as far as they are known before it begins.
+
+    Where they depend on the history, as with `Plateau`, they are taken as they are without any: at the full rate.
+
+    >>> total_share(ConstantRate(), 50), round(total_share(WarmupCosine(warmup=0.1), 50), 6)
+    (50.0, 26.0)
+    """
+    return math.fsum(schedule(step, total, ()) for step in range(total))
+
+
 @dataclass(frozen=True)
 class ConstantRate:
     """The full rate throughout."""
