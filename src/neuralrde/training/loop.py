@@ -45,6 +45,7 @@ def fit(
     *,
     loss: Callable,
     validation: Examples | None = None,
+    decides: bool = True,
     metric: Callable[[np.ndarray, np.ndarray], float] | None = None,
     settings: Settings = Settings(),  # noqa: B008 (immutable)
     optimiser: optax.GradientTransformation | None = None,
@@ -65,6 +66,7 @@ def fit(
         loss: `CrossEntropy()`, `SquaredError()`, `Huber()`, `Histogram.fit(labels)`, or any function of one
             prediction and target.
         validation: decides about stopping and which weights are kept; without it the training loss does.
+        decides: False only reports the validation set in the history; the training loss decides.
         metric: of predictions and targets, for the history: `accuracy`, `rmse`.
         settings: see `Settings`.
         optimiser: another Optax transformation of gradients, instead of clipping and AdamW. It comes before
@@ -132,7 +134,7 @@ def fit(
                 record = {"epoch": state.epoch + 1, "loss": float(total / weight), "rate": float(rate)}
                 if validation is not None:
                     record |= evaluate(new_model, validation, loss=loss, metric=metric, batch=size, mesh=mesh)
-                monitored = record["loss" if validation is None else "validation_loss"]
+                monitored = record["validation_loss" if validation is not None and decides else "loss"]
                 now = time.monotonic()
                 record |= {"monitored": monitored, "seconds": state.seconds + now - clock}
 
