@@ -57,7 +57,7 @@ def test_fit_takes_groups_and_order():
         marked = X.copy()
         marked[200:] += 1e6
         model = NeuralRDERegressor(**SMALL, **options).fit(marked, NUMBERS[:, 0], groups=groups)
-        return model.steps_.steps[2].mean_[0] < 1e3
+        return model.steps_.steps[2].means_[0] < 1e3
 
     assert not held_out()
     assert held_out(shuffle=False, validation_fraction=1 / 6)

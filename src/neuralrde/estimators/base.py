@@ -238,6 +238,8 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
         """Without the series that have no target at any point: nothing can be learned from them."""
         if not self.per_time_ or (rows := are_known(part.target).any(axis=1)).all():
             return part, groups
+        if not rows.any():
+            raise ValueError("Got validation=(X, y) without any label that is known; expected some to compare with.")
         return part[rows], None if groups is None else groups[rows]
 
     def _divided(self, whole: Part, groups, validation, seed: int, searched: bool) -> Parts:
@@ -245,10 +247,6 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
         if validation is not None:
             series = as_series(self, validation[0], reset=False)
             others, _ = self._labelled(Part(series, self._check_targets(validation[1], series, reset=False)), None)
-            if not len(others):
-                raise ValueError(
-                    "Got validation=(X, y) without any label that is known; expected some to compare with."
-                )
             return Parts(whole, others, len(others) >= FEWEST_TO_DECIDE)
         wanted = len(whole) * self.validation_fraction
         if wanted < (2 if searched else FEWEST_TO_DECIDE):

@@ -12,7 +12,7 @@ from ..training import TrainingState, TrainingWarning, predict
 from .run import Cut, Run
 
 # A model that predicts one class this often, and whose loss is above this share of a constant prediction's.
-_ONE_CLASS, _NO_BETTER = 0.98, 0.99
+_ONE_CLASS, _NO_BETTER = 0.98, 0.95
 _RESTARTS = 2
 # Of the optimiser: a shorter training has not had the time to learn.
 _FEWEST_STEPS = 50
@@ -36,7 +36,7 @@ def restarted_if_collapsed(run: Run, cut: Cut, state: TrainingState) -> tuple[Tr
             "that of a constant prediction. It is trained again from other weights, without weight decay, at a "
             f"learning rate of {settings.rate:g}.",
             TrainingWarning,
-            stacklevel=6,
+            stacklevel=4,
         )
         another = replace(run, settings=settings, seed=run.seed + len(tries))
         tries.append((another, another(cut)))
@@ -47,7 +47,7 @@ def restarted_if_collapsed(run: Run, cut: Cut, state: TrainingState) -> tuple[Tr
             "The model predicts one class for nearly all series that it was trained on: it has learned nothing that "
             "tells them apart. Look at the labels, try other depths and steps, or more `epochs`.",
             TrainingWarning,
-            stacklevel=6,
+            stacklevel=4,
         )
     records = [
         {
@@ -73,7 +73,7 @@ def _is_collapsed(run: Run, cut: Cut, state: TrainingState) -> bool:
     # Spares most trainings the predictions. An epoch's loss is that of weights on the move: the best epoch's alone may
     # be from before the collapse.
     losses = [state.history[epoch - 1]["loss"] for epoch in (state.best_epoch, state.epoch)]
-    if max(losses) < 0.95 * constant_loss(target, weight):
+    if max(losses) < 0.9 * constant_loss(target, weight):
         return False
     return has_collapsed(predict(state.best, examples, mesh=run.mesh), target, weight)
 

@@ -47,7 +47,7 @@ def divide(
     except ValueError as error:
         if groups is not None:
             raise ValueError(f"Got groups= that leave no validation set. {error}") from None
-        warnings.warn(f"Trained without a validation set, because none can be divided off. {error}", stacklevel=6)
+        warnings.warn(f"Trained without a validation set, because none can be divided off. {error}", stacklevel=5)
         return every, every[:0]
     if classes is not None and (lost := np.setdiff1d(classes[held_out], classes[rows])).size:
         why = "have groups of their own" if shuffle else "come last"

@@ -128,5 +128,5 @@ class Run:
             warnings.warn(
                 f"With windows of {how}, {100 * share:.0f} % of the labels stand at a window's end and are trained on. "
                 "Write step=1 to use all of them.",
-                stacklevel=5,
+                stacklevel=4,
             )
