@@ -3,7 +3,8 @@
 The imports stand in the order in which data flows.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING as _CHECKING
+from typing import Any as _Any
 
 from ._version import __version__
 from .devices import (
@@ -96,7 +97,7 @@ from .solve import (
     stop_if_divergent,
 )
 
-if TYPE_CHECKING:
+if _CHECKING:
     from .estimators import LogSignatureTransformer, NeuralRDEClassifier, NeuralRDERegressor
 
 __all__ = [
@@ -184,10 +185,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     """The estimators are imported when they are asked for: scikit-learn takes a second that others need not wait."""
     if name in ("LogSignatureTransformer", "NeuralRDEClassifier", "NeuralRDERegressor"):
         from . import estimators
 
         return getattr(estimators, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -38,7 +38,7 @@ def test_classifier(fitted):
     assert proba.shape == (80, 2)
     np.testing.assert_allclose(proba.sum(1), 1)
     assert (fitted.classes_[proba.argmax(1)] == fitted.predict(X)).all()
-    assert fitted.history_[0]["validation_loss"] > fitted.validation_loss_
+    assert fitted.history_[0]["monitored"] > fitted.validation_loss_
 
 
 def test_random_state_fixes_everything(fitted):
@@ -233,7 +233,7 @@ def test_regressor():
     walks = np.cumsum(np.random.default_rng(0).normal(size=(80, 33)), axis=1)
     target = 80 + 10 * np.stack([walks[:, -1], walks.max(1)], axis=1)
     options = SMALL | {"epochs": 40, "random_state": 0}
-    model = NeuralRDERegressor(**options, loss="huber").fit(walks, target)
+    model = NeuralRDERegressor(**options, loss="huber").fit(walks, target, validation=(walks[:40], target[:40]))
     assert model.predict(walks).shape == (80, 2)
     assert model.score(walks, target) > 0.8
     assert model.history_[0]["validation_rmse"] < 3 * target.std()  # in the labels' units, from the start

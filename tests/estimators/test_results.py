@@ -40,3 +40,25 @@ def test_scp1_a_short_training(scp1):
 def test_scp1_with_the_defaults(scp1):
     """Published on such splits: NRDE 80.9, Log-NCDE 83.1."""
     assert np.mean([split_accuracy(scp1, seed) for seed in range(3)]) >= 0.84
+
+
+def test_basic_motions_is_not_stopped_by_a_handful(real_data):
+    """40 series: 6 of them once stopped training at epoch 13, with 75 % right on the training set."""
+    with np.load(real_data / "league" / "BasicMotions.npz") as data:
+        count = int(data["n_train"])
+        values, target = data["values"][:count], data["target"][:count]
+    model = NeuralRDEClassifier(random_state=0).fit(values, target)
+    assert model.score(values, target) >= 0.95
+
+
+def test_a_large_set_does_not_collapse_with_the_defaults():
+    """A small bump, up-down or down-up, on a slow wave: a decay that grew with the steps left one class of two."""
+    rng = np.random.default_rng(0)
+    times, labels = np.arange(200), np.arange(2000) % 2
+    waves = np.sin(2 * np.pi * (times / rng.uniform(60, 200, (2000, 1)) + rng.uniform(0, 1, (2000, 1))))
+    place = (times - rng.uniform(60, 140, (2000, 1))) / 12
+    bump = np.where(labels[:, None] == 1, place, -place) * np.exp(-(place**2) / 2)
+    values = waves + 1.5 * bump + 0.1 * rng.normal(size=waves.shape)
+    model = NeuralRDEClassifier(epochs=8, random_state=0).fit(values, labels)
+    assert model.restarts_ == []
+    assert model.score(values, labels) > 0.75  # 0.83; a decay of 3 per unit of the learning rate has 0.53

@@ -102,3 +102,12 @@ def test_a_base_point_fitted_without_times_cannot_place_itself_in_time():
     step = BasePoint().fit(make_series(0, timed=False))
     with pytest.raises(ValueError, match=r"series with times.*BasePoint.*fit"):
         step(make_series(0, timed=True))
+
+
+def test_time_beside_a_channel_called_time():
+    """The channel stays the user's, and the added one takes a free name."""
+    given_series = Series([[[5.0, 1.0], [7.0, 2.0]]], channels=["time", "time_2"])
+    timed = TimeChannel().fit(given_series)(given_series)
+    assert timed.channels == ("time_3", "time", "time_2")
+    np.testing.assert_array_equal(timed.values[0], [[0.0, 5.0, 1.0], [1.0, 7.0, 2.0]])
+    assert TimeChannel().fit(make_series(0))(make_series(0)).channels[0] == "time"

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from neuralrde.paths import FillForward, Series, WithBoundaries, cuts_by_count, cuts_by_time, window_cuts
+from neuralrde.paths import (
+    FillForward,
+    Series,
+    WithBoundaries,
+    cuts_by_count,
+    cuts_by_time,
+    window_counts,
+    window_cuts,
+)
 
 from .examples import alone, beginning, make_series, series
 
@@ -176,3 +184,27 @@ def test_windows_lose_no_increment(given_series, every, step):
         at_cuts = np.take_along_axis(filled.values, cuts[..., None], axis=1)
         # A telescoping sum of numbers below 1000.
         np.testing.assert_allclose(np.diff(at_cuts, axis=1).sum(axis=1), total, atol=1e-10)
+
+
+@given(series(timed=True), st.floats(0.2, 20.0), st.integers(1, 15), st.floats(0.0, 1.0), st.booleans())
+def test_cuts_at_points_as_well(given_series, every, step, share, by_time):
+    """Each sample has its regular cuts, empty windows included, and the points; and nothing else."""
+    how = {"every": every} if by_time else {"step": step}
+    at = np.random.default_rng(0).random(given_series.valid.shape) < share
+    regular = window_cuts(given_series, **how)
+    cuts = window_cuts(given_series, at=at, **how)
+    regular = np.broadcast_to(regular, (len(given_series), regular.shape[-1]))
+    for own, usual, points, length in zip(cuts, regular, at, given_series.lengths, strict=True):
+        new = sorted(set(np.flatnonzero(points[:length])) - set(usual))
+        expected = sorted([*usual, *new])
+        until = expected.index(length - 1) + 1
+        assert own[:until].tolist() == expected[:until]
+        assert (own[until:] == length - 1).all()
+    counts = window_counts(given_series, cuts)
+    assert cuts.shape[1] == max(1, counts.max()) + 1  # no more padding than needed
+
+
+@pytest.mark.parametrize("at", [np.zeros((2, 8), bool), np.zeros((3, 8)), [1, 5]])
+def test_points_to_cut_at_are_a_mask(at):
+    with pytest.raises(ValueError, match=r"at= of shape .* expected \(3, 8\) and bool"):
+        window_cuts(make_series(3), step=2, at=at)

@@ -4,10 +4,12 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
-from sklearn.utils.validation import check_consistent_length
 
-from ..paths import Series
-from .inputs import dimensions, is_list_of_series
+from ..paths import Series, window_counts, window_cuts
+from .inputs import check_as_many, dimensions, is_list_of_series
+
+# Cutting at labels too may at most so many times multiply the windows, and with them the work.
+_MOST_TIMES = 2
 
 
 def are_at_points(y: Any, series: Series, *, expected: bool = False) -> bool:
@@ -34,7 +36,7 @@ def labels_at_points(
     >>> known.tolist()
     [[True, False, True], [True, False, False]]
     """
-    check_consistent_length(series.values, y)
+    check_as_many(series, y)
     if is_list_of_series(y):
         _check_lengths(y, series)
         flat = np.concatenate(y)
@@ -56,7 +58,7 @@ def numbers_at_points(y: Any, series: Series, *, expected: bool = False) -> Any:
     """
     length = series.values.shape[1]
     if is_list_of_series(y) and (all(target.ndim == 2 for target in y) or len({np.shape(target) for target in y}) > 1):
-        check_consistent_length(series.values, y)
+        check_as_many(series, y)
         _check_lengths(y, series)
         columns = [target.reshape(len(target), -1) for target in y]
         target = np.full((*series.valid.shape, columns[0].shape[1]), np.nan)
@@ -64,6 +66,35 @@ def numbers_at_points(y: Any, series: Series, *, expected: bool = False) -> Any:
         return target
     wider = dimensions(y) == 3 and np.shape(y)[1] > length
     return np.asarray(y)[:, :length] if wider and (expected or series.ragged) else y
+
+
+def are_known(target: Shaped[np.ndarray, "samples length ..."]) -> Bool[np.ndarray, "samples length"]:
+    """At which points there is a target: a class from 0, or a number for at least one output.
+
+    >>> are_known(np.array([[0, -1, 2]])).tolist(), are_known(np.array([[[1.0, np.nan], [np.nan, np.nan]]])).tolist()
+    ([[True, False, True]], [[True, False]])
+    """
+    return target >= 0 if target.dtype.kind == "i" else ~np.isnan(target).all(axis=-1)
+
+
+def share_at_cuts(prepared: Series, known: Bool[np.ndarray, "samples length"], **cut: Any) -> tuple[bool, float]:
+    """Whether to cut at labels too, and the share of labels that then stand at a window's end and are used.
+
+    Sparse labels are cut at, so that each counts. Where they are dense, cutting at each would make many short windows
+    out of the long ones that were asked for; then only those that stand at windows' ends are used.
+
+    >>> series, known = Series.from_array(np.zeros((1, 9))), np.zeros((1, 9), bool)
+    >>> known[:, 5] = True
+    >>> share_at_cuts(series, known, step=4), share_at_cuts(series, ~known, step=4)
+    ((True, 1.0), (False, 0.375))
+    """
+    cuts = window_cuts(prepared, **cut)
+    missed = known.copy()
+    np.put_along_axis(missed, np.broadcast_to(cuts, (len(known), cuts.shape[-1])), False, axis=1)
+    windows = max(1, int(window_counts(prepared, cuts).sum()))
+    if missed.sum() <= (_MOST_TIMES - 1) * windows:
+        return True, 1.0
+    return False, float(1 - missed.sum() / known.sum())
 
 
 def point_weights(weights: Any, series: Series) -> Float[np.ndarray, "samples length"]:

@@ -1,4 +1,4 @@
-"""What classifier and regressor share: from X and y to a trained model, and from X to its answers."""
+"""What classifier and regressor share: from X and y to a trained model, and from X to its predictions."""
 
 import os
 import time
@@ -10,11 +10,11 @@ import diffrax
 import equinox as eqx
 import jax
 import numpy as np
+from jax.sharding import Mesh
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..datasets import Dataset, random_split, stratified
 from ..devices import try_all_cores
 from ..models import EveryState, FinalState, MeanState, NeuralRDE
 from ..paths import Series, Step
@@ -27,20 +27,21 @@ from ..training import (
     Plateau,
     ProgressBar,
     Settings,
-    TrainingState,
-    Versions,
     WarmupCosine,
-    fit,
     predict,
-    targets_at_cuts,
 )
 from ..training.archive import arrays_of, with_arrays
 from ..training.interrupt import interrupts_between_steps
+from .at_points import are_known
+from .collapse import restarted_if_collapsed
+from .division import FEWEST_TO_DECIDE, check_groups, divide
 from .file import Saved
 from .inputs import as_series
-from .parameters import NamedParameters, check_choice, check_number, check_whole
+from .parameters import NamedParameters, check_choice, check_flag, check_number, check_whole
 from .preparation import FILLS, Windows, preparation, usual_step, windows_of
+from .run import Cut, Part, Parts, Run
 from .search import successive_halving
+from .size import check_size
 
 READOUTS = {"mean": MeanState, "final": FinalState}
 SCHEDULES = {"cosine": WarmupCosine, "plateau": Plateau, "constant": ConstantRate}
@@ -59,7 +60,7 @@ MOST_CHANNELS = 500
 
 
 class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
-    """A neural RDE with scikit-learn's face. Leaves say what the targets are and what to do with answers."""
+    """A neural RDE with scikit-learn's face. Leaves say what the targets are and what to do with outputs."""
 
     per_time_: bool
     outputs_: int
@@ -81,9 +82,10 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
         batch_size: int = 32,
         learning_rate: float = 3e-3,
         schedule: str = "cosine",
-        weight_decay: float = 3.0,
+        weight_decay: float = 0.1,
         clip: float | None = 1.0,
         validation_fraction: float = 0.15,
+        shuffle: bool = True,
         patience: int | None = 20,
         time_budget: float | None = None,
         warm_start: bool = False,
@@ -107,6 +109,7 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
         self.weight_decay = weight_decay
         self.clip = clip
         self.validation_fraction = validation_fraction
+        self.shuffle = shuffle
         self.patience = patience
         self.time_budget = time_budget
         self.warm_start = warm_start
@@ -136,46 +139,44 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
         X: Any,
         y: Any,
         *,
+        groups: Any = None,
         validation: tuple[Any, Any] | None = None,
         checkpoint: str | os.PathLike | None = None,
         resume: bool = False,
         listeners: Sequence[Listener] = (),
+        mesh: Mesh | None = None,
     ) -> Self:
         """Train on series X and targets y.
 
         Args:
-            X: `(n, length, channels)`, `(n, length)` of one channel, a list of arrays `(length, channels)`, or
-                a `neuralrde.Series`. NaN is a missing value.
-            y: one target a series, or one at every point (see the class).
-            validation: another `(X, y)` to decide about stopping; None takes `validation_fraction` of X.
+            X: `(n, length, channels)`, `(n, length)` of one channel, a list of arrays or DataFrames `(length,
+                channels)`, or a `neuralrde.Series`. NaN is a missing value.
+            y: one target per series, or one at every point (see the class).
+            groups: one per series, such as its patient: series of a group are not divided between training and
+                validation.
+            validation: another `(X, y)` to decide about stopping; None takes `validation_fraction` of X. Fewer than 30
+                series decide nothing: of X none are held out then, and those given are only reported in `history_`.
             checkpoint: a file for the state of training; with `resume=True` training goes on from it.
             resume: whether to go on from the checkpoint, if there is one.
             listeners: told of every epoch; see `neuralrde.training`.
+            mesh: the devices to train and predict on, as `neuralrde.device_mesh` makes it; None takes all.
         """
         with interrupts_between_steps():
-            return self._fit(X, y, validation, checkpoint, resume, listeners)
+            return self._fit(X, y, groups, validation, checkpoint, resume, listeners, mesh)
 
-    def _fit(self, X, y, validation, checkpoint, resume, listeners) -> Self:
-        try_all_cores()
+    def _fit(self, X, y, groups, validation, checkpoint, resume, listeners, mesh) -> Self:
+        if mesh is None:
+            try_all_cores()
+        self._mesh = mesh
         self._check_parameters()
         again = self.warm_start and hasattr(self, "model_")
         series = as_series(self, X, reset=not again)
         target = self._check_targets(y, series, reset=not again)
         if self.cuts > 1 and self.per_time_:
             raise ValueError(
-                f"Got cuts={self.cuts} with a target at every point; expected cuts=1, because answers come at the "
+                f"Got cuts={self.cuts} with a target at every point; expected cuts=1, because predictions come at the "
                 "windows' ends, which differ from cut to cut."
             )
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-
-        # Data: a validation set, and a preparation that has seen the training set only.
-        if validation is None:
-            rows, held_out = self._divide(series, target, seed)
-            others = (series[held_out], target[held_out]) if len(held_out) else None
-            series, target = series[rows], target[rows]
-        else:
-            other = as_series(self, validation[0], reset=False)
-            others = other, self._check_targets(validation[1], other, reset=False)
         if not again:
             self.kept_ = {name: getattr(self, name) for name in _KEPT}
         for name, first in self.kept_.items():
@@ -185,37 +186,20 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
                     "weights are gone on from. Write warm_start=False for a new model."
                 )
         self.cuts_ = self.cuts
-        if not again:
-            self.steps_: Step = preparation(fill=self.fill, time=self.time_channel).fit(series)
-        prepared = self.steps_(series)
-        others = None if others is None else (self.steps_(others[0]), others[1])
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+
+        # Data: a validation set, and a preparation that has seen the training set only.
+        whole = self._labelled(Part(series, target), check_groups(groups, len(series)))
+        searched = not again and "auto" in (self.depth, self.step)
+        parts = self._divided(*whole, validation, seed, searched)
+        run = self._run(parts, again, seed, listeners, mesh)
 
         # Candidates for (depth, step), each with a model of its own.
-        loss, metric = self._loss_and_metric(target)
-        listeners = [*listeners, *([ProgressBar()] if self.verbose is not False else [])]
-        settings = self._settings(len(series), seed)
-
-        def run(cut, state, until, *, settings=settings, checkpoint=None, resume=False) -> TrainingState:
-            versions = [self._examples(prepared, target, cut, target, first) for first in self._firsts(cut)]
-            return fit(
-                self.model_ if again else self._model(versions[0], target, cut[0], seed),
-                versions[0] if len(versions) == 1 else Versions(versions, seed),
-                loss=loss,
-                validation=None if others is None else self._examples(*others, cut, target),
-                metric=metric,
-                settings=settings,
-                state=state,
-                until=until,
-                checkpoint=checkpoint,
-                resume=resume,
-                listeners=listeners,
-            )
-
-        cuts = [(self.depth_, self.cut_)] if again else self._candidates(prepared)
-        cut, state, self.trials_ = cuts[0], None, []
-        if len(cuts) > 1:
-            if others is None or checkpoint is not None:
-                what = "without a validation set" if others is None else "with a checkpoint"
+        candidates = [(self.depth_, self.cut_)] if again else self._candidates(run.parts.training.series)
+        cut, state, self.trials_ = candidates[0], None, []
+        if len(candidates) > 1:
+            if parts.validation is None or checkpoint is not None:
+                what = "without a validation set" if parts.validation is None else "with a checkpoint"
                 raise ValueError(
                     f"Got depth={self.depth!r} and step={self.step!r} {what}; expected numbers then, because a search "
                     "compares validation losses and has many states. Write for example depth=2, step=32."
@@ -223,79 +207,104 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
             # Half of the time for the search, the rest for the winner.
             begun, budget = time.monotonic(), self.time_budget
             half = None if budget is None else budget / 2
-            cut, state, self.trials_ = successive_halving(cuts, run, epochs=settings.epochs, seconds=half)
+            search = replace(run, parts=replace(run.parts, decides=True))
+            cut, state, self.trials_ = successive_halving(candidates, search, epochs=run.settings.epochs, seconds=half)
+            if not parts.decides:
+                # Too few to stop by, and too precious to leave out: the winner begins anew, with all series.
+                state = None
+                if validation is None:
+                    run = self._run(Parts(whole[0], None, False), again, seed, listeners, mesh)
             if budget is not None:
-                left = max(1e-3, budget - (time.monotonic() - begun))
-                settings = replace(settings, time_budget=state.seconds + left)
-        state = run(cut, state, None, settings=settings, checkpoint=checkpoint, resume=resume)
+                spent, left = 0.0 if state is None else state.seconds, budget - (time.monotonic() - begun)
+                run = replace(run, settings=replace(run.settings, time_budget=spent + max(1e-3, left)))
+
+        # Training; and again, if nothing was learned.
+        run.say_share(cut)
+        state = run(cut, state, checkpoint=checkpoint, resume=resume)
+        state, self.restarts_ = restarted_if_collapsed(run, cut, state)
 
         # What was learned.
         self.depth_, self.cut_ = cut
         self.step_ = self.cut_ if self.kept_["every"] is None else None
-        self.path_channels_ = prepared.values.shape[2]
+        self.path_channels_ = run.parts.training.series.values.shape[2]
+        self.label_share_ = run.labels(cut)[1]
         self.history_ = list(state.history)
         self.best_epoch_, self.validation_loss_ = state.best_epoch, state.best_loss
         # As loading makes it, so that a loaded model is the same in every respect.
         self.model_ = with_arrays(self._template(), arrays_of(state.best))
         return self
 
-    def _answers(self, X: Any) -> tuple[np.ndarray, Series, Windows]:
-        """The model's outputs, for each sample or after every window."""
+    def _labelled(self, part: Part, groups: np.ndarray | None) -> tuple[Part, np.ndarray | None]:
+        """Without the series that have no target at any point: nothing can be learned from them."""
+        if not self.per_time_ or (rows := are_known(part.target).any(axis=1)).all():
+            return part, groups
+        if not rows.any():
+            raise ValueError("Got validation=(X, y) without any label that is known; expected some to compare with.")
+        return part[rows], None if groups is None else groups[rows]
+
+    def _divided(self, whole: Part, groups, validation, seed: int, searched: bool) -> Parts:
+        """Training and validation set. Too few series to decide anything are held out only for a search."""
+        if validation is not None:
+            series = as_series(self, validation[0], reset=False)
+            others, _ = self._labelled(Part(series, self._check_targets(validation[1], series, reset=False)), None)
+            return Parts(whole, others, len(others) >= FEWEST_TO_DECIDE)
+        wanted = len(whole) * self.validation_fraction
+        if wanted < (2 if searched else FEWEST_TO_DECIDE):
+            return Parts(whole, None, False)
+        rows, held_out = divide(
+            whole.series,
+            whole.target,
+            fraction=self.validation_fraction,
+            groups=groups,
+            shuffle=self.shuffle,
+            seed=seed,
+        )
+        decides = len(held_out) >= FEWEST_TO_DECIDE
+        if not len(held_out) or not (decides or searched):
+            return Parts(whole, None, False)
+        return Parts(whole[rows], whole[held_out], decides)
+
+    def _run(self, parts: Parts, again: bool, seed: int, listeners: Sequence[Listener], mesh: Mesh | None) -> Run:
+        if not again:
+            self.steps_: Step = preparation(fill=self.fill, time=self.time_channel).fit(parts.training.series)
+        listeners = [*listeners, *([ProgressBar()] if self.verbose is not False else [])]
+        settings, model = self._settings(len(parts.training), seed), self.model_ if again else None
+        return Run(self, parts.prepared(self.steps_), settings, seed, listeners, mesh, model)
+
+    def _outputs(self, X: Any) -> tuple[np.ndarray, Series, Windows]:
+        """The model's outputs, for each series or after every window."""
         self._check_fitted()
         series = as_series(self, X, reset=False)
-        prepared, cut, answers = self.steps_(series), (self.depth_, self.cut_), []
+        prepared, cut, outputs = self.steps_(series), (self.depth_, self.cut_), []
         for first in self._firsts(cut):
             windows = self._windows(prepared, cut, first)
             examples = Examples((windows.x0, windows.log_signatures), windows=windows.count)
-            answers.append(predict(self.model_, examples))
-        return np.mean(answers, axis=0), series, windows
+            outputs.append(predict(self.model_, examples, mesh=getattr(self, "_mesh", None)))
+        mean = np.mean(outputs, axis=0)
+        _check_finite_outputs(mean, prepared)
+        return mean, series, windows
 
-    def _at_points(self, answers: np.ndarray, series: Series, windows: Windows) -> np.ndarray:
-        """Answers after windows, held until the next: a point's answer knows nothing that comes later."""
+    def _at_points(self, outputs: np.ndarray, series: Series, windows: Windows) -> np.ndarray:
+        """Predictions after windows, held until the next: a point's prediction knows nothing that comes later."""
         points = np.arange(series.values.shape[1])
         cuts = np.broadcast_to(windows.cuts, (len(series), windows.cuts.shape[-1]))
         latest = np.stack([np.searchsorted(row, points, side="right") - 1 for row in cuts])
-        return answers[np.arange(len(series))[:, None], latest]
+        return outputs[np.arange(len(series))[:, None], latest]
 
-    def _divide(self, series: Series, target: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Rows to train on and rows to validate with, by class where there are classes; few samples are not divided."""
-        fraction, every = self.validation_fraction, np.arange(len(series))
-        if len(series) * fraction < 2:
-            return every, every[:0]
-        classes = target.dtype.kind == "i" and not self.per_time_
-        dataset = Dataset(series, target if classes else None, task="classification" if classes else None)
-        divide = stratified if classes else random_split
-        try:
-            rows, held_out, _ = divide(dataset, (1 - fraction, fraction, 0.0), seed=seed)
-        except ValueError:  # all alike, or too few of each class
-            return every, every[:0]
-        return rows, held_out
+    def _windows(self, prepared: Series, cut: Cut, first: int | None = None, **options: Any) -> Windows:
+        return windows_of(prepared, cut[0], **self._how(cut, first), **options)
 
-    def _examples(
-        self,
-        prepared: Series,
-        target: np.ndarray,
-        cut: tuple[int, Any],
-        training: np.ndarray,
-        first: int | None = None,
-    ) -> Examples:
-        windows = self._windows(prepared, cut, first)
-        weight = self._weights(target, training)
-        if self.per_time_:
-            target = targets_at_cuts(target, windows.cuts)
-        return Examples((windows.x0, windows.log_signatures), target, windows=windows.count, weight=weight)
+    def _how(self, cut: Cut, first: int | None = None) -> dict[str, Any]:
+        """By what to cut into windows."""
+        if self.kept_["every"] is not None:
+            return {"every": cut[1]}
+        return {"step": cut[1]} | ({} if first is None else {"first": first})
 
-    def _windows(self, prepared: Series, cut: tuple[int, Any], first: int | None = None) -> Windows:
-        depth, size = cut
-        return windows_of(
-            prepared, depth, **({"every": size} if self.kept_["every"] is not None else {"step": size, "first": first})
-        )
-
-    def _firsts(self, cut: tuple[int, Any]) -> list[int] | list[None]:
+    def _firsts(self, cut: Cut) -> list[int] | list[None]:
         """The first windows of all ways of cutting, the usual one first."""
         return [None] if self.kept_["every"] is not None else first_windows(cut[1], min(self.cuts_, cut[1]))
 
-    def _candidates(self, prepared: Series) -> list[tuple[int, Any]]:
+    def _candidates(self, prepared: Series) -> list[Cut]:
         """Depths and steps to choose from, the cheapest first."""
         steps: list[Any] = [self.every if self.every is not None else self.step]
         if steps[0] is None:
@@ -306,6 +315,8 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
         depths: list[Any] = [self.depth]
         if self.depth == "auto":
             depths = [n for n in SEARCHED_DEPTHS if n == 1 or log_signature_channels(channels, n) <= MOST_CHANNELS]
+        for depth in depths:
+            check_size(channels, depth, state=self.state, width=self.width)
         cost = lambda cut: log_signature_channels(channels, cut[0]) / cut[1]
         return sorted(((depth, step) for depth in depths for step in steps), key=cost)
 
@@ -338,7 +349,7 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
     def _check_parameters(self) -> None:
         check_whole("depth", self.depth, high=12, also=("auto",))
         check_whole("step", self.step, also=("auto", None))
-        check_number("every", self.every, also=(None,))
+        check_number("every", self.every, above=True, also=(None,))
         if self.every is not None and self.step is not None:
             raise ValueError(f"Got both step={self.step!r} and every={self.every!r}; expected at most one of them.")
         check_whole("cuts", self.cuts, high=1024)
@@ -349,11 +360,12 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
         self._check_sizes(**{name: getattr(self, name) for name in _SIZES})
         check_whole("batch_size", self.batch_size)
         check_whole("epochs", self.epochs, also=(None,))
-        check_number("learning_rate", self.learning_rate)
+        check_number("learning_rate", self.learning_rate, above=True)
         check_number("weight_decay", self.weight_decay)
-        check_number("clip", self.clip, also=(None,))
+        check_number("clip", self.clip, above=True, also=(None,))
         check_number("validation_fraction", self.validation_fraction, high=0.9)
-        check_number("time_budget", self.time_budget, also=(None,))
+        check_flag("shuffle", self.shuffle)
+        check_number("time_budget", self.time_budget, above=True, also=(None,))
         check_whole("patience", self.patience, also=(None,))
 
     def _check_sizes(self, *, state: Any, width: Any, layers: Any, readout: Any) -> None:
@@ -378,6 +390,8 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
         "trials_",
         "best_epoch_",
         "validation_loss_",
+        "label_share_",
+        "restarts_",
         "flat_",
         "n_channels_in_",
         "n_features_in_",
@@ -391,11 +405,12 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
         """The model's shapes, without its numbers. What a file says of them is checked as what a user says."""
         self._check_sizes(**{name: self.kept_[name] for name in _SIZES})
         check_whole("cuts", self.cuts_, high=1024)
-        check_number("every", self.kept_["every"], also=(None,))
+        check_number("every", self.kept_["every"], above=True, also=(None,))
         return eqx.filter_eval_shape(lambda: self._build(self.path_channels_, self.depth_, 0))
 
     def __getstate__(self):
         state: dict[str, Any] = dict(super().__getstate__())  # type: ignore
+        state.pop("_mesh", None)  # devices are those of a process
         return state | {"model_": arrays_of(state["model_"])} if "model_" in state else state
 
     def __setstate__(self, state):
@@ -408,6 +423,23 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.three_d_array = True
         return tags
+
+
+def _check_finite_outputs(outputs: np.ndarray, prepared: Series) -> None:
+    """No prediction is better than one made of NaN, which `argmax` would take for the first class."""
+    wrong = ~np.isfinite(outputs).all(axis=tuple(range(1, outputs.ndim)))
+    if not wrong.any():
+        return
+    row = int(wrong.argmax())
+    name = f"{row}" if prepared.ids is None else f"{row} ({prepared.ids[row]})"
+    name += f" and {wrong.sum() - 1} more" if wrong.sum() > 1 else ""
+    largest = np.abs(prepared.values[row]).max(axis=0)
+    channel = int(largest.argmax())
+    raise ValueError(
+        f"Got series {name}, for which the model's prediction is not a finite number: scaled as in training, "
+        f"channel {prepared.channels[channel]!r} reaches {largest[channel]:.3g}, and the model computes in float32. "
+        "Look for values that are no measurements, and write NaN for them."
+    )
 
 
 @eqx.filter_jit  # one compilation instead of one for every little array

@@ -6,23 +6,24 @@ import numpy as np
 import scipy.special
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from ..paths import Series
 from ..training import CrossEntropy, accuracy
 from .at_points import are_at_points, labels_at_points, point_weights
 from .base import BaseNeuralRDE
-from .inputs import as_series
-from .parameters import check_choice
+from .inputs import as_series, check_as_many
+from .parameters import check_choice, check_number
 
 
 class NeuralRDEClassifier(ClassifierMixin, BaseNeuralRDE):
     """Classifies time series by a neural RDE, with scikit-learn's interface.
 
-    X is `(n, length, channels)`, `(n, length)` of one channel, a list of arrays `(length, channels)`, or a
-    `neuralrde.Series`; NaN is a missing value. y is one label a series. With labels `(n, length)`, or an array for
-    each series, one label a point (NaN, None or "" where there is none), it is trained on those at the windows' ends
-    and predicts one for each point, from the past only.
+    X is `(n, length, channels)`, `(n, length)` of one channel, a list of arrays or DataFrames `(length, channels)`, or
+    a `neuralrde.Series`; NaN is a missing value. y is one label per series. With labels `(n, length)`, or an array for
+    each series, one label per point (NaN, None or "" where there is none), it predicts one for each point, from the
+    past only. Windows then end at labels as well, so that all are trained on; where labels are too dense for
+    that, those at the windows' ends are, and a warning says their share.
 
     >>> from neuralrde.datasets import order_of_events
     >>> data = order_of_events(samples=60, length=64)
@@ -35,8 +36,8 @@ class NeuralRDEClassifier(ClassifierMixin, BaseNeuralRDE):
         step: points in a window; None cuts into about 32 windows; "auto" chooses by validation.
         every: instead of `step`, the time in a window, for a `Series` with times.
         cuts: ways of cutting a series into windows of `step`. The path is the same in all of them: training draws
-            one for each series and epoch, and answers are averaged over all, which steadies them. 4 to 8 is much;
-            log-signatures and answers take as many times longer.
+            one for each series and epoch, and predictions are averaged over all, which steadies them. 4 to 8 is much;
+            log-signatures and predictions take as many times longer.
         fill: how missing values are filled: "forward" with the last observation, which looks only back, or
             "linear"; None expects none. With filling, channels that had missing values in training get a
             channel that counts their observations.
@@ -46,17 +47,24 @@ class NeuralRDEClassifier(ClassifierMixin, BaseNeuralRDE):
         readout: "mean" over the states after all windows, or "final".
         epochs: passes over the training set, at most; None takes about 1000 steps, and at least 20 epochs.
         batch_size: examples in a step.
-        learning_rate: of AdamW, the highest.
+        learning_rate: AdamW's peak learning rate.
         schedule: "cosine" (with warm-up), "plateau" or "constant".
-        weight_decay: of AdamW.
+        weight_decay: how much a whole training shrinks weights that the loss leaves alone, by exp(-weight_decay),
+            however many steps it takes; 0 shrinks none.
         clip: the largest norm of a gradient; None does not clip.
-        validation_fraction: the part of the training set that decides about stopping, which weights to keep,
-            and "auto".
+        validation_fraction: the part of the series that is held out to decide when to stop, which weights to keep,
+            and "auto". Where it would be fewer than 30 series, too few to tell epochs apart, none are held out:
+            training runs to its end and keeps the weights with the best training loss. "auto" holds out what it can,
+            and then trains with all series.
+        shuffle: whether these are drawn at random, in proportion to the classes; False takes the last ones, for series
+            in order of time. `fit(..., groups=...)` keeps groups together.
         patience: epochs without a better validation loss after which training stops; None never stops early.
         time_budget: seconds after which training stops; half of them for the search, if there is one. None
-            for no limit. What a clock stops is not the same from run to run.
+            for no limit. Runs stopped by a time budget are not reproducible.
         warm_start: whether `fit` goes on from the weights of the last `fit`, with its preparation and windows.
-        random_state: a number fixes everything: validation set, initial weights, order of examples.
+        random_state: a number fixes everything: validation set, initial weights, order of examples. Results are then
+            the same to the bit on the same number of cores; on another number sums are rounded differently, and the
+            differences grow with training.
         verbose: False shows no progress bar; None shows one on a terminal.
         class_weight: None, "balanced", or a dictionary from labels to weights.
 
@@ -66,6 +74,8 @@ class NeuralRDEClassifier(ClassifierMixin, BaseNeuralRDE):
         step_: as chosen; None with windows by time.
         history_: a record for each epoch.
         trials_: those of the search.
+        label_share_: with labels at points, the share of them that stand at windows' ends and are trained on.
+        restarts_: a record for each training, if the first predicted one class only and was followed by others.
         steps_: the fitted preparation.
         model_: the `NeuralRDE`.
     """
@@ -89,9 +99,10 @@ class NeuralRDEClassifier(ClassifierMixin, BaseNeuralRDE):
         batch_size: int = 32,
         learning_rate: float = 3e-3,
         schedule: str = "cosine",
-        weight_decay: float = 3.0,
+        weight_decay: float = 0.1,
         clip: float | None = 1.0,
         validation_fraction: float = 0.15,
+        shuffle: bool = True,
         patience: int | None = 20,
         time_budget: float | None = None,
         warm_start: bool = False,
@@ -117,6 +128,7 @@ class NeuralRDEClassifier(ClassifierMixin, BaseNeuralRDE):
             weight_decay=weight_decay,
             clip=clip,
             validation_fraction=validation_fraction,
+            shuffle=shuffle,
             patience=patience,
             time_budget=time_budget,
             warm_start=warm_start,
@@ -132,8 +144,8 @@ class NeuralRDEClassifier(ClassifierMixin, BaseNeuralRDE):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, `(n, classes)`, or `(n, length, classes)` for labels at each point."""
-        answers, series, windows = self._answers(X)
-        proba = scipy.special.softmax(answers.astype(np.float64), axis=-1)
+        outputs, series, windows = self._outputs(X)
+        proba = scipy.special.softmax(outputs.astype(np.float64), axis=-1)
         return self._at_points(proba, series, windows) if self.per_time_ else proba
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -155,9 +167,10 @@ class NeuralRDEClassifier(ClassifierMixin, BaseNeuralRDE):
         if per_time:
             labels, known = labels_at_points(y, series)
         else:
+            check_as_many(series, y)
             labels = column_or_1d(y, warn=True)
+            _check_one_type(labels)
             check_classification_targets(labels)
-            check_consistent_length(series.values, labels)
             known = np.ones(len(labels), bool)
         if reset:
             self.per_time_ = per_time
@@ -165,7 +178,7 @@ class NeuralRDEClassifier(ClassifierMixin, BaseNeuralRDE):
             self.outputs_ = len(self.classes_)
             if self.outputs_ < 2:
                 raise ValueError(
-                    f"Got only one class, {self.classes_[0]!r}; expected at least two classes to tell apart."
+                    f"Got only one class, {self.classes_.tolist()[0]!r}; expected at least two classes to tell apart."
                 )
         elif per_time != self.per_time_:
             raise ValueError(f"Got labels of shape {labels.shape}; expected them as in the first `fit`.")
@@ -192,6 +205,8 @@ class NeuralRDEClassifier(ClassifierMixin, BaseNeuralRDE):
                 raise ValueError(
                     f"Got class_weight for {sorted(unknown, key=str)}; expected labels among {self.classes_.tolist()}."
                 )
+            for label, value in self.class_weight.items():
+                check_number(f"class_weight[{label!r}]", value, high=np.finfo(np.float32).max, above=True)
             weights = np.array([self.class_weight.get(label, 1.0) for label in self.classes_.tolist()], np.float32)
         else:
             counts = np.bincount(training, minlength=self.outputs_)
@@ -202,3 +217,12 @@ class NeuralRDEClassifier(ClassifierMixin, BaseNeuralRDE):
         super()._check_parameters()
         if not isinstance(self.class_weight, dict):
             check_choice("class_weight", self.class_weight, ["balanced", None])
+
+
+def _check_one_type(labels: np.ndarray) -> None:
+    kinds = sorted({type(label).__name__ for label in labels.tolist()}) if labels.dtype == object else []
+    if len(kinds) > 1:
+        raise ValueError(
+            f"Got labels of the types {kinds}; expected one type, because classes are sorted. Write for example "
+            "`[str(label) for label in y]`, and leave series without a label out."
+        )

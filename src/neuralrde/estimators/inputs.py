@@ -1,4 +1,4 @@
-"""What the estimators take: arrays, lists of arrays, or a Series."""
+"""What the estimators take: arrays, lists of arrays or of tables, or a Series."""
 
 from typing import Any
 
@@ -8,9 +8,11 @@ from sklearn.utils.validation import validate_data
 
 from ..paths import Series, concatenate
 
+_FORMS = "X is (n, length, channels), (n, length) of one channel, or a list of arrays (length, channels)."
+
 
 def as_series(estimator: Any, X: Any, *, reset: bool) -> Series:
-    """A Series from `(n, length, channels)`, from `(n, length)` of one channel, or from a list of arrays.
+    """A Series from `(n, length, channels)`, from `(n, length)` of one channel, or from a list of arrays or DataFrames.
 
     A table `(n, length)` is checked as scikit-learn checks its tables: the same columns as in `fit`. In the
     other forms the channels must be the same, and lengths may be any.
@@ -24,12 +26,25 @@ def as_series(estimator: Any, X: Any, *, reset: bool) -> Series:
         series = X
     elif _is_list(X, Series):
         series = concatenate(X)  # what scikit-learn makes of a Series when it takes rows of it
+    elif isinstance(X, list | tuple) and len(X) > 0 and all(is_table(sample) for sample in X):
+        series = _from_tables(X)
     elif is_list_of_series(X):
-        series = Series.from_arrays([np.asarray(sample) for sample in X])
+        arrays = [np.asarray(sample) for sample in X]
+        if reset:
+            _check_list_not_transposed(arrays)
+        series = Series.from_arrays(arrays)
     elif dimensions(X) > 2:
-        series = Series.from_array(check_array(X, allow_nd=True, **checks))
+        array = check_array(X, allow_nd=True, **checks)
+        if reset and looks_transposed(array.shape[1:]):
+            _, points, channels = array.shape
+            raise ValueError(
+                f"Got X of shape {array.shape}, which would be {points} points of {channels} channels; expected (n, "
+                "length, channels). For (n, channels, length), as aeon has it, write X.transpose(0, 2, 1). If it is "
+                f"{points} points of {channels} channels indeed, write Series.from_array(X)."
+            )
+        series = Series.from_array(array)
     elif reset or estimator.flat_:
-        array = validate_data(estimator, X, reset=reset, **checks)
+        array = _checked_table(estimator, X, reset=reset, **checks)
         if reset:
             estimator.flat_, estimator.n_channels_in_ = True, 1
         return Series.from_array(array)
@@ -38,12 +53,43 @@ def as_series(estimator: Any, X: Any, *, reset: bool) -> Series:
     channels = series.values.shape[2]
     if reset:
         estimator.flat_, estimator.n_channels_in_, estimator.n_features_in_ = False, channels, channels
-    elif channels != estimator.n_channels_in_:
-        raise ValueError(
-            f"Got series of {channels} channels; expected {estimator.n_channels_in_}, as in `fit`. X is (n, length, "
-            "channels), (n, length) of one channel, or a list of arrays (length, channels)."
-        )
+    elif channels != (expected := estimator.n_channels_in_):
+        hint = ""
+        shape = getattr(X, "shape", ())
+        if len(shape) == 2 and shape[1] == expected:
+            hint = f" For one series of {shape[0]} points and {expected} channels write X[None]."
+        elif series.values.shape[1] == expected:
+            hint = " If it is (n, channels, length), write X.transpose(0, 2, 1)."
+        raise ValueError(f"Got series of {channels} channels; expected {expected}, as in `fit`. {_FORMS}{hint}")
     return series
+
+
+def looks_transposed(shape: tuple[int, ...]) -> bool:
+    """Whether (points, channels) are almost surely (channels, points): many more channels than points.
+
+    Archives of time series have 20 channels or more only in series that are longer than a third of that number, but for
+    a few (InsectWingbeat, PEMS-SF), whose path no log-signature of depth 2 could hold.
+
+    >>> looks_transposed((6, 100)), looks_transposed((12, 29)), looks_transposed((29, 12)), looks_transposed((1, 5))
+    (True, False, False, False)
+    """
+    points, channels = shape
+    return channels >= 20 and channels > 3 * points
+
+
+def check_as_many(series: Series, y: Any) -> None:
+    """As many targets as series; else what X was taken for, and how one series is written."""
+    targets = 1 if np.ndim(y) == 0 and not hasattr(y, "__len__") else len(y)
+    if targets == len(series):
+        return
+    hint, points = "", series.values.shape[1]
+    if series.values.shape[2] == 1:
+        hint = (
+            f" X was taken for {len(series)} series of {points} points and one channel. For one series of "
+            f"{len(series)} points and {points} channels write X[None]; for a long table, with a row per time, "
+            "Series.from_table(table, id=..., time=...)."
+        )
+    raise ValueError(f"Got {len(series)} series and {targets} targets; expected one target per series.{hint}")
 
 
 def dimensions(X: Any) -> int:
@@ -64,5 +110,66 @@ def is_list_of_series(X: Any) -> bool:
     return _is_list(X, np.ndarray)
 
 
+def is_table(X: Any) -> bool:
+    """Whether X is a DataFrame, of pandas or polars: neither is imported for that."""
+    return hasattr(X, "columns") and hasattr(X, "to_numpy")
+
+
 def _is_list(X: Any, kind: type) -> bool:
     return isinstance(X, list | tuple) and len(X) > 0 and all(isinstance(sample, kind) for sample in X)
+
+
+def _from_tables(tables: Any) -> Series:
+    """A series from each table: its rows are points, its columns channels."""
+    names = [str(name) for name in tables[0].columns]
+    arrays = []
+    for i, table in enumerate(tables):
+        own = [str(name) for name in table.columns]
+        if own != names:
+            raise ValueError(
+                f"Got table {i} with the columns {own} beside table 0 with {names}; expected the same columns in the "
+                "same order, one per channel."
+            )
+        columns = [_as_numbers(table[name], f"column {str(name)!r} of table {i}") for name in table.columns]
+        arrays.append(np.stack(columns, axis=-1))
+    return Series.from_arrays(arrays, channels=names)
+
+
+def _as_numbers(column: Any, where: str) -> np.ndarray:
+    kind = getattr(getattr(column, "dtype", None), "kind", None)
+    try:
+        if kind in ("M", "m"):
+            raise ValueError
+        return np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"Got {where} that does not hold numbers only; expected a number per point, NaN where it is missing. Leave "
+            f"the column out, or make it numbers; times go into `Series.from_arrays(arrays, times=times)`."
+        ) from None
+
+
+def _check_list_not_transposed(arrays: list[np.ndarray]) -> None:
+    if any(array.ndim != 2 for array in arrays):
+        return
+    shapes = {array.shape for array in arrays}
+    points, channels = ({shape[axis] for shape in shapes} for axis in (0, 1))
+    if (len(points) == 1 and len(channels) > 1) or (len(points) == 1 and all(map(looks_transposed, shapes))):
+        raise ValueError(
+            f"Got arrays of shapes {sorted(shapes)[:3]}{' and others' if len(shapes) > 3 else ''}; expected (length, "
+            "channels), the same channels in each. They look like (channels, length): write [x.T for x in X]. If "
+            "they are (length, channels) indeed, write Series.from_arrays(X)."
+        )
+
+
+def _checked_table(estimator: Any, X: Any, *, reset: bool, **checks: Any) -> np.ndarray:
+    try:
+        return validate_data(estimator, X, reset=reset, **checks)
+    except ValueError as error:
+        if not (is_table(X) and "could not convert" in str(error)):
+            raise
+        text = [str(name) for name in X.columns if getattr(X[name].dtype, "kind", "O") not in "fiub"]
+        name = text[0] if text else str(X.columns[0])
+        raise ValueError(
+            f"Got a table whose column {name!r} holds text; expected numbers: a row per series, a column per point. A "
+            f"long table, with a row per time, becomes series by `Series.from_table(table, id={name!r}, time=...)`."
+        ) from None

@@ -37,13 +37,22 @@ def check_whole(name: str, value: Any, *, low: int = 1, high: int = 2**20, also:
         raise ValueError(f"Got {name}={value!r}; expected a whole number from {low} to {high}{others}.")
 
 
-def check_number(name: str, value: Any, *, low: float = 0.0, high: float = np.inf, also: tuple = ()) -> None:
+def check_number(
+    name: str, value: Any, *, low: float = 0.0, high: float = np.inf, above: bool = False, also: tuple = ()
+) -> None:
+    """With `above`, the number must be larger than `low`, and not `low` itself."""
     if value is None and None in also:
         return
     number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not (number and low <= float(value) <= high):  # type: ignore
+    if not (number and low <= float(value) <= high) or (above and value == low):  # type: ignore
         others = "".join(f", or {other!r}" for other in also)
-        raise ValueError(f"Got {name}={value!r}; expected a number from {low:g} to {high:g}{others}.")
+        span = f"above {low:g}" if above and high == np.inf else f"from {low:g} to {high:g}"
+        raise ValueError(f"Got {name}={value!r}; expected a number {span}{others}.")
+
+
+def check_flag(name: str, value: Any) -> None:
+    if not isinstance(value, bool | np.bool):
+        raise ValueError(f"Got {name}={value!r}; expected True or False.")
 
 
 def check_choice(name: str, value: Any, choices: Any) -> None:

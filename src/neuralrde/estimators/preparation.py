@@ -19,11 +19,13 @@ from ..paths import (
     window_counts,
     window_cuts,
 )
+from ..signatures import log_signatures
 from ..signatures.rounding import without_rounding
 from ..training import LogSignatureCache
 
 FILLS = {"forward": FillForward, "linear": FillLinear}
-# One for all estimators: a search over depths, steps and folds meets the same paths again and again.
+# One for all estimators: a search over depths, steps and folds meets the same paths again and again. Only `fit` fills
+# it: what is predicted once is not asked for again.
 CACHE = LogSignatureCache()
 
 
@@ -58,14 +60,23 @@ class Windows:
     """Each sample's own number of windows; None if all have all of them."""
 
 
-def windows_of(prepared: Series, depth: int, *, dtype: Any = np.float32, **cut: Any) -> Windows:
+def windows_of(prepared: Series, depth: int, *, dtype: Any = np.float32, keep: bool = False, **cut: Any) -> Windows:
     """Cut prepared series by `step` or `every`, and take the log-signatures.
+
+    Args:
+        keep: whether the log-signatures will be asked for again, and are worth memory until then.
+        cut: as in `window_cuts`.
 
     >>> windows_of(Series.from_array(np.zeros((5, 1001, 3))), depth=2, step=20).log_signatures.shape
     (5, 50, 6)
     """
     cuts = window_cuts(prepared, **cut)
     path = np.asarray(prepared.values, np.float64)
-    windows = without_rounding(CACHE(path, depth, cuts=cuts), path, depth, cuts).astype(dtype)
+    compute = CACHE if keep else log_signatures
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # beyond float32: whoever predicts from it says which series it is
+        windows = without_rounding(np.asarray(compute(path, depth, cuts=cuts)), path, depth, cuts).astype(dtype)
+        x0 = path[:, 0].astype(dtype)
     count = None if cuts.ndim == 1 else window_counts(prepared, cuts)
-    return Windows(path[:, 0].astype(dtype), windows, cuts, count)
+    return Windows(x0, windows, cuts, count)

@@ -3,17 +3,19 @@
 import warnings
 from typing import Any
 
+import equinox as eqx
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_array, check_consistent_length
+from sklearn.utils.validation import check_array
 
 from ..models import LabelScale, NeuralRDE
+from ..models.conditioning import Constant
 from ..paths import Series
 from ..training import Huber, SquaredError, rmse
 from .at_points import numbers_at_points, point_weights
 from .base import BaseNeuralRDE
-from .inputs import as_series, dimensions
+from .inputs import as_series, check_as_many, dimensions
 from .parameters import check_choice
 
 LOSSES = {"squared_error": SquaredError, "huber": Huber}
@@ -22,10 +24,11 @@ LOSSES = {"squared_error": SquaredError, "huber": Huber}
 class NeuralRDERegressor(RegressorMixin, BaseNeuralRDE):
     """Predicts numbers from time series by a neural RDE, with scikit-learn's interface.
 
-    X is `(n, length, channels)`, `(n, length)` of one channel, a list of arrays `(length, channels)`, or a
-    `neuralrde.Series`; NaN is a missing value. y is `(n,)` or `(n, outputs)`. With targets `(n, length,
-    outputs)`, for each point, it is trained on those at the windows' ends and predicts for each point, from the
-    past only.
+    X is `(n, length, channels)`, `(n, length)` of one channel, a list of arrays or DataFrames `(length, channels)`, or
+    a `neuralrde.Series`; NaN is a missing value. y is `(n,)` or `(n, outputs)`, with NaN for outputs that are not
+    known. With targets `(n, length, outputs)`, for each point, it predicts for each point, from the past only.
+    Windows then end at points with a target as well, so that all are trained on; where targets are too dense for that,
+    those at the windows' ends are, and a warning says their share.
 
     >>> X = np.cumsum(np.random.default_rng(0).normal(size=(60, 65)), axis=1)
     >>> model = NeuralRDERegressor(step=8, state=8, width=16, epochs=40, random_state=0)
@@ -37,8 +40,8 @@ class NeuralRDERegressor(RegressorMixin, BaseNeuralRDE):
         step: points in a window; None cuts into about 32 windows; "auto" chooses by validation.
         every: instead of `step`, the time in a window, for a `Series` with times.
         cuts: ways of cutting a series into windows of `step`. The path is the same in all of them: training draws
-            one for each series and epoch, and answers are averaged over all, which steadies them. 4 to 8 is much;
-            log-signatures and answers take as many times longer.
+            one for each series and epoch, and predictions are averaged over all, which steadies them. 4 to 8 is much;
+            log-signatures and predictions take as many times longer.
         fill: how missing values are filled: "forward" with the last observation, which looks only back, or
             "linear"; None expects none. With filling, channels that had missing values in training get a
             channel that counts their observations.
@@ -48,17 +51,24 @@ class NeuralRDERegressor(RegressorMixin, BaseNeuralRDE):
         readout: "mean" over the states after all windows, or "final".
         epochs: passes over the training set, at most; None takes about 1000 steps, and at least 20 epochs.
         batch_size: examples in a step.
-        learning_rate: of AdamW, the highest.
+        learning_rate: AdamW's peak learning rate.
         schedule: "cosine" (with warm-up), "plateau" or "constant".
-        weight_decay: of AdamW.
+        weight_decay: how much a whole training shrinks weights that the loss leaves alone, by exp(-weight_decay),
+            however many steps it takes; 0 shrinks none.
         clip: the largest norm of a gradient; None does not clip.
-        validation_fraction: the part of the training set that decides about stopping, which weights to keep,
-            and "auto".
+        validation_fraction: the part of the series that is held out to decide when to stop, which weights to keep,
+            and "auto". Where it would be fewer than 30 series, too few to tell epochs apart, none are held out:
+            training runs to its end and keeps the weights with the best training loss. "auto" holds out what it can,
+            and then trains with all series.
+        shuffle: whether these are drawn at random, in proportion to the classes; False takes the last ones, for series
+            in order of time. `fit(..., groups=...)` keeps groups together.
         patience: epochs without a better validation loss after which training stops; None never stops early.
         time_budget: seconds after which training stops; half of them for the search, if there is one. None
-            for no limit. What a clock stops is not the same from run to run.
+            for no limit. Runs stopped by a time budget are not reproducible.
         warm_start: whether `fit` goes on from the weights of the last `fit`, with its preparation and windows.
-        random_state: a number fixes everything: validation set, initial weights, order of examples.
+        random_state: a number fixes everything: validation set, initial weights, order of examples. Results are then
+            the same to the bit on the same number of cores; on another number sums are rounded differently, and the
+            differences grow with training.
         verbose: False shows no progress bar; None shows one on a terminal.
         loss: "squared_error" or "huber".
 
@@ -67,6 +77,7 @@ class NeuralRDERegressor(RegressorMixin, BaseNeuralRDE):
         step_: as chosen; None with windows by time.
         history_: a record for each epoch.
         trials_: those of the search.
+        label_share_: with labels at points, the share of them that stand at windows' ends and are trained on.
         steps_: the fitted preparation.
         model_: the `NeuralRDE`.
     """
@@ -93,6 +104,7 @@ class NeuralRDERegressor(RegressorMixin, BaseNeuralRDE):
         weight_decay: float = 0.1,
         clip: float | None = 1.0,
         validation_fraction: float = 0.15,
+        shuffle: bool = True,
         patience: int | None = 20,
         time_budget: float | None = None,
         warm_start: bool = False,
@@ -118,6 +130,7 @@ class NeuralRDERegressor(RegressorMixin, BaseNeuralRDE):
             weight_decay=weight_decay,
             clip=clip,
             validation_fraction=validation_fraction,
+            shuffle=shuffle,
             patience=patience,
             time_budget=time_budget,
             warm_start=warm_start,
@@ -128,34 +141,52 @@ class NeuralRDERegressor(RegressorMixin, BaseNeuralRDE):
 
     def predict(self, X: Any) -> np.ndarray:
         """A number, or one for each output, of each series; or of each point of it."""
-        answers, series, windows = self._answers(X)
-        answers = answers.astype(np.float64)
+        outputs, series, windows = self._outputs(X)
+        outputs = outputs.astype(np.float64)
         if self.per_time_:
-            return self._at_points(answers, series, windows)
-        return answers[:, 0] if self.one_dimensional_ else answers
+            return self._at_points(outputs, series, windows)
+        return outputs[:, 0] if self.one_dimensional_ else outputs
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The coefficient of determination, R squared; at each point where a target is known."""
-        if not self.per_time_:
-            return super().score(X, y, sample_weight)
+        """The coefficient of determination, R squared, where targets are known; the mean over outputs."""
         series = as_series(self, X, reset=False)
-        predicted, y = self.predict(series), np.asarray(numbers_at_points(y, series, expected=True))
+        predicted, y = self.predict(series), np.asarray(numbers_at_points(y, series, expected=self.per_time_))
+        if not self.per_time_:
+            y = y.reshape(predicted.shape) if y.size == predicted.size else y
         if y.shape != predicted.shape:
             raise ValueError(
-                f"Got targets of shape {y.shape}; expected {predicted.shape}, one at every point, as in `fit`."
+                f"Got targets of shape {y.shape}; expected {predicted.shape}, "
+                f"{'one at every point' if self.per_time_ else 'one per series'}, as in `fit`."
             )
-        known = series.valid & ~np.isnan(y).any(axis=-1)
-        weights = point_weights(sample_weight, series)
-        return float(r2_score(y[known], predicted[known], sample_weight=weights[known]))
+        if self.per_time_:
+            real, weights = series.valid, point_weights(sample_weight, series)
+        else:
+            real = np.ones(len(series), bool)
+            weights = real.astype(np.float64) if sample_weight is None else np.asarray(sample_weight, np.float64)
+        y, predicted, weights = (array[real].reshape(real.sum(), -1) for array in (y, predicted, weights))
+        scores = []
+        for target, output in zip(y.T, predicted.T, strict=True):
+            if (known := ~np.isnan(target)).any():
+                scores.append(r2_score(target[known], output[known], sample_weight=weights[known, 0]))
+        return float(np.mean(scores))
 
     def _check_targets(self, y: Any, series: Series, *, reset: bool) -> np.ndarray:
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         y = numbers_at_points(y, series, expected=not reset and self.per_time_)
         per_time = dimensions(y) == 3
-        checks: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan" if per_time else True}
+        check_as_many(series, y)
+        several = dimensions(y) > 1 and np.shape(y)[-1] > 1  # of which some may be unknown
+        checks: dict[str, Any] = {
+            "dtype": np.float64,
+            "ensure_all_finite": "allow-nan" if per_time or several else True,
+        }
         target = check_array(y, ensure_2d=False, allow_nd=True, input_name="y", **checks)
-        check_consistent_length(series.values, target)
+        if not per_time and (unknown := np.isnan(target).reshape(len(target), -1).all(axis=1)).any():
+            raise ValueError(
+                f"Got no target for series {int(unknown.argmax())}; expected at least one known output per series. "
+                "Leave series without a target out."
+            )
         if per_time and target.shape[1] != series.values.shape[1]:
             raise ValueError(
                 f"Got targets of shape {target.shape} for series of up to {series.values.shape[1]} points; expected "
@@ -177,7 +208,7 @@ class NeuralRDERegressor(RegressorMixin, BaseNeuralRDE):
         if per_time:
             target = np.where(series.valid[..., None], target, np.nan)
         if reset:
-            LabelScale.fit(_where_known(target))  # before float32 would round away what they differ by
+            label_scale(target)  # before float32 would round away what they differ by
         return target.astype(np.float32)
 
     def _check_parameters(self) -> None:
@@ -185,10 +216,10 @@ class NeuralRDERegressor(RegressorMixin, BaseNeuralRDE):
         check_choice("loss", self.loss, LOSSES)
 
     def _loss_and_metric(self, target):
-        return LOSSES[self.loss](spread=_known(target)[1].astype(np.float32)), rmse
+        return LOSSES[self.loss](spread=np.asarray(label_scale(target).spread.value)), rmse
 
     def _conditioned(self, model: NeuralRDE, target: np.ndarray) -> NeuralRDE:
-        return model.fit_labels(_where_known(target))
+        return eqx.tree_at(lambda model: model.decoder.labels, model, label_scale(target))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -196,14 +227,22 @@ class NeuralRDERegressor(RegressorMixin, BaseNeuralRDE):
         return tags
 
 
-def _where_known(target: np.ndarray) -> np.ndarray:
-    """The rows of targets that have all outputs."""
-    rows = target.reshape(-1, target.shape[-1])
-    return rows[~np.isnan(rows).any(axis=1)]
+def label_scale(target: np.ndarray) -> LabelScale:
+    """Mean and spread of each output, over where that output is known.
 
-
-def _known(target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and spread of each output where it is known; a constant has spread 1."""
-    flat = target.reshape(-1, target.shape[-1]).astype(np.float64)
-    spread = np.nanstd(flat, axis=0)
-    return np.nanmean(flat, axis=0), np.where(spread > 0, spread, 1.0)
+    >>> label_scale(np.array([[1.0, np.nan], [3.0, np.nan], [np.nan, 7.0]])).mean.value.tolist()
+    [2.0, 7.0]
+    """
+    columns = target.reshape(-1, target.shape[-1]).T
+    unknown = np.isnan(columns).all(axis=1)
+    if unknown.any():
+        raise ValueError(
+            f"Got no known target of output {int(unknown.argmax())} to train on; expected some of each output, because "
+            "its mean and spread are measured. Leave the output out."
+        )
+    fitted = [LabelScale.fit(column[~np.isnan(column)]) for column in columns]
+    mean, spread = (
+        np.concatenate([np.asarray(c.value) for c in part])
+        for part in zip(*((f.mean, f.spread) for f in fitted), strict=True)
+    )
+    return LabelScale(Constant(mean), Constant(spread))

@@ -1,5 +1,6 @@
 """Channels that are made, not measured: how often each channel was observed, and time."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -76,7 +77,7 @@ class TimeChannel(Step):
     tell a fast event from a slow one; with time as a channel the signature determines the path. Without given
     times, the number of the point is its time. The unit keeps the channel within [0, 1] on the training set,
     and stays the same for later data, which may run beyond 1. Causal. Put it after `Scale`, which would scale
-    it as any other channel.
+    it as any other channel. Beside a channel that is called "time" already, it is called "time_2".
 
     >>> series = Series.from_array([[7.0, 8.0, 9.0]], times=[10.0, 11.0, 14.0])
     >>> TimeChannel().fit(series)(series).values[0].tolist()
@@ -120,5 +121,15 @@ class TimeChannel(Step):
         return replace(
             series,
             values=np.concatenate([time[..., None].astype(series.values.dtype), series.values], axis=2),
-            channels=("time", *series.channels),
+            channels=(_free_name("time", series.channels), *series.channels),
         )
+
+
+def _free_name(wanted: str, taken: Sequence[str]) -> str:
+    """The name, or if it is taken, the name with the first number that makes it free.
+
+    >>> _free_name("time", ["time", "pulse", "time_2"])
+    'time_3'
+    """
+    numbered = (f"{wanted}_{number}" for number in itertools.count(2))
+    return next(name for name in itertools.chain([wanted], numbered) if name not in taken)

@@ -7,7 +7,7 @@ stays where it is.
 """
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from .checks import as_numbers, as_positive
@@ -24,6 +24,7 @@ def window_cuts(
     first: int | None = None,
     every: float | None = None,
     start: float | ArrayLike | None = None,
+    at: Bool[np.ndarray, "samples length"] | None = None,
 ) -> Int[np.ndarray, "cuts"] | Int[np.ndarray, "samples cuts"]:
     """Cut a series into windows, either of `step` increments each or of the time `every` each.
 
@@ -35,13 +36,21 @@ def window_cuts(
         every: time in a window, in the unit of the series' times, as in `cuts_by_time`. The cuts are
             `(samples, windows + 1)`.
         start: where the first window by time begins; None is at each sample's first point.
+        at: points at which to cut as well, for example those that have a label. The cuts are
+            `(samples, windows + 1)`.
 
     >>> window_cuts(Series.from_array([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]]), step=2)
     array([0, 2, 4, 5])
     >>> window_cuts(Series.from_arrays([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0]]), step=2)
     array([[0, 2, 3],
            [0, 1, 1]])
+    >>> labelled = np.array([[False, False, False, True], [False, True, False, False]])
+    >>> window_cuts(Series.from_array([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]), step=2, at=labelled)
+    array([[0, 2, 3, 3],
+           [0, 1, 2, 3]])
     """
+    if at is not None:
+        return _also_at(at, series, window_cuts(series, step=step, first=first, every=every, start=start))
     if (step is None) == (every is None):
         got = "neither step nor every" if step is None else f"both step={step} and every={every}"
         raise ValueError(
@@ -56,6 +65,24 @@ def window_cuts(
     if first is not None:
         raise ValueError("Got first= with windows by time. Write start= for where the first one begins.")
     return cuts_by_time(check_timed(series), every, lengths=series.lengths, start=start)  # type: ignore
+
+
+def _also_at(
+    points: Bool[np.ndarray, "samples length"], series: Series, cuts: Int[np.ndarray, "*samples cuts"]
+) -> Int[np.ndarray, "samples cuts"]:
+    """These cuts and those points, in order; a sample with fewer cuts than others repeats its last."""
+    points = np.asarray(points)
+    if points.dtype != bool or points.shape != series.valid.shape:
+        raise ValueError(
+            f"Got at= of shape {points.shape} and type {points.dtype}; expected {series.valid.shape} and bool, for "
+            "each point whether to cut there. Write for example `at=~np.isnan(labels)`."
+        )
+    cuts = np.broadcast_to(cuts, (len(series), cuts.shape[-1]))
+    new = points & series.valid
+    np.put_along_axis(new, cuts, False, axis=1)
+    last = series.lengths[:, None] - 1
+    every = np.sort(np.concatenate([cuts, np.where(new, np.arange(new.shape[1]), last)], axis=1), axis=1)
+    return every[:, : max(1, int(window_counts(series, every).max())) + 1]
 
 
 def window_counts(

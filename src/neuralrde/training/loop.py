@@ -42,6 +42,7 @@ def fit(
     *,
     loss: Callable,
     validation: Examples | None = None,
+    decides: bool = True,
     metric: Callable[[np.ndarray, np.ndarray], float] | None = None,
     settings: Settings = Settings(),  # noqa: B008 (immutable)
     optimiser: optax.GradientTransformation | None = None,
@@ -66,6 +67,7 @@ def fit(
         loss: `CrossEntropy()`, `SquaredError()`, `Huber()`, `Histogram.fit(labels)`, or any function of one
             prediction and target.
         validation: decides about stopping and which weights are kept; without it the training loss does.
+        decides: False only reports the validation set in the history; the training loss decides.
         metric: of predictions and targets, for the history: `accuracy`, `rmse`.
         settings: see `Settings`.
         optimiser: another Optax transformation of gradients, instead of clipping, AdamW and `weight_decay`. It
@@ -147,7 +149,7 @@ def fit(
                 record = {"epoch": state.epoch + 1, "loss": float(total / weight), "rate": float(rate)}
                 if validation is not None:
                     record |= evaluate(new_model, validation, loss=loss, metric=metric, batch=size, mesh=mesh)
-                monitored = record["loss" if validation is None else "validation_loss"]
+                monitored = record["validation_loss" if validation is not None and decides else "loss"]
                 now = time.monotonic()
                 record |= {"monitored": monitored, "seconds": state.seconds + now - clock}
 
