@@ -102,3 +102,10 @@ def test_a_base_point_fitted_without_times_cannot_place_itself_in_time():
     step = BasePoint().fit(make_series(0, timed=False))
     with pytest.raises(ValueError, match=r"series with times.*BasePoint.*fit"):
         step(make_series(0, timed=True))
+
+
+def test_counts_do_not_stop_where_float32_can_no_longer_add_one():
+    points = 2**24 + 4  # even, so that float32 can hold it
+    counted = ObservationCounts(channels=["x0"])(Series(np.zeros((1, points, 1), np.float32)))
+    assert counted.values.dtype == np.float32
+    assert counted.values[0, -1, 1] == points
