@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PINS := constraints.txt pyproject.toml setup.py $(wildcard src/neuralrde/signatures/kernel/*)
 
-.PHONY: help demo test test-slow lint format bench docs examples wheel clean
+.PHONY: help demo test test-slow fuzz lint format bench docs examples wheel clean
 help:
 	@echo "make demo    a neural RDE on real data beside published results, pictures in demo/"
 	@echo "make test    the quick tests"
+	@echo "make fuzz    100,000 damaged and forged files for every reader and for models"
 	@echo "make bench   our speed beside the peers', in one run (keep the machine quiet)"
 	@echo "make docs    the documentation as a site, in site/;  make examples  renews its pictures and numbers"
 	@echo "make wheel   sdist and wheel in dist/, installed into an empty environment and tried"
@@ -22,6 +23,9 @@ test: $(VENV)/development
 
 test-slow: $(VENV)/development
 	@$(BIN)/python -m pytest -m slow
+
+fuzz: $(VENV)/development
+	@$(BIN)/python -m tests.fuzz --inputs 100000 --seed 0
 
 bench: $(VENV)/development
 	@$(BIN)/python -m benchmarks

@@ -2,22 +2,28 @@
 
 import json
 import pickle
+import re
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
+import pandas
 import pytest
 from sklearn.exceptions import NotFittedError
 
 from neuralrde.estimators import LogSignatureTransformer, NeuralRDEClassifier, NeuralRDERegressor, load
 from neuralrde.estimators.file import from_plain, to_plain
+from neuralrde.estimators.learned import LEARNED
+from neuralrde.estimators.load import ESTIMATORS
+from neuralrde.paths import Series
 from neuralrde.training import FileRefused
 from neuralrde.training.archive import read_archive, write_archive
 
 SMALL = {"state": 4, "width": 6, "layers": 1, "epochs": 2, "step": 4}
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 17, 2))
-X[3, 4, 1] = np.nan
+X[::3, 4, 1] = np.nan  # in training and validation part alike
 LABELS = np.array(["left", "right", "up"])[np.arange(30) % 3]
 
 
@@ -99,35 +105,232 @@ def test_damaged_files_are_refused(saved):
         load(saved)
 
 
-def test_a_file_from_elsewhere_can_do_no_harm(saved):
-    """Whatever it says under a right checksum, it is a model of ours or refused; and nothing large is made."""
-    header, arrays = read_archive(saved, "model", format=2)
+def reseal(file, change, *, numbers=lambda arrays: arrays):
+    """Write a file again with other content, under a right checksum, as anyone can."""
+    header, arrays = read_archive(file, "model", format=2)
+    change(header)
+    plain = {key: value for key, value in header.items() if key not in ("kind", "format", "version")}
+    write_archive(file, "model", format=2, header=plain, arrays=numbers(arrays))
 
-    def forged(change, numbers=arrays):
-        content = json.loads(json.dumps(header))
-        change(content)
-        plain = {key: value for key, value in content.items() if key not in ("kind", "format", "version")}
-        write_archive(saved, "model", format=2, header=plain, arrays=numbers)
+
+def refusal_of(file) -> str:
+    """Why a file is refused, at once and without a large array (the test's own model takes some 20 KB)."""
+    tracemalloc.start()
+    try:
         with pytest.raises(FileRefused) as refusal:
-            load(saved)
-        return str(refusal.value)
+            load(file)
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
+    assert len(str(refusal.value)) < 1000
+    return str(refusal.value)
 
-    def setting(name, value):
-        return lambda content: content["parameters"]["pairs"].append([name, value])  # the later of two pairs holds
 
-    assert "expected one of" in forged(lambda h: h.update(estimator="os.system"))
-    assert "nothing that" in forged(lambda h: h["learned"].update(__class__="str"))
-    assert "Invalid parameter" in forged(setting("evil", 1))
-    built = lambda name, value: lambda content: content["learned"]["kept_"]["pairs"].append([name, value])
-    assert "of shape" in forged(built("width", 2**20))
-    assert "readout" in forged(built("readout", "os.system"))
-    assert "layers" in forged(built("layers", 10**9))
-    assert "cuts" in forged(lambda h: h["learned"].update(cuts_=10**9))
-    assert "layers" in forged(setting("layers", 10**9))
-    assert "step" in forged(lambda h: h["learned"]["steps_"]["step"].update(step="Popen"))
-    assert "without the array" in forged(lambda h: None, dict(list(arrays.items())[1:]))
-    forged(lambda h: h.pop("parameters"))
-    forged(lambda h: h["learned"].pop("depth_"))
+def header(**values):
+    return lambda header: header.update(values)
+
+
+def learned(**values):
+    return lambda header: header["learned"].update(values)
+
+
+def parameter(name, value):
+    return lambda header: header["parameters"]["pairs"].append([name, value])  # the later of two pairs holds
+
+
+def kept(name, value):
+    return lambda header: header["learned"]["kept_"]["pairs"].append([name, value])
+
+
+def step(number, **values):
+    return lambda header: header["learned"]["steps_"]["step"]["steps"][number].update(values)
+
+
+SPECTROGRAM = {"step": "Spectrogram", "frame": 2 * 10**9, "channels_": ["x0", "x1"], "floors_": [1.0, 1.0]}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (header(estimator="os.system"), "expected one of"),
+        (header(estimator=[]), "expected one of"),
+        (header(estimator=None), "expected one of"),
+        (header(parameters=[]), "make no"),
+        (header(parameters={"pairs": [[[], 1]]}), "make no"),
+        (header(learned=[]), "make no"),
+        (lambda h: h.pop("parameters"), "make no"),
+        (lambda h: h.pop("learned"), "make no"),
+        (lambda h: h["learned"].pop("depth_"), "'depth_'.*missing"),
+        (lambda h: h["learned"].pop("classes_"), "'classes_'.*missing"),
+        (lambda h: h["learned"].pop("cut_"), "'cut_'.*missing"),
+        (learned(__class__="str"), "nothing that"),
+        (parameter("evil", 1), "Invalid parameter"),
+        (parameter("layers", 10**9), "layers"),
+        (parameter("time_channel", "evil"), "time_channel='evil'.*True or False"),
+        (kept("width", 2**20), "weights; expected many more"),
+        (kept("state", 2**20), "expected many more"),
+        (kept("width", 7), "of shape"),
+        (kept("readout", "os.system"), "readout"),
+        (kept("layers", 10**9), "layers"),
+        (kept("layers", 100), "expected many more"),
+        (kept("time_channel", 1), "kept_"),
+        (kept("time_channel", False), "preparation"),
+        (kept("fill", "linear"), "preparation"),
+        (kept("evil", 1), "kept_"),
+        (kept("depth", 3), "depth_=2; expected 3"),
+        (learned(kept_={"pairs": []}), "kept_"),
+        (learned(kept_="evil"), "kept_"),
+        # Sizes.
+        (learned(path_channels_=10**4), "path_channels_=10000; expected 4"),
+        (learned(path_channels_=10**12), "path_channels_"),
+        (learned(path_channels_=["time", "x0", "x1", "x1 count"]), "path_channels_"),
+        (learned(outputs_=10**9), "expected many more"),
+        (learned(outputs_=10**30), "outputs_"),
+        (learned(outputs_=4), "of shape|3 classes and 4"),
+        (learned(outputs_=True), "outputs_=True"),
+        (learned(depth_=20000), "depth_=20000; expected a whole number from 1 to 12"),
+        (learned(depth_=10**6), "depth_=1000000"),
+        (learned(depth_=12), "depth_=12; expected 2"),
+        (learned(cut_=0), "cut_=0; expected a number above 0"),
+        (learned(cut_=5), "cut_=5; expected 4"),
+        (learned(cut_=10**30, step_=10**30), "step_"),
+        (learned(step_=8), "step_=8; expected 4"),
+        (learned(cuts_=10**9), "cuts_"),
+        (learned(cuts_=2, per_time_=True), "cuts_=2; expected 1"),
+        (learned(per_time_=1), "per_time_=1; expected True or False"),
+        (learned(n_channels_in_=10**9, n_features_in_=10**9), "preparation of 3 channels|channels"),
+        (learned(n_channels_in_=1, n_features_in_=1), "channels"),
+        (learned(n_features_in_=5), "2 channels and 5 features"),
+        (learned(flat_=True), "flat_"),
+        (learned(feature_names_in_="evil"), "feature_names_in_"),
+        # Labels.
+        (learned(classes_={"array": ["left"], "type": "<U5"}), "at least two"),
+        (learned(classes_={"array": ["a", "b"], "type": "<U5"}), "2 classes and 3 outputs"),
+        (learned(classes_={"array": ["a", "a", "b"], "type": "<U5"}), "different labels"),
+        (learned(classes_={"array": [1, 2, 3], "type": "<U5"}), "items are something else"),
+        (learned(classes_={"array": ["a", "b", "c"], "type": "V400000000"}), "of the type 'V4"),
+        (learned(classes_={"array": ["a", "b", "c"], "type": "<M8[s]"}), "of the type '<M8"),
+        (learned(classes_={"array": [1, 2, 300], "type": "|u1"}), "make no"),
+        (learned(classes_={"array": [1, 2, 3], "type": ["<i8"]}), "of the type"),
+        (learned(classes_={"array": [[1], [2], [3]], "type": "<i8"}), "something else than a list"),
+        (learned(classes_={"array": 10**9, "type": "<i8"}), "something else than a list"),
+        (learned(classes_=["left", "right", "up"]), "classes_"),
+        # Steps.
+        (learned(steps_="evil"), "steps_='evil'; expected steps"),
+        (learned(steps_={"step": {"step": "Scale"}}), "steps_=Scale"),
+        (learned(steps_={"step": SPECTROGRAM}), "frame=2000000000"),
+        (learned(steps_={"step": {"step": "Steps", "steps": [SPECTROGRAM | {"frame": 2**20}]}}), "preparation"),
+        (learned(steps_={"step": {"step": "Steps", "steps": [{"step": "Products"}] * 9}}), "preparation"),
+        (lambda h: h["learned"]["steps_"]["step"].update(step="Popen"), "'Popen'; expected one of"),
+        (step(2, deviations_=[1.0, 1.0]), "3 channels and 2 deviations_"),
+        (step(2, deviations_=[1.0, 0.0, 1.0]), "above 0"),
+        (step(2, deviations_=[1e-320, 1e-320, 1e-320]), "infinity"),
+        (step(2, means_=[0.0, float("inf"), 0.0]), "finite"),
+        (step(2, channels_=None, means_=None, deviations_=None), "fitted"),
+        (step(2, channels_=["a", "b", "c"]), "channels"),
+        (step(1, default=5.0), "preparation"),
+        (step(0, channels_=["pulse"]), "pulse"),
+        (step(0, channels_=[]), "channels"),
+        (step(3, duration_=0.0), "infinity"),
+        (step(3, duration_="evil"), "duration_"),
+        # Records.
+        (learned(history_="evil"), "history_"),
+        (learned(history_=[1]), "history_"),
+        (learned(history_=[{"pairs": [["loss", {"pairs": []}]]}]), "history_"),
+        (learned(trials_={"step": {"step": "Scale"}}), "trials_"),
+        (learned(best_epoch_="evil"), "best_epoch_"),
+        (learned(validation_loss_=None), "validation_loss_"),
+    ],
+)
+def test_a_file_from_elsewhere_can_do_no_harm(saved, change, words):
+    """Whatever it says under a right checksum, it is a model of ours or refused; and nothing large is made."""
+    reseal(saved, change)
+    assert re.search(words, refusal_of(saved))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda arrays: dict(list(arrays.items())[1:]), "without the array"),
+        (lambda arrays: arrays | {"model.evil": np.zeros(3)}, "'model.evil', which these settings do not need"),
+        (lambda arrays: {name: array.astype("f8") for name, array in arrays.items()}, "of shape .* and type float64"),
+        (lambda arrays: {name: array * np.float32(np.nan) for name, array in arrays.items()}, "type float|not finite"),
+        (
+            lambda arrays: arrays | {"model.encoder.bias": np.full(4, np.inf, np.float32)},
+            "'model.encoder.bias'.*finite",
+        ),
+        (lambda arrays: arrays | {"model.decoder.labels.mean.bits": np.full(3, -1, np.int32)}, "not finite"),
+        (lambda arrays: {}, "expected many more"),
+    ],
+)
+def test_weights_from_elsewhere(saved, change, words):
+    reseal(saved, lambda header: None, numbers=change)
+    assert re.search(words, refusal_of(saved))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (learned(windows_=10**12), "windows_"),
+        (parameter("step", None), "windows_=5; expected 1"),
+        (learned(path_channels_=3), "make no"),
+        (learned(path_channels_=["a"] * 3), "make no"),
+        (learned(path_channels_=["time", "x0", "x1"]), "path_channels_"),
+        (parameter("flatten", 1), "flatten=1"),
+        (parameter("scale", False), "preparation"),
+        (parameter("depth", 10**6), "depth"),
+        (step(4, gap_=3.0), "timed|times"),
+    ],
+)
+def test_a_transformer_from_elsewhere(tmp_path, change, words):
+    LogSignatureTransformer(step=4).fit(X).save(tmp_path / "transformer")
+    load(tmp_path / "transformer")
+    reseal(tmp_path / "transformer", change)
+    assert re.search(words, refusal_of(tmp_path / "transformer"))
+
+
+def test_a_regressor_from_elsewhere(tmp_path):
+    NeuralRDERegressor(**SMALL).fit(X, X[:, 0]).save(tmp_path / "regressor")
+    reseal(tmp_path / "regressor", learned(one_dimensional_=True))
+    assert "2 outputs; expected one" in refusal_of(tmp_path / "regressor")
+
+
+def test_a_file_cannot_make_long_strings_of_short_ones(saved):
+    """A type of 1.6 GB per label, which the labels themselves do not need."""
+    reseal(saved, learned(classes_={"array": ["left", "right", "up"], "type": "<U400000000"}))
+    tracemalloc.start()
+    assert load(saved).classes_.tolist() == ["left", "right", "up"]
+    assert tracemalloc.get_traced_memory()[1] < 2**24
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS.values())
+def test_every_learned_attribute_has_a_check(estimator):
+    assert set(estimator._learned) <= set(LEARNED)
+
+
+def test_what_was_fitted_in_every_way_loads(tmp_path):
+    """The checks refuse nothing that `fit` can leave."""
+    times = np.cumsum(RNG.uniform(0.5, 1.5, (30, 17)), axis=1)
+    timed = Series(np.nan_to_num(X), times=times, channels=["pulse", "breath"])
+    table = pandas.DataFrame(X[:, :, 0]).rename(columns=str)
+    few = SMALL | {"epochs": 1}
+    for number, estimator in enumerate(
+        [
+            NeuralRDEClassifier(**few, fill=None, time_channel=False).fit(np.nan_to_num(X), LABELS == "left"),
+            NeuralRDEClassifier(**few | {"step": None}, every=4.0, fill="linear").fit(timed, LABELS.astype(object)),
+            NeuralRDERegressor(**few, cuts=3, readout="final").fit(table, X[:, :2, 0]),
+            NeuralRDERegressor(**few | {"step": "auto"}, depth="auto").fit(X, X[:, 0, 0]),
+            NeuralRDERegressor(**few).fit(np.nan_to_num(X), np.nan_to_num(X)),
+            LogSignatureTransformer(fill=None, scale=False, time_channel=False, base_point=False).fit(timed),
+            LogSignatureTransformer(every=3.0).fit(timed),
+            LogSignatureTransformer().fit(X[:1, :1]),
+        ]
+    ):
+        estimator.save(tmp_path / f"{number}")
+        again = load(tmp_path / f"{number}")
+        for name in estimator._learned:
+            assert to_plain(getattr(again, name, None)) == to_plain(getattr(estimator, name, None)), name
 
 
 def test_another_version_is_refused(saved, monkeypatch):

@@ -111,3 +111,10 @@ def test_time_beside_a_channel_called_time():
     assert timed.channels == ("time_3", "time", "time_2")
     np.testing.assert_array_equal(timed.values[0], [[0.0, 5.0, 1.0], [1.0, 7.0, 2.0]])
     assert TimeChannel().fit(make_series(0))(make_series(0)).channels[0] == "time"
+
+
+def test_counts_do_not_stop_where_float32_can_no_longer_add_one():
+    points = 2**24 + 4  # even, so that float32 can hold it
+    counted = ObservationCounts(channels=["x0"])(Series(np.zeros((1, points, 1), np.float32)))
+    assert counted.values.dtype == np.float32
+    assert counted.values[0, -1, 1] == points

@@ -1,5 +1,7 @@
 """A Series holds what it was given, pads with the last point, and names what is wrong with bad input."""
 
+import copy
+import pickle
 from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
@@ -7,7 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuralrde.paths import Series, concatenate
+from neuralrde.paths import (
+    BasePoint,
+    FillForward,
+    Integral,
+    Products,
+    Scale,
+    ScaleEach,
+    Series,
+    Spectrogram,
+    concatenate,
+)
+from neuralrde.paths.series import unshared
 
 from .examples import alone, make_series, series
 
@@ -98,6 +111,25 @@ def test_frames_are_tables(kind):
     np.testing.assert_array_equal(result.values, [[[8], [7]]])
 
 
+@pytest.mark.parametrize("unit", ["ns", "us", "s", "D"])
+def test_dates_in_a_table_become_seconds_since_1970(unit):
+    days = np.array(["1970-01-03", "1970-01-02", "2024-02-29"], f"datetime64[{unit}]")
+    result = Series.from_table({"id": ["a", "a", "b"], "t": days, "x": [3, 2, 1]})
+    # Whole seconds: exact in float64.
+    assert result.times[0].tolist() == [86400.0, 172800.0]
+    assert result.times[1, 0] == 1709164800.0
+    assert result.values[0, :, 0].tolist() == [2, 3]
+
+
+def test_dates_of_a_frame_with_a_time_zone():
+    pandas = pytest.importorskip("pandas")
+    clock = pandas.to_datetime(["1970-01-01 01:00", "1970-01-01 01:30"]).tz_localize("Europe/Berlin")
+    frame = pandas.DataFrame({"id": [1, 1], "t": clock, "x": [1.0, 2.0]})
+    assert Series.from_table(frame).times.tolist() == [[0.0, 1800.0]]
+    durations = pandas.DataFrame({"id": [1, 1], "t": pandas.to_timedelta([1, 2], unit="min"), "x": [1.0, 2.0]})
+    assert Series.from_table(durations).times.tolist() == [[60.0, 120.0]]
+
+
 @pytest.mark.parametrize(
     ("given_type", "kept_type"),
     [(np.float32, np.float32), (np.float64, np.float64), (np.int32, np.float64), (bool, np.float64)],
@@ -149,6 +181,64 @@ def test_the_callers_array_stays_writeable_and_unchanged():
     Series(array, lengths=[1, 3])
     array[0, 0, 0] += 1
     np.testing.assert_array_equal(array.ravel(), [1, 1, 2, 3, 4, 5])
+
+
+def test_what_was_checked_stays_checked():
+    """Whatever the caller does to the arrays afterwards, infinity does not come in."""
+    values, times, lengths, ids = (
+        np.zeros((2, 3, 1)),
+        np.tile(np.arange(3.0), (2, 1)),
+        np.array([3, 3]),
+        np.array([1, 2]),
+    )
+    made = Series(values, times=times, lengths=lengths, ids=ids)
+    shared = Series.from_array(values, times=times[0])
+    view = Series(np.broadcast_to(values[:1], (4, 3, 1)))  # itself read-only, of an array that is not
+    values[:], times[:], lengths[:], ids[:] = np.inf, -np.inf, 0, 0
+    for checked in (made, shared, view, made[:1], replace(made, channels=["a"])):
+        assert (checked.values == 0).all()
+        assert (checked.lengths == 3).all()
+    assert (made.times == np.arange(3.0)).all()
+    assert (shared.times == np.arange(3.0)).all()
+    assert made.ids.tolist() == [1, 2]
+    for array in (made.values, made.times, made.lengths, made.ids):
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            array.flags.writeable = True
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda series: pickle.loads(pickle.dumps(series))])
+def test_a_copy_cannot_be_changed_either(copied):
+    with pytest.raises(ValueError, match="read-only"):
+        copied(make_series(0)).values[0, 0, 0] = np.inf
+
+
+def test_only_what_a_caller_holds_is_copied(monkeypatch):
+    gaps, values = make_series(0), np.zeros((3, 4, 1))
+    whole = Series(values)
+    assert not np.shares_memory(whole.values, values)
+    values.flags.writeable = False
+    assert np.shares_memory(Series(values).values, values)
+
+    def recorded(array):
+        kept = unshared(array)
+        copied.append(not np.shares_memory(kept, array))
+        return kept
+
+    copied = []
+    monkeypatch.setattr("neuralrde.paths.series.unshared", recorded)
+    replace(whole, channels=["a"])
+    Series(whole.values[:, :2])
+    Series.from_arrays([[1.0, 2.0], [3.0]], times=[[0.0, 1.0], [0.0]])
+    full = FillForward(default=0.0)(gaps)
+    gaps[:2], gaps[::-1], concatenate([gaps, gaps])
+    for step in (Scale(), BasePoint(), Integral(), Products(), ScaleEach(), Spectrogram(2)):
+        step.fit(full)(full)
+    assert copied
+    assert not any(copied)
+
+
+def test_one_clock_serves_all_samples():
+    assert Series.from_array(np.zeros((3, 4)), times=np.arange(4.0)).times.strides[0] == 0
 
 
 def test_repr_says_what_there_is():
@@ -220,6 +310,16 @@ def test_repr_says_what_there_is():
             lambda: Series.from_table({"id": np.array([None, "a"], object), "t": [0, 1], "x": [1, 2]}),
             TypeError,
             "mixed types",
+        ),
+        (
+            lambda: Series.from_table({"id": [1], "t": np.array(["NaT"], "datetime64[s]"), "x": [1]}),
+            ValueError,
+            "time nan in sample 0 at point 0",
+        ),
+        (
+            lambda: Series.from_table({"id": [1], "t": [0], "x": np.array(["1970"], "datetime64[s]")}),
+            TypeError,
+            "column 'x' of type datetime64.*unit",
         ),
         (lambda: Series.from_table([1, 2]), TypeError, "list; expected a mapping"),
         (lambda: concatenate([]), ValueError, "no series"),

@@ -1,7 +1,7 @@
 """What every step must keep: causality, padding, samples apart, fits without side effects, its state."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -152,11 +152,87 @@ def test_what_is_no_step_is_refused(wrong):
         ({"step": "Scale", "median_": [0.0]}, "does not fit the step 'Scale'.*median_"),
         ({"step": "Fill"}, "does not fit the step 'Fill'"),
         ({"step": "Steps"}, "does not fit the step 'Steps'"),
+        ({"step": ["Scale"]}, r"\['Scale'\]; expected one of"),
+        ("Scale", "'Scale'; expected a dictionary"),
+        ({"step": "Scale", "means_": "evil"}, "means_='evil'.*expected.*tuple"),
+        ({"step": "Scale", "means_": [1.0, "evil"]}, "means_.*'evil'"),
+        ({"step": "Scale", "means_": [float("nan")]}, "means_.*nan"),
+        ({"step": "Scale", "channels_": ["a", "b"], "means_": [0.0, 0.0], "deviations_": [1.0]}, "2 channels.*1 "),
+        ({"step": "Scale", "channels_": ["a"], "means_": [0.0], "deviations_": [0.0]}, "deviations_.*above 0"),
+        ({"step": "Scale", "channels_": ["a"], "means_": [0.0]}, "deviations_=None"),
+        ({"step": "FillForward", "channels_": ["a", "b"], "means_": [0.0]}, "2 channels.*1 "),
+        ({"step": "FillForward", "default": "evil"}, "default='evil'"),
+        ({"step": "BasePoint", "gap_": -1.0}, "gap_=-1.0"),
+        ({"step": "BasePoint", "gap_": [1.0]}, "gap_"),
+        ({"step": "TimeChannel", "duration_": "evil"}, "duration_='evil'"),
+        ({"step": "TimeChannel", "timed_": 1}, "timed_=1"),
+        ({"step": "ObservationCounts", "channels_": [3]}, "channels_.*3"),
+        ({"step": "Spectrogram", "frame": 2 * 10**9}, "frame=2000000000; expected.*1048576"),
+        ({"step": "Spectrogram", "frame": 4, "hop": 2**40}, "hop=.*expected"),
+        ({"step": "Spectrogram", "frame": 4, "channels_": ["a"], "floors_": []}, "1 channel.*0 "),
+        ({"step": "Spectrogram", "frame": True}, "frame=True"),
+        ({"step": "Spectrogram", "frame": 4, "floor": float("nan")}, "floor"),
+        ({"step": "Steps", "steps": "evil"}, "steps='evil'"),
+        ({"step": "Steps", "steps": ["evil"]}, "'evil'"),
+        ({"step": "Products", "changes": 10**9}, "changes=1000000000"),
     ],
 )
 def test_a_wrong_state_is_refused(state, words):
     with pytest.raises(ValueError, match=words):
         Step.from_state(state)
+
+
+def own_step(name, *, module=__name__, factor=2.0):
+    """A user's own step, as a module or a notebook's cell would define it."""
+
+    def __call__(self, series):
+        return replace(series, values=series.values * factor)
+
+    return dataclass(frozen=True)(
+        type(name, (Step,), {"__call__": __call__, "__module__": module, "__qualname__": name})
+    )
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    """Classes that a test defines are forgotten after it."""
+    monkeypatch.setattr(Step, "_kinds", dict(Step._kinds))
+
+
+@pytest.mark.usefixtures("registry")
+def test_an_own_step_of_the_same_name_takes_nothing_from_the_librarys():
+    theirs, training = own_step("Scale", module="hospital"), make_series(0, missing=0.0)
+    state = Scale().fit(training).state()
+    assert state["step"] == "Scale"  # as files of earlier versions have it
+    assert Step.from_state(state) == Scale().fit(training)
+    assert theirs().state()["step"] == "hospital.Scale"
+    assert type(Step.from_state(theirs().state())) is theirs
+    both = Steps(Scale().fit(training), theirs())
+    assert Step.from_state(json.loads(json.dumps(both.state()))) == both
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_cell_that_is_run_twice_replaces_its_own_step():
+    first, second = own_step("Twice", module="__main__"), own_step("Twice", module="__main__", factor=3.0)
+    assert type(Step.from_state(first().state())) is second
+
+
+@pytest.mark.usefixtures("registry")
+def test_an_own_step_in_an_older_file_is_found_by_its_bare_name():
+    theirs = own_step("Smooth", module="hospital")
+    assert type(Step.from_state({"step": "Smooth"})) is theirs
+    assert type(Step.from_state({"step": "__main__.Smooth"})) is theirs  # saved by a script, moved to a module since
+    with pytest.raises(ValueError, match=r"'clinic\.Smooth'; expected one of"):
+        Step.from_state({"step": "clinic.Smooth"})
+    own_step("Smooth", module="clinic")
+    with pytest.raises(ValueError, match=r"'Smooth', which could be any of \['clinic.Smooth', 'hospital.Smooth'\]"):
+        Step.from_state({"step": "Smooth"})
+
+
+@pytest.mark.usefixtures("registry")
+def test_two_steps_of_the_library_cannot_share_a_name():
+    with pytest.raises(TypeError, match=r"second step called 'Scale'.*neuralrde\.paths\.scaling"):
+        own_step("Scale", module="neuralrde.paths.elsewhere")
 
 
 @given(st.integers(0, 2**32 - 1))

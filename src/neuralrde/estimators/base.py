@@ -37,6 +37,7 @@ from .collapse import restarted_if_collapsed
 from .division import FEWEST_TO_DECIDE, check_groups, divide
 from .file import Saved
 from .inputs import as_series
+from .learned import check_inputs, check_steps
 from .parameters import NamedParameters, check_choice, check_flag, check_number, check_whole
 from .preparation import FILLS, Windows, preparation, usual_step, windows_of
 from .run import Cut, Part, Parts, Run
@@ -401,11 +402,37 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
     def _check_fitted(self) -> None:
         check_is_fitted(self, "model_")
 
+    def _check_learned(self, numbers: int) -> None:
+        """Raise unless what a file says fits together, and needs no more numbers than its arrays hold."""
+        kept = self.kept_
+        if set(kept) != set(_KEPT) or not isinstance(kept["time_channel"], bool):
+            raise ValueError(f"Got kept_={kept}; expected the parameters {list(_KEPT)}, as `fit` found them")
+        type(self)(**kept)._check_parameters()
+        size = kept["step"] if kept["every"] is None else kept["every"]
+        for name, got, expected in [
+            ("cut_", self.cut_, self.cut_ if size in (None, "auto") else size),
+            ("depth_", self.depth_, self.depth_ if kept["depth"] == "auto" else kept["depth"]),
+            ("step_", self.step_, self.cut_ if kept["every"] is None else None),
+        ]:
+            if got != expected or isinstance(got, bool):
+                raise ValueError(f"Got {name}={got!r}; expected {expected!r}, for these settings")
+        if self.cuts_ > 1 and (self.per_time_ or kept["every"] is not None):
+            raise ValueError(f"Got cuts_={self.cuts_}; expected 1, for these settings")
+        check_inputs(self)
+        steps = preparation(fill=kept["fill"], time=kept["time_channel"])
+        path = check_steps(self.steps_, steps, self.n_channels_in_, timed=kept["every"] is not None)
+        if len(path.channels) != self.path_channels_:
+            raise ValueError(f"Got path_channels_={self.path_channels_}; expected {len(path.channels)}")
+        largest = log_signature_channels(self.path_channels_, self.depth_) * kept["state"] * kept["width"]
+        if max(largest, self.outputs_ * kept["state"], kept["layers"] * kept["width"]) > numbers:
+            raise ValueError(
+                f"Got {numbers} weights; expected many more, for {self.path_channels_} channels at depth "
+                f"{self.depth_}, {self.outputs_} outputs, and state, width and layers of {kept['state']}, "
+                f"{kept['width']} and {kept['layers']}"
+            )
+
     def _template(self) -> NeuralRDE:
-        """The model's shapes, without its numbers. What a file says of them is checked as what a user says."""
-        self._check_sizes(**{name: self.kept_[name] for name in _SIZES})
-        check_whole("cuts", self.cuts_, high=1024)
-        check_number("every", self.kept_["every"], above=True, also=(None,))
+        """The model's shapes, without its numbers."""
         return eqx.filter_eval_shape(lambda: self._build(self.path_channels_, self.depth_, 0))
 
     def __getstate__(self):

@@ -213,6 +213,11 @@ class NeuralRDEClassifier(ClassifierMixin, BaseNeuralRDE):
             weights = (len(training) / (self.outputs_ * np.maximum(counts, 1))).astype(np.float32)
         return weights[target]
 
+    def _check_learned(self, numbers: int) -> None:
+        super()._check_learned(numbers)
+        if len(self.classes_) != self.outputs_:
+            raise ValueError(f"Got {len(self.classes_)} classes and {self.outputs_} outputs; expected one for each")
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if not isinstance(self.class_weight, dict):

@@ -1,10 +1,12 @@
 """One file for a fitted estimator: its arrays in safetensors, everything else as JSON in the header.
 
-What a file may say is fixed here: the name of an estimator, its parameters, and the learned attributes that the
-estimator lists. Names are looked up, never imported; values are plain; shapes are compared before anything is
-made of them. So a file from elsewhere can be refused, or be a bad model, and nothing else.
+What a file may say is fixed: the name of an estimator, its parameters, and the attributes that the estimator learns,
+each with a check in `learned.py`. Names are looked up, never imported; values are plain; every number is checked, and
+sizes are compared with the arrays in the file, before anything is made of them. So a file from elsewhere can be
+refused, or be a bad model, and nothing else.
 """
 
+import inspect
 import os
 from typing import Any
 
@@ -13,6 +15,7 @@ import numpy as np
 from ..paths import Step
 from ..training import FileRefused
 from ..training.archive import arrays_of, read_archive, with_arrays, write_archive
+from .learned import array_of, check_finite_weights, check_learned
 
 _KIND, _FORMAT = "model", 2
 
@@ -38,7 +41,7 @@ class Saved:
     def load(cls, path: str | os.PathLike) -> Any:
         """The estimator that `save` wrote, with the same predictions. A file from elsewhere can do no harm.
 
-        `FileRefused` says what is wrong with a file that is damaged, altered, or of another version.
+        `FileRefused` says what is wrong with a file that is damaged, of another version, or makes no model.
         """
         return load_any(path, {cls.__name__: cls})
 
@@ -46,28 +49,52 @@ class Saved:
 def load_any(path: str | os.PathLike, kinds: dict[str, Any]) -> Any:
     """The estimator in a file, which must be one of `kinds`."""
     header, arrays = read_archive(path, _KIND, format=_FORMAT)
-    kind = kinds.get(header.get("estimator", ""))
+    name = header.get("estimator")
+    kind = kinds.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise FileRefused(
-            f"Got the file {str(path)!r}, which holds a {header.get('estimator')!r}; expected one of {list(kinds)}."
-        )
+        raise FileRefused(f"Got the file {str(path)!r}, which holds a {_brief(name)}; expected one of {list(kinds)}.")
     try:
-        estimator = kind(**from_plain(header["parameters"]))
+        parameters = from_plain(header["parameters"])
+        _check_truths(kind, parameters)
+        estimator = kind(**parameters)
         estimator._check_parameters()
-        learned = header["learned"]
-        unknown = sorted(set(learned) - set(kind._learned))
-        if unknown:
-            raise ValueError(f"{unknown} is nothing that a {kind.__name__} learns")
+        learned = {name: from_plain(value) for name, value in header["learned"].items()}
+        check_learned(learned, kind._learned)
         for name, value in learned.items():
-            setattr(estimator, name, from_plain(value))
-        if arrays:
-            estimator.model_ = with_arrays(estimator._template(), arrays, "model")
+            setattr(estimator, name, value)
+        estimator._check_learned(numbers=sum(array.size for array in arrays.values()))
+        _put_model(estimator, arrays)
         estimator._check_fitted()
     except FileRefused as error:
-        raise FileRefused(f"Got the file {str(path)!r}, whose parts do not fit together: {error}") from None
+        raise FileRefused(f"Got the file {str(path)!r}, whose parts do not fit together: {_brief(error)}") from None
     except Exception as error:  # whatever strange settings make a constructor stumble over
-        raise FileRefused(f"Got the file {str(path)!r}, whose settings make no {kind.__name__}: {error}") from None
+        raise FileRefused(
+            f"Got the file {str(path)!r}, whose settings make no {kind.__name__}: {_brief(error)}"
+        ) from None
     return estimator
+
+
+def _put_model(estimator: Any, arrays: dict[str, np.ndarray]) -> None:
+    """The weights, which must be all that the file holds: of the template's shapes, and finite."""
+    used = {}
+    if hasattr(estimator, "_template"):
+        estimator.model_ = with_arrays(estimator._template(), arrays, "model")
+        used = arrays_of(estimator.model_, "model")
+    if unused := sorted(set(arrays) - set(used)):
+        raise FileRefused(f"Got a file with the array {unused[0]!r}, which these settings do not need.")
+    check_finite_weights(arrays)
+
+
+def _check_truths(kind: Any, parameters: dict[str, Any]) -> None:
+    for name, parameter in inspect.signature(kind).parameters.items():
+        if isinstance(parameter.default, bool) and not isinstance(parameters.get(name, False), bool):
+            raise ValueError(f"Got {name}={parameters[name]!r}; expected True or False.")
+
+
+def _brief(what: Any) -> str:
+    """For a sentence, however long a thing the file says."""
+    text = str(what) if isinstance(what, Exception) else repr(what)
+    return text if len(text) <= 500 else f"{text[:500]} ..."
 
 
 def to_plain(value: Any) -> Any:
@@ -94,6 +121,7 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(value: Any) -> Any:
+    """What `to_plain` was given. Nothing in it is larger than the file, whatever it says."""
     if isinstance(value, list):
         return [from_plain(item) for item in value]
     if not isinstance(value, dict):
@@ -101,5 +129,5 @@ def from_plain(value: Any) -> Any:
     if "step" in value:
         return Step.from_state(value["step"])
     if "array" in value:
-        return np.array(from_plain(value["array"]), dtype=np.dtype(value["type"]))
+        return array_of(value["array"], value["type"])
     return {key: from_plain(item) for key, item in value["pairs"]}

@@ -211,6 +211,11 @@ class NeuralRDERegressor(RegressorMixin, BaseNeuralRDE):
             label_scale(target)  # before float32 would round away what they differ by
         return target.astype(np.float32)
 
+    def _check_learned(self, numbers: int) -> None:
+        super()._check_learned(numbers)
+        if self.one_dimensional_ and (self.per_time_ or self.outputs_ != 1):
+            raise ValueError(f"Got one_dimensional_=True with {self.outputs_} outputs; expected one, of whole series")
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice("loss", self.loss, LOSSES)

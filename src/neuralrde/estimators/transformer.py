@@ -10,6 +10,7 @@ from ..paths import Step, window_cuts
 from ..signatures import lyndon_words
 from .file import Saved
 from .inputs import as_series
+from .learned import check_inputs, check_steps
 from .parameters import NamedParameters, check_choice, check_number, check_whole
 from .preparation import FILLS, preparation, windows_of
 
@@ -121,6 +122,17 @@ class LogSignatureTransformer(NamedParameters, Saved, TransformerMixin, BaseEsti
         check_whole("step", self.step, also=(None,))
         check_number("every", self.every, also=(None,))
         check_choice("fill", self.fill, [*FILLS, None])
+
+    def _check_learned(self, numbers: int) -> None:
+        """Raise unless what a file says fits together."""
+        check_inputs(self)
+        steps = preparation(fill=self.fill, scale=self.scale, time=self.time_channel, base_point=self.base_point)
+        names = self.path_channels_[self.time_channel :][: self.n_channels_in_]
+        path = check_steps(self.steps_, steps, self.n_channels_in_, timed=self.every is not None, names=names)
+        if list(path.channels) != self.path_channels_:
+            raise ValueError(f"Got path_channels_={self.path_channels_}; expected {list(path.channels)}")
+        if self.windows_ != 1 and self.step is None and self.every is None:
+            raise ValueError(f"Got windows_={self.windows_}; expected 1, the whole series")
 
     def _check_fitted(self) -> None:
         check_is_fitted(self, "steps_")

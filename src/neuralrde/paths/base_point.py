@@ -4,7 +4,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .series import Series
+from .checks import as_positive
+from .series import Series, frozen
 from .step import Step
 
 
@@ -25,6 +26,10 @@ class BasePoint(Step):
 
     gap_: float | None = field(default=None, kw_only=True, repr=False)
 
+    def __post_init__(self):
+        if self.gap_ is not None:
+            as_positive(self.gap_, name="gap_", example="gap_=1.0", why="the base point comes before the first point")
+
     def fit(self, series: Series) -> "BasePoint":
         if series.times is None:
             return replace(self, gap_=None)
@@ -40,11 +45,11 @@ class BasePoint(Step):
                     "a fitted one, because it must know how long before the first point to start. Write "
                     "`step = BasePoint().fit(training)`, then `step(series)`."
                 )
-            times = np.concatenate([times[:, :1] - self.gap_, times], axis=1)
+            times = frozen(np.concatenate([times[:, :1] - self.gap_, times], axis=1))
         origin = np.zeros_like(series.values[:, :1])
         return replace(
             series,
-            values=np.concatenate([origin, series.values], axis=1),
+            values=frozen(np.concatenate([origin, series.values], axis=1)),
             times=times,
             lengths=series.lengths + 1,
         )

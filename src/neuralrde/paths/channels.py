@@ -61,7 +61,8 @@ class ObservationCounts(Step):
             )
         columns = [series.channels.index(name) for name in counted]
         observed = ~np.isnan(series.values)[..., columns]
-        counts = np.cumsum(observed, axis=1, dtype=series.values.dtype)
+        # In whole numbers: a sum in float32 stops at 2^24, where adding one is lost to rounding.
+        counts = np.cumsum(observed, axis=1).astype(series.values.dtype)
         return replace(
             series,
             values=np.concatenate([series.values, counts], axis=2),

@@ -8,8 +8,8 @@ from jaxtyping import Bool, Float, Int
 
 from .checks import as_number
 from .observed import observed_values
-from .series import Series
-from .step import Step, check_channels
+from .series import Series, frozen
+from .step import Step, check_channels, check_one_each
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Fill(Step):
         if self.default is not None:
             default = as_number(self.default, name="default", example="default=0.0")
             object.__setattr__(self, "default", default)
+        check_one_each(self.channels_, means_=self.means_)
 
     def fit(self, series: Series) -> "Fill":
         if self.default is not None:
@@ -45,7 +46,7 @@ class Fill(Step):
             gaps = np.flatnonzero(missing[..., channel])
             column[gaps] = self._at_gaps(gaps, missing[..., channel], column, clock, default)
             values[..., channel] = column.reshape(missing.shape[:2])
-        return replace(series, values=values)
+        return replace(series, values=frozen(values))
 
     @abc.abstractmethod
     def _at_gaps(

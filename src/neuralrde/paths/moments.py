@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .series import Series
+from .series import Series, frozen
 from .step import Step
 
 
@@ -32,7 +32,7 @@ class Products(Step):
         new += [np.abs(np.diff(values, axis=1, prepend=values[:, :1]))] * self.changes
         products = [f"{names[i]} * {names[j]}" for i, j in zip(first, second, strict=True)]
         changes = [f"{name} change" for name in names] * self.changes
-        return replace(series, values=np.concatenate(new, axis=2), channels=(*products, *changes))
+        return replace(series, values=frozen(np.concatenate(new, axis=2)), channels=(*products, *changes))
 
 
 @dataclass(frozen=True)
@@ -57,4 +57,4 @@ class Integral(Step):
         means = (values[:, 1:] + values[:, :-1]) / 2
         pieces = means * np.diff(series.clock, axis=1)[..., None]  # no time passes on padding
         integral = np.concatenate([np.zeros_like(values[:, :1]), np.cumsum(pieces, axis=1)], axis=1)
-        return replace(series, values=integral.astype(series.values.dtype))
+        return replace(series, values=frozen(integral.astype(series.values.dtype, copy=False)))

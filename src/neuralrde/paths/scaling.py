@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from .observed import observed_values
-from .series import Series
-from .step import Step, check_channels
+from .series import Series, frozen
+from .step import Step, check_channels, check_one_each
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,11 @@ class Scale(Step):
     channels_: tuple[str, ...] | None = field(default=None, kw_only=True, repr=False)
     means_: tuple[float, ...] | None = field(default=None, kw_only=True, repr=False)
     deviations_: tuple[float, ...] | None = field(default=None, kw_only=True, repr=False)
+
+    def __post_init__(self):
+        check_one_each(self.channels_, means_=self.means_, deviations_=self.deviations_)
+        if not all(deviation > 0 for deviation in self.deviations_ or ()):
+            raise ValueError(f"Got deviations_={self.deviations_}; expected numbers above 0, which can be divided by.")
 
     def fit(self, series: Series) -> "Scale":
         means, deviations = [], []
@@ -45,7 +50,7 @@ class Scale(Step):
     def __call__(self, series: Series) -> Series:
         check_channels(self, self.channels_, series)
         scaled = (series.values - np.array(self.means_)) / np.array(self.deviations_)
-        return replace(series, values=scaled.astype(series.values.dtype, copy=False))
+        return replace(series, values=frozen(scaled.astype(series.values.dtype, copy=False)))
 
 
 _EXTREMES = ((np.min, np.inf), (np.max, -np.inf))
@@ -75,4 +80,4 @@ class ScaleEach(Step):
             mean = np.where(constant, low, seen.sum(axis=0, where=known) / count)
             deviation = np.sqrt(((seen - mean) ** 2).sum(axis=0, where=known) / count)
             out[:] = (sample - mean) / np.where(constant | (deviation == 0), 1.0, deviation)
-        return replace(series, values=scaled)
+        return replace(series, values=frozen(scaled))

@@ -25,7 +25,8 @@ class Series:
 
     Args:
         values: `(samples, length, channels)`, kept in float32 or float64 as given; whole numbers become
-            float64.
+            float64. They are copied, so that later changes of the array do not come in unchecked, unless the array
+            is read-only already (`array.flags.writeable = False`).
         times: `(samples, length)`, strictly increasing in each sample, in any unit; None if the points are
             evenly spaced or their times do not matter.
         lengths: how many points of each sample are real, at least one; None if all are.
@@ -55,18 +56,27 @@ class Series:
             times = as_numbers(times, name="times").astype(np.float64, copy=False)
             _check_times_shape(times, values.shape)
         if (lengths < values.shape[1]).any():
-            values = _repeat_last(values, lengths)
-            times = None if times is None else _repeat_last(times, lengths)
+            values = frozen(_repeat_last(values, lengths))
+            times = None if times is None else frozen(_repeat_last(times, lengths))
+        # What was checked stays checked: `frozen` keeps the names in place, and nobody else can write to the numbers.
+        values = unshared(values)
+        times = None if times is None else unshared(times)
         names = _as_names(channels, values.shape[2])
         check_not_infinite(values, channels=names)
         if times is not None:
             _check_times_increase(times, lengths)
-        # `frozen` keeps the names in place, read-only views keep the numbers: what was checked stays checked.
-        object.__setattr__(self, "values", _read_only(values))
-        object.__setattr__(self, "times", None if times is None else _read_only(times))
-        object.__setattr__(self, "lengths", _read_only(lengths))
-        object.__setattr__(self, "channels", names)
-        object.__setattr__(self, "ids", None if ids is None else _read_only(_as_ids(ids, len(values))))
+        ids = None if ids is None else unshared(_as_ids(ids, len(values)))
+        self._set(values=values, times=times, lengths=frozen(lengths), channels=names, ids=ids)
+
+    def _set(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            # A view, because whoever has the array that owns the memory can make it writeable again.
+            value = value.view() if isinstance(value, np.ndarray) else value
+            object.__setattr__(self, name, value)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Pickles and deep copies forget that an array was read-only."""
+        self._set(**{name: frozen(value) if isinstance(value, np.ndarray) else value for name, value in state.items()})
 
     @classmethod
     def from_array(
@@ -93,7 +103,7 @@ class Series:
             times = as_numbers(times, name="times")
             if times.ndim == 1:
                 _check_times_shape(times, values.shape, shared=True)
-                times = np.broadcast_to(times, values.shape[:2])
+                times = np.broadcast_to(unshared(times.astype(np.float64, copy=False)), values.shape[:2])
         return cls(values, times=times, channels=channels, ids=ids)
 
     @classmethod
@@ -147,7 +157,7 @@ class Series:
             id: the column that says which sample a row belongs to. Samples come out in the order in which
                 they first appear, and `series.ids` names them.
             time: the column by which rows are sorted within a sample; None keeps their order and gives no
-                times.
+                times. Dates (`datetime64`) become seconds since 1970 UTC, durations (`timedelta64`) seconds.
             columns: the channels; None takes all other columns.
 
         >>> table = {"id": ["b", "a", "b"], "t": [0.2, 0.0, 0.1], "hr": [61, 80, 60]}
@@ -168,7 +178,7 @@ class Series:
         if len(columns) == 0:
             raise ValueError(f"Got a table with only the columns {names}; expected a channel beside {keys}.")
         owners = np.asarray(table[id])
-        clock = None if time is None else as_numbers(table[time], name=f"column {time!r}")
+        clock = None if time is None else as_numbers(_seconds(table[time]), name=f"column {time!r}")
         data = [as_numbers(table[name], name=f"column {name!r}") for name in columns]
         shapes = {column.shape for column in [owners, *data, *([] if clock is None else [clock])]}
         if len(shapes) > 1 or owners.ndim != 1:
@@ -195,8 +205,8 @@ class Series:
         if times is not None:
             clock = np.zeros(valid.shape)
             clock[valid] = times
-            times = clock
-        return cls(values, times=times, lengths=lengths, channels=channels, ids=ids)
+            times = frozen(clock)
+        return cls(frozen(values), times=times, lengths=lengths, channels=channels, ids=ids)
 
     @property
     def valid(self) -> Bool[np.ndarray, "samples length"]:
@@ -223,10 +233,10 @@ class Series:
         rows = np.atleast_1d(np.arange(len(self))[samples])
         return replace(
             self,
-            values=self.values[rows],
-            times=None if self.times is None else self.times[rows],
+            values=frozen(self.values[rows]),
+            times=None if self.times is None else frozen(self.times[rows]),
             lengths=self.lengths[rows],
-            ids=None if self.ids is None else self.ids[rows],
+            ids=None if self.ids is None else frozen(self.ids[rows]),
         )
 
     def __repr__(self) -> str:
@@ -267,7 +277,7 @@ def concatenate(parts: Iterable[Series]) -> Series:
     def stack(arrays):
         # What stands in the padding does not matter: Series repeats the last point there.
         pads = [[(0, 0), (0, length - a.shape[1]), *[(0, 0)] * (a.ndim - 2)] for a in arrays]
-        return np.concatenate([np.pad(a, pad) for a, pad in zip(arrays, pads, strict=True)])
+        return frozen(np.concatenate([np.pad(a, pad) for a, pad in zip(arrays, pads, strict=True)]))
 
     ids = [part.ids for part in parts if part.ids is not None]
     return Series(
@@ -275,7 +285,7 @@ def concatenate(parts: Iterable[Series]) -> Series:
         times=stack([part.clock for part in parts]) if all(timed) else None,
         lengths=np.concatenate([part.lengths for part in parts]),
         channels=parts[0].channels,
-        ids=np.concatenate(ids) if len(ids) == len(parts) else None,
+        ids=frozen(np.concatenate(ids)) if len(ids) == len(parts) else None,
     )
 
 
@@ -390,6 +400,16 @@ def _number_ids(owners: np.ndarray, id: str) -> tuple[np.ndarray, np.ndarray]:
     return ids[appearance], np.argsort(appearance)[owner]
 
 
+def _seconds(column: Any) -> Any:
+    """Dates as seconds since 1970 UTC, durations as seconds, all else as it is."""
+    if getattr(getattr(column, "dtype", None), "tz", None) is not None:  # pandas would make objects of them
+        column = np.asarray(column, "datetime64[ns]")
+    array = np.asarray(column)
+    if array.dtype.kind == "M":
+        array = array - np.datetime64(0, "s")
+    return array / np.timedelta64(1, "s") if array.dtype.kind == "m" else column
+
+
 def _column_names(table: Any) -> list:
     # Arrow's `columns` are the data; polars iterates over the data; pandas and mappings iterate over names.
     for attribute in ("column_names", "columns"):
@@ -403,10 +423,20 @@ def _column_names(table: Any) -> list:
     )
 
 
-def _read_only(array: np.ndarray) -> np.ndarray:
-    view = array.view()
-    view.flags.writeable = False
-    return view
+def frozen(array: np.ndarray) -> np.ndarray:
+    """The array, made read-only where it is: for one that was just made, so that a `Series` need not copy it."""
+    array.flags.writeable = False
+    return array
+
+
+def unshared(array: np.ndarray) -> np.ndarray:
+    """The array if neither it nor an array whose memory it shows can be written to, and else a copy."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray) and not owner.flags.writeable:
+        if owner.base is None:
+            return array
+        owner = owner.base
+    return frozen(array.copy())
 
 
 def _plural(count: int, noun: str) -> str:

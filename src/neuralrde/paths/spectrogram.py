@@ -8,10 +8,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .observed import observed_values
-from .series import Series
-from .step import Step, check_channels
+from .series import Series, frozen
+from .step import Step, check_channels, check_one_each
 
 _PIECE = 2**22  # numbers of frames at a time
+_LONGEST = 2**20  # points in a frame, each of which takes memory however short the series
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,11 @@ class Spectrogram(Step):
         object.__setattr__(self, "bands", tuple(float(edge) for edge in self.bands))
         for name in ("frame", "hop"):
             value = getattr(self, name)
-            if (value is not None or name == "frame") and (not isinstance(value, int | np.integer) or value < 1):
-                raise ValueError(f"Got {name}={value!r}; expected a whole number of points. Write {name}=32.")
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool) and 1 <= value <= _LONGEST
+            if not whole and (value is not None or name == "frame"):
+                raise ValueError(
+                    f"Got {name}={value!r}; expected a whole number of points, from 1 to {_LONGEST}. Write {name}=32."
+                )
             object.__setattr__(self, name, None if value is None else int(value))
         edges = np.asarray(self.bands)
         if len(edges) == 1 or (np.diff(edges) <= 0).any() or (edges < 0).any() or (edges > 0.5).any():
@@ -62,14 +66,17 @@ class Spectrogram(Step):
                 f"Got bands={self.bands}; expected increasing edges in cycles a point, from 0 to 0.5. Divide hertz by "
                 "the sampling rate, for example bands=[8 / 256, 12 / 256, 30 / 256]."
             )
-        inside = [bool(((self._frequencies >= a) & (self._frequencies < b)).any()) for a, b in self._edges]
-        if not all(inside):
+        lower, upper = np.array(self._edges).reshape(-1, 2).T
+        frequencies = self._frequencies
+        inside = np.searchsorted(frequencies, lower) < np.searchsorted(frequencies, upper)
+        if not inside.all():
             raise ValueError(
-                f"Got bands={self.bands} of which band {inside.index(False)} holds none of the frequencies of a frame "
+                f"Got bands={self.bands} of which band {inside.argmin()} holds none of the frequencies of a frame "
                 f"of {self.frame} points, which are 1/{self.frame} apart. Write wider bands or a longer frame."
             )
-        if not self.mean and not inside:
+        if not self.mean and not len(inside):
             raise ValueError("Got mean=False and no bands; expected at least one of them.")
+        check_one_each(self.channels_, floors_=self.floors_)
         if not self.floor > 0:
             raise ValueError(f"Got floor={self.floor}; expected a number above 0, for example floor=1e-4.")
 
@@ -104,8 +111,8 @@ class Spectrogram(Step):
         bands = [f"{a:g}-{b:g}" for a, b in pairwise(self.bands)]
         kinds = ["mean"] * self.mean + bands
         return Series(
-            values.astype(series.values.dtype),
-            times=np.take_along_axis(series.clock, ends, axis=1),
+            frozen(values.astype(series.values.dtype)),
+            times=frozen(np.take_along_axis(series.clock, ends, axis=1)),
             lengths=lengths,
             channels=[f"{name} {kind}" for name in series.channels for kind in kinds],
             ids=series.ids,
