@@ -19,6 +19,7 @@ FLOW = (
     "models",
     "training",
     "estimators",
+    "assessment",
     "experiments",
     "serving",
     "plots",

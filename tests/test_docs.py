@@ -29,6 +29,7 @@ PARTS = [
     "models",
     "training",
     "estimators",
+    "assessment",
     "experiments",
     "plots",
 ]
