@@ -22,6 +22,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..datasets import read
 from .errors import WRONG_USE, Refusal
 
@@ -127,7 +129,7 @@ def as_toml(settings: Settings) -> str:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        found = tomllib.loads(file.read_text())
+        found = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise Refusal(f"There is no file {file}, which --config names.", WRONG_USE) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -136,7 +138,7 @@ def _read(file: Path) -> dict[str, Any]:
     for section in ("table", "model"):
         if not isinstance(found.get(section, {}), dict):
             raise Refusal(f"Got {section} = {found[section]!r} in {file}; expected a section [{section}].", WRONG_USE)
-    return _from_toml(found)
+    return found | {"model": _from_toml(found.get("model", {}))}
 
 
 def _check_names(names: Iterable[str], known: Iterable[str], where: str) -> None:
@@ -159,9 +161,18 @@ def _from_toml(value: Any) -> Any:
 
 
 def _toml(value: Any) -> str:
+    value = value.item() if isinstance(value, np.generic) else value
     if value is None:
         return '"none"'
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(str(name))} = {_toml(item)}" for name, item in value.items()) + "}"
-    # A JSON string, number, truth value or list of them is written in TOML as it is in JSON.
-    return json.dumps(value, ensure_ascii=False)
+        return "{" + ", ".join(f"{_text(str(name))} = {_toml(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, float):
+        return repr(value)  # also inf and nan are TOML's own words
+    return _text(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _text(value: str) -> str:
+    # TOML's strings are JSON's, but for one control character that JSON leaves as it is.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
