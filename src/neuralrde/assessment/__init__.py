@@ -1,7 +1,7 @@
 """Is a result good? Metrics with intervals, what costs nothing beside them, and the sentences that follow."""
 
 from .assess import Assessment, assess
-from .baselines import Baseline, TrainingTargets, cheap_model, trivial
+from .baselines import Baseline, TrainingTargets, baselines, cheap_model, trivial
 from .calibration import calibration_error
 from .intervals import accuracy_interval, bootstrap_interval, wilson
 from .metrics import Predictions, measures
@@ -16,6 +16,7 @@ __all__ = [
     "TrainingTargets",
     "accuracy_interval",
     "assess",
+    "baselines",
     "bootstrap_interval",
     "calibration_error",
     "cheap_model",

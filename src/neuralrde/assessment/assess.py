@@ -1,12 +1,12 @@
 """A result beside what is reached without it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..datasets import Dataset
-from .baselines import Baseline, TrainingTargets, cheap_model, last_value, previous_target, trivial
+from .baselines import Baseline
 from .calibration import calibration_error
 from .intervals import accuracy_interval, bootstrap_interval
 from .metrics import Predictions, measures
@@ -57,30 +57,21 @@ class Assessment:
         } | ({"calibration_error": self.measures["calibration_error"]} if "calibration_error" in self.measures else {})
 
 
-def assess(
-    found: Predictions, train: TrainingTargets, *, data: tuple[Dataset, Dataset] | None = None, seed: int = 0
-) -> Assessment:
+def assess(found: Predictions, baselines: Sequence[Baseline], *, seed: int = 0) -> Assessment:
     """Compare predictions with baselines.
 
+    >>> from neuralrde.assessment import TrainingTargets, trivial
     >>> true = np.array(["no", "no", "no", "yes"])
-    >>> found = assess(Predictions(true, np.full(4, "no"), np.arange(4)), TrainingTargets(counts={"no": 9, "yes": 3}))
-    >>> found.value, found.baselines[0][0].name, found.same
-    (0.75, 'always `no`', 'no')
+    >>> always = trivial(TrainingTargets(counts={"no": 9, "yes": 3}), len(true))
+    >>> found = assess(Predictions(true, np.full(4, "no"), np.arange(4)), [always])
+    >>> found.value, found.baselines[0][1]["accuracy"], found.same
+    (0.75, 0.75, 'no')
 
     Args:
         found: the predictions for a part that was not trained on.
-        train: what the training targets were.
-        data: the training part, and the part that was predicted; with them a cheap model is trained too.
+        baselines: theirs for the same rows, the trivial one first.
         seed: of the draws for intervals.
     """
-    baselines = [trivial(train, len(found.true))]
-    if data is not None:
-        others = (
-            last_value(*data),
-            previous_target(data[1], baselines[0].predicted[0]),
-            cheap_model(*data, seed=seed),
-        )
-        baselines += [other for other in others if other is not None]
     own = measures(found)
     units = len(np.unique(found.units))
     if found.is_classes:

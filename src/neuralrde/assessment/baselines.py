@@ -9,7 +9,7 @@ from jaxtyping import Shaped
 from ..datasets import Dataset
 from .statistics import running_statistics, summary_statistics
 
-CHEAP = "cheap model"
+TRIVIAL, LAST, PREVIOUS, CHEAP = "trivial", "last value", "previous target", "cheap model"
 # A cheap model stays cheap: it learns from so many points at most, drawn at random.
 _MOST_POINTS = 20_000
 _PENALTIES = np.logspace(-6, 3, 19)
@@ -19,8 +19,16 @@ _FARTHEST = 8.0
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """What to call it, and its predictions: one row for each known target of the data (see `known_targets`)."""
+    """Predictions that cost nothing, or little.
 
+    Args:
+        kind: "trivial", "last value", "previous target" or "cheap model".
+        name: what to call it.
+        predicted: one row for each series, or for each point whose target is known.
+        explained: what it is, in a few words.
+    """
+
+    kind: str
     name: str
     predicted: Shaped[np.ndarray, "rows ..."]
     explained: str = ""
@@ -28,7 +36,12 @@ class Baseline:
 
 @dataclass(frozen=True)
 class TrainingTargets:
-    """What a trivial prediction needs to know of a training set; small enough to be kept beside a model."""
+    """What a trivial prediction needs to know of a training set; small enough to be kept beside a model.
+
+    Args:
+        counts: how many series, or points, each class has.
+        mean: of each output.
+    """
 
     counts: dict[str, int] | None = None
     mean: list[float] | None = None
@@ -46,6 +59,24 @@ class TrainingTargets:
         if train.classes is None:
             return cls(mean=target.mean(axis=0).tolist())
         return cls(counts={name: int((target == name).sum()) for name in train.classes})
+
+
+def baselines(train: Dataset, test: Dataset, *, seed: int = 0) -> list[Baseline]:
+    """All that make sense for these targets, the trivial one first.
+
+    Args:
+        train: what to learn from.
+        test: what to predict; its own targets are used for "previous target" only.
+        seed: of the points that the cheap model learns from, if there are very many.
+    """
+    first = trivial(TrainingTargets.of(train), len(known_targets(test)))
+    found = [
+        first,
+        last_value(train, test),
+        previous_target(test, first.predicted[:1]),
+        cheap_model(train, test, seed=seed),
+    ]
+    return [one for one in found if one is not None]
 
 
 def known_targets(data: Dataset) -> np.ndarray:
@@ -69,13 +100,13 @@ def trivial(train: TrainingTargets, rows: int) -> Baseline:
     """The largest class of the training set, or its mean, whatever the series.
 
     >>> trivial(TrainingTargets(counts={"no": 5, "yes": 2}), 2)  # doctest: +ELLIPSIS
-    Baseline(name='always `no`', predicted=array(['no', 'no'], dtype='<U2'), ...)
+    Baseline(kind='trivial', name='always `no`', predicted=array(['no', 'no'], dtype='<U2'), ...)
     """
     if train.counts is not None:
         name = max(train.counts, key=lambda name: train.counts[name])  # type: ignore
-        return Baseline(f"always `{name}`", np.full(rows, name), "the largest class of the training set")
+        return Baseline(TRIVIAL, f"always `{name}`", np.full(rows, name), "the largest class of the training set")
     mean = np.asarray(train.mean, float)
-    return Baseline("training mean", np.broadcast_to(mean, (rows, len(mean))), _few(mean))
+    return Baseline(TRIVIAL, "training mean", np.broadcast_to(mean, (rows, len(mean))), _few(mean))
 
 
 def last_value(train: Dataset, test: Dataset) -> Baseline | None:
@@ -92,7 +123,7 @@ def last_value(train: Dataset, test: Dataset) -> Baseline | None:
     if not error[best] < target.std():
         return None
     found = np.where(np.isnan(_latest(test)), target.mean(), _latest(test))[:, [best]]
-    return Baseline(f"last value of `{train.series.channels[best]}`", found, "no learning at all")
+    return Baseline(LAST, f"last value of `{train.series.channels[best]}`", found, "no learning at all")
 
 
 def previous_target(test: Dataset, first: np.ndarray) -> Baseline | None:
@@ -105,7 +136,7 @@ def previous_target(test: Dataset, first: np.ndarray) -> Baseline | None:
     target, places = known_targets(test), np.cumsum(known_points(test).sum(axis=1))[:-1]
     parts = [part for part in np.split(target, places) if len(part)]
     before = [np.concatenate([np.broadcast_to(first, part[:1].shape), part[:-1]]) for part in parts]
-    return Baseline("previous true target", np.concatenate(before), "fair only if it is known when you predict")
+    return Baseline(PREVIOUS, "previous true target", np.concatenate(before), "fair only if known by then")
 
 
 def cheap_model(train: Dataset, test: Dataset, *, seed: int = 0) -> Baseline:
@@ -123,7 +154,7 @@ def cheap_model(train: Dataset, test: Dataset, *, seed: int = 0) -> Baseline:
     model: Any = RidgeClassifierCV(_PENALTIES) if train.classes is not None else RidgeCV(_PENALTIES)
     found = model.fit(scale(known), target).predict(scale(asked))
     explained = f"ridge on 7 statistics of each channel{' so far' if train.per_time else ''}"
-    return Baseline(CHEAP, found if train.classes is not None else found.reshape(len(asked), -1), explained)
+    return Baseline(CHEAP, CHEAP, found if train.classes is not None else found.reshape(len(asked), -1), explained)
 
 
 class _Scale:

@@ -47,9 +47,10 @@ def verdict(found: Assessment, training: Training | None = None) -> list[str]:
     """Sentences, the most important first.
 
     >>> import numpy as np
-    >>> from neuralrde.assessment import Predictions, TrainingTargets, assess
+    >>> from neuralrde.assessment import Predictions, TrainingTargets, assess, trivial
     >>> true = np.array(["no"] * 55 + ["yes"] * 14)
-    >>> found = assess(Predictions(true, np.full(69, "no"), np.arange(69)), TrainingTargets({"no": 9, "yes": 3}))
+    >>> always = trivial(TrainingTargets({"no": 9, "yes": 3}), len(true))
+    >>> found = assess(Predictions(true, np.full(69, "no"), np.arange(69)), [always])
     >>> print(verdict(found)[0])
     All predictions are `no`: no better than always saying `no` (accuracy 0.7971).
 
@@ -94,19 +95,21 @@ def _against_others(found: Assessment) -> Iterator[str]:
         value, gain = values[found.metric], found.gain(values[found.metric])
         numbers = f"{metric} {_number(value)} against {_number(found.value)}"
         name = f"the {baseline.name}"
-        if baseline.name == CHEAP and gain > 0:
+        if baseline.kind == CHEAP and gain > 0:
             clear = "Better" if found.is_clear(value) else "Not clearly better"
             yield f"{clear} than {name} ({metric} {_number(value)}){'' if clear == 'Better' else _inside(found)}."
-        elif baseline.name == CHEAP:
-            clear = "is better" if found.is_clear(value) else "is as good or better"
-            yield f"{name[0].upper()}{name[1:]} {clear}: {numbers}."
+        elif baseline.kind == CHEAP:
+            clear = "as good" if gain == 0 else "better" if found.is_clear(value) else "slightly better, or as good"
+            yield f"{name[0].upper()}{name[1:]} is {clear}: {numbers}."
         elif gain <= 0:
             yield f"{name[0].upper()}{name[1:]} is better: {numbers} ({baseline.explained})."
 
 
 def _wins(found: Assessment) -> bool:
-    """Clearly better than every baseline."""
-    return all(found.gain(v[found.metric]) > 0 and found.is_clear(v[found.metric]) for _, v in found.baselines)
+    """Perfect, or clearly better than every baseline."""
+    values = [values[found.metric] for _, values in found.baselines]
+    perfect = found.metric == "accuracy" and found.value == 1.0
+    return perfect or all(found.gain(value) > 0 and found.is_clear(value) for value in values)
 
 
 def _of_training(metric: str, training: Training) -> Iterator[str]:

@@ -1,7 +1,6 @@
 """The front door: which commands there are, and what becomes of an error."""
 
 import difflib
-import os
 import sys
 import traceback
 import warnings
@@ -13,10 +12,11 @@ import typer
 from .._version import __version__
 from .data import data_app
 from .demo import demo
-from .errors import FAILED, INTERRUPTED, WRONG_USE, Refusal
+from .errors import FAILED, INTERRUPTED, TERMINATED, WRONG_USE, Refusal, is_termination
 from .evaluate import evaluate
 from .fit import fit
 from .inspect import inspect
+from .output import drop
 from .plot import plot_app
 from .predict import predict
 from .report import report
@@ -29,7 +29,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done, 1 something is wrong with data or model, 2 with the command line, 130 interrupted. "
+    epilog="Exit codes: 0 done, 1 something is wrong with data or model, 2 with the command line, 130 interrupted, "
+    "143 terminated. "
     "`--debug`, anywhere, shows where an error comes from.",
 )
 for command in (fit, predict, evaluate, inspect):
@@ -76,10 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             code = app(args=arguments, prog_name="neuralrde", standalone_mode=False)
             return code if isinstance(code, int) else 0
-        except (KeyboardInterrupt, typer.Abort):
-            return _say("Interrupted.", INTERRUPTED)
+        except (KeyboardInterrupt, typer.Abort) as error:
+            return _say("Terminated.", TERMINATED) if is_termination(error) else _say("Interrupted.", INTERRUPTED)
         except BrokenPipeError:  # `neuralrde ... | head`: who reads has had enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            drop(sys.stdout)
             return 0
         except Exception as error:
             if debug:
