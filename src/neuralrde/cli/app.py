@@ -21,6 +21,7 @@ from .plot import plot_app
 from .predict import predict
 from .report import report
 from .reproduce import reproduce
+from .shell import in_flags
 
 app = typer.Typer(
     name="neuralrde",
@@ -97,7 +98,7 @@ def _explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}.", FAILED
     if isinstance(error, ValueError | TypeError | OSError | ImportError | ArithmeticError | MemoryError):
-        return str(error) or type(error).__name__, FAILED
+        return in_flags(str(error)) or type(error).__name__, FAILED
     told = f"{type(error).__name__}: {error}".rstrip(": ")
     return f"Something went wrong that should not have ({told}). Add --debug to see where, and tell us.", FAILED
 
@@ -109,7 +110,7 @@ def _usage(error: Any) -> str:
         meant = f" Did you mean {nearest[0]}?" if nearest else ""
         message = f"There is no option {name}.{meant}"
     else:
-        message = error.format_message()
+        message = error.format_message().rstrip(".") + "."
     context = getattr(error, "ctx", None)
     return message if context is None else f"{message} `{context.command_path} --help` tells what there is."
 
@@ -121,4 +122,4 @@ def _say(message: str, code: int) -> int:
 
 def _note(message, category, filename, lineno, file=None, line=None) -> None:
     """A warning as a person wants it: what, not the line of code."""
-    print(f"note: {message}", file=sys.stderr)
+    print(f"note: {in_flags(str(message))}", file=sys.stderr)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..datasets import Dataset
+from .shell import in_flags
 
 # Beyond so many distinct whole numbers nobody would speak of classes, and below it perhaps.
 _FEW = 20
@@ -62,12 +63,13 @@ def summary(data: Dataset) -> str:
         first, last = data.series.times.min(), data.series.times.max()
         text = re.sub(r"times [-+.\de]+ to [-+.\de]+", f"times {date(first)} to {date(last)}", text, count=1)
     reading = getattr(data, "reading", None)
-    return f"{text}\n  read    {reading}" if reading else text
+    return f"{text}\n  read    {in_flags(reading)}" if reading else text
 
 
 def task_hints(data: Dataset, table: dict[str, Any]) -> Iterator[str]:
     """What was guessed of the task, where one could think otherwise."""
-    if data.target is None or "task" in table or (data.split is not None and not table):
+    told = "task" in table or "task" in (getattr(data, "reading", None) or "")
+    if data.target is None or told:
         return
     if data.classes is not None and len(data.classes) > 2 and all(map(_is_number, data.classes)):
         yield f"the target's {len(data.classes)} numbers are taken for classes; --task regression predicts numbers"

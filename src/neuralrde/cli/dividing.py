@@ -83,7 +83,8 @@ def _divide(data: Dataset, how: str, fractions: tuple[float, float, float], seed
     except ValueError as error:
         if "indivisible" not in str(error):
             raise
-        what = count(len(data), "sample")
+        what, different = count(len(data), "sample"), len(np.unique(duplicates(data.series)))
+        what += f", of which {different:,} {'is' if different == 1 else 'are'} different" * (different < len(data))
         what += f" of {count(len(np.unique(np.asarray(data.groups))), 'group')}" if how == "group" else ""
         raise Refusal(
             f"Got {what}, too few for a training, a validation and a test part; expected some for each. Give more "

@@ -95,7 +95,7 @@ def picture_note(found: Assessment) -> str:
     ends = "" if found.interval is None else f"95 % interval {_short(found, found.interval[0])} to "
     ends += "" if found.interval is None else _short(found, found.interval[1])
     others = [f"{one.name} {_short(found, values[found.metric])}" for one, values in found.baselines]
-    return "; ".join(filter(None, [ends, *others]))
+    return "; ".join(filter(None, [ends, *others])).replace("`", "'")
 
 
 def _short(found: Assessment, value: float) -> str:

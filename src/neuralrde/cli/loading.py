@@ -88,7 +88,20 @@ def open_for(run: Path, word: str | None, flags: dict[str, Any], *, classifier: 
     else:
         told = {} if own is None else _still_told(own.table, word)
     told = _but_named(told, flags)
+    _check_columns(told, flags, word, run)
     return open_data(word, {**told, **flags, "task": task} if Path(word).expanduser().exists() else flags)
+
+
+def _check_columns(told: dict[str, Any], flags: dict[str, Any], word: str, run: Path) -> None:
+    """Refuse a table that lacks what the model needs."""
+    names = column_names(word, told.get("header")) if "columns" in told and "columns" not in flags else []
+    absent = [name for name in told.get("columns", ()) if name not in names and name.partition("=")[0] not in names]
+    if names and absent:
+        some = ", ".join(map(repr, absent[:5])) + (" ..." if len(absent) > 5 else "")
+        raise Refusal(
+            f"{word} has no column {some}, which the model in {run} was trained on; its columns are {names[:12]}. "
+            "Rename the column that holds it."
+        )
 
 
 def _but_named(told: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:

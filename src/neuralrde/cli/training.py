@@ -22,6 +22,7 @@ from .loading import open_data, targets, with_channels
 from .pictures import draw_answers, draw_curves, draw_windows
 from .run_folder import PARTS, RunFolder
 from .screen import count, number, table
+from .shell import in_flags
 
 Say = Callable[[str], None]
 
@@ -216,7 +217,7 @@ def _pictures(estimator: Any, judged: Answers, note: str, part: Dataset, folder:
         else:
             return ["No picture of windows, because every series has only one point."]
     except Exception as error:  # the model is trained and saved: nothing that a picture does may spoil that
-        return [f"No pictures: {error}"]
+        return [f"No pictures: {in_flags(str(error))}"]
     return []
 
 
