@@ -29,7 +29,7 @@ def assert_a_sentence(outcome, code, *words):
     [
         (["fit", "absent.csv"], 1, ["no file or folder absent.csv"]),
         (["fit", "spirals", "--epoch", "3"], 2, ["no option --epoch.", "Did you mean --epochs?"]),
-        (["fitt"], 2, ["fit"]),
+        (["fitt"], 2, ["fit", "Did you mean 'fit'? "]),
         (["fit"], 2, ["DATA"]),
         (["fit", "spirals", "--depth", "two"], 2, ["--depth two", "whole number"]),
         (["fit", "spirals", "--epochs", "0"], 2, ["--epochs"]),
@@ -160,6 +160,12 @@ def test_help_names_the_estimators_defaults():
             assert float(number[1]) == defaults[name].default, name
             shown += 1
     assert shown >= 5
+
+
+def test_no_command_at_all(run):
+    outcome = run()
+    assert (outcome.code, outcome.err) == (2, "")
+    assert "Usage: neuralrde" in outcome.out
 
 
 def test_data_list(run):

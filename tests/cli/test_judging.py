@@ -232,4 +232,23 @@ def test_termination_has_its_exit_code(run, hearts, tmp_path, monkeypatch):
     assert f"Terminated. Go on with `neuralrde fit --resume --out {tmp_path / 'run'}`." in outcome.err
     assert not (tmp_path / "run" / ".lock").exists()
     monkeypatch.setattr("neuralrde.cli.inspect.open_data", stop)
-    assert run("inspect", hearts).code == 143
+    outcome = run("inspect", hearts)
+    assert (outcome.code, outcome.err) == (143, "neuralrde: Terminated.\n")
+
+
+def test_an_interrupt_before_training(run, hearts, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("neuralrde.cli.inspect.open_data", stop)
+    outcome = run("inspect", hearts)
+    assert (outcome.code, outcome.err) == (130, "neuralrde: Interrupted.\n")
+
+
+def test_a_reader_that_has_had_enough():
+    """`neuralrde data list | head -1` is no failure, and says nothing."""
+    command = [sys.executable, "-u", "-m", "neuralrde", "data", "list"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    said = process.stderr.read()
+    assert (process.wait(timeout=60), said) == (0, b"")

@@ -76,8 +76,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = _note
         try:
-            code = app(args=arguments, prog_name="neuralrde", standalone_mode=False)
-            return code if isinstance(code, int) else 0
+            # Not `app(arguments)`: it would turn interrupts and closed pipes into exit codes of its own.
+            command = typer.main.get_command(app)
+            with command.make_context("neuralrde", arguments) as context:
+                command.invoke(context)
+            sys.stdout.flush()
+            return 0
+        except typer.Exit as done:
+            return done.exit_code
         except (KeyboardInterrupt, typer.Abort) as error:
             return _say("Terminated.", TERMINATED) if is_termination(error) else _say("Interrupted.", INTERRUPTED)
         except BrokenPipeError:  # `neuralrde ... | head`: who reads has had enough
@@ -110,13 +116,17 @@ def _usage(error: Any) -> str:
         meant = f" Did you mean {nearest[0]}?" if nearest else ""
         message = f"There is no option {name}.{meant}"
     else:
-        message = error.format_message().rstrip(".") + "."
+        message = error.format_message()
+        if not message:  # no command at all: the help that was shown says everything
+            return ""
+        message += "" if message.endswith((".", "?")) else "."
     context = getattr(error, "ctx", None)
     return message if context is None else f"{message} `{context.command_path} --help` tells what there is."
 
 
 def _say(message: str, code: int) -> int:
-    print(f"neuralrde: {message}", file=sys.stderr)
+    if message:
+        print(f"neuralrde: {message}", file=sys.stderr)
     return code
 
 
