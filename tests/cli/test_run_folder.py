@@ -69,44 +69,45 @@ def test_a_second_run_in_a_folder_is_refused(tmp_path):
     assert list((tmp_path / "run").iterdir()) == []
 
 
+ROUNDS = 20
+
+
 def compete(barrier, queue, folder, out):
-    os.chdir(folder)
-    barrier.wait()
-    try:
-        found = RunFolder.new("a", out, resume=False)
-    except Refusal:
-        queue.put(None)
-    else:
-        queue.put(str(found.path))
-        barrier.wait()  # all hold what they have until all have tried
-        found.release()
-        return
-    barrier.wait()
+    """In each round, try for a folder at the same time as the others, and hold it until all have tried."""
+    for round in range(ROUNDS):
+        os.chdir(folder / str(round))
+        barrier.wait()
+        try:
+            found = RunFolder.new("a", out, resume=False)
+        except Refusal:
+            found = None
+        queue.put((round, None if found is None else str(found.path)))
+        barrier.wait()
+        if found is not None:
+            found.release()
 
 
 @pytest.mark.parametrize("out", [None, Path("run")])
 def test_of_processes_released_at_once_each_has_its_own_folder(tmp_path, out):
     context = multiprocessing.get_context("spawn")
-    for round in range(3):
-        folder = tmp_path / f"{round}"
-        folder.mkdir()
-        barrier, queue = context.Barrier(4), context.Queue()
-        processes = [context.Process(target=compete, args=(barrier, queue, folder, out)) for _ in range(4)]
-        for process in processes:
-            process.start()
-        found = [queue.get(timeout=120) for _ in processes]
-        for process in processes:
-            process.join(timeout=60)
-        if out is None:
-            assert sorted(found) == ["runs/a", "runs/a-2", "runs/a-3", "runs/a-4"]
-        else:
-            assert sorted(found, key=str) == [None, None, None, "run"]
+    for round in range(ROUNDS):
+        (tmp_path / str(round)).mkdir()
+    barrier, queue = context.Barrier(3), context.Queue()
+    processes = [context.Process(target=compete, args=(barrier, queue, tmp_path, out)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    found = [queue.get(timeout=300) for _ in range(ROUNDS * len(processes))]
+    for process in processes:
+        process.join(timeout=60)
+    for round in range(ROUNDS):
+        names = sorted(str(name) for number, name in found if number == round)
+        assert names == (["runs/a", "runs/a-2", "runs/a-3"] if out is None else ["None", "None", "run"])
 
 
-def start(*arguments, cwd):
+def start(*arguments):
     return subprocess.Popen(
         [sys.executable, "-m", "neuralrde", "fit", *map(str, arguments)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
 
@@ -115,7 +116,7 @@ def test_two_trainings_in_one_folder(hearts, tmp_path, run):
     """The second is refused, and the first is what it would have been alone; a killed one holds nothing."""
     out = tmp_path / "two"
     forever = ["--epochs", 10**6, "--set", "patience=1000000", "--no-plots"]
-    first = start(hearts, *COLUMNS, *QUICK, *forever, "--out", out, "--seed", 1, cwd=tmp_path)
+    first = start(hearts, *COLUMNS, *QUICK, *forever, "--out", out, "--seed", 1)
     try:
         while not (out / "settings.toml").exists():
             assert first.poll() is None, first.communicate()

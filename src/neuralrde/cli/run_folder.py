@@ -182,9 +182,12 @@ def _ids(data: Dataset) -> np.ndarray:
 
 
 def fingerprint(data: Dataset) -> str:
-    """The same for the same series in the same order."""
-    digest = blake2b(repr(data.series.values.shape).encode(), digest_size=16)
-    digest.update(np.ascontiguousarray(data.series.values).data)
+    """The same for the same series in the same order: values, lengths and times."""
+    series = data.series
+    digest = blake2b(repr(series.values.shape).encode(), digest_size=16)
+    for array in (series.values, series.lengths, series.times):
+        if array is not None:
+            digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
 
 
