@@ -12,9 +12,11 @@ import pytest
 from neuralrde import Series
 from neuralrde.cli import main
 from neuralrde.cli.answers import Answers, pooled
+from neuralrde.cli.config import Settings
 from neuralrde.cli.dividing import divided_for_all, folds, in_order
 from neuralrde.cli.errors import Refusal
-from neuralrde.datasets import Dataset
+from neuralrde.cli.training import Job
+from neuralrde.datasets import Dataset, Split
 
 from .conftest import COLUMNS, QUICK
 
@@ -217,6 +219,28 @@ def test_a_reader_that_goes_does_not_end_a_training(hearts, tmp_path):
         process.kill()
     assert len((out / "history.jsonl").read_text().splitlines()) > 1
     assert (out / "metrics.json").exists()
+
+
+@pytest.mark.parametrize(("takes", "validation"), [(True, 0), (True, 3), (False, 0)])
+def test_groups_are_for_an_estimator_that_divides_by_itself(takes, validation):
+    class Fake:
+        def __init__(self, **parameters):
+            pass
+
+        if takes:
+
+            def fit(self, X, y, *, validation=None, groups=None, listeners=()):
+                return groups
+        else:
+
+            def fit(self, X, y, *, validation=None, listeners=()):
+                return None
+
+    data = dataset(groups=np.arange(30) // 3)
+    rows = Split(np.arange(20), np.arange(20, 20 + validation), np.arange(25, 30))
+    found = Job(Settings(), Fake, data, np.arange(30), False, []).fit(rows)
+    expected = (np.arange(20) // 3).tolist() if takes and not validation else None
+    assert (None if found is None else found.tolist()) == expected
 
 
 def test_termination_has_its_exit_code(run, hearts, tmp_path, monkeypatch):

@@ -14,13 +14,14 @@ def draw_curves(history: list[dict[str, Any]], folder: Path) -> Path:
     return save(learning_curves(history), folder / "learning_curves.png")
 
 
-def draw_answers(found: Answers, folder: Path, *, note: str | None = None) -> Path:
+def draw_answers(found: Answers, folder: Path, *, name: str = "target", note: str | None = None) -> Path:
     """A confusion matrix of classes, or predicted against true numbers; the note says what to compare it with."""
     known = found.known()
     if found.classes is not None:
         picture = confusion(known.true, known.predicted, classes=found.classes, note=note)
         return save(picture, folder / "confusion.png")
-    return save(predicted_against_true(known.true, known.predicted, note=note), folder / "predicted_against_true.png")
+    picture = predicted_against_true(known.true, known.predicted, name=name, note=note)
+    return save(picture, folder / "predicted_against_true.png")
 
 
 def draw_windows(model: Any, series: Series, folder: Path) -> Path:

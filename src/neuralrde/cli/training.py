@@ -165,7 +165,10 @@ def _finish(
         _summary(result),
         as_text(assessment, sentences, f"{where}, and what is reached without this model"),
     ]
-    said += _pictures(estimator, judged, picture_note(assessment), parts[last], folder) if plots else []
+    if plots:
+        target = job.settings.table.get("target")
+        names = {"name": target if isinstance(target, str) else "target", "note": picture_note(assessment)}
+        said += _pictures(estimator, judged, names, parts[last], folder)
     say("\n" + "\n\n".join(filter(None, said)) + f"\n\nRun folder: {folder.path}")
     return result | {"folder": str(folder.path)}
 
@@ -204,14 +207,14 @@ def _folds_table(rows: list[dict[str, Any]], metric: str) -> str:
 
 
 def _title(metric: str) -> str:
-    return "RMSE" if metric == "rmse" else metric
+    return {"rmse": "RMSE", "mae": "MAE", "r2": "R²", "macro_f1": "macro F1"}.get(metric, metric.replace("_", " "))
 
 
-def _pictures(estimator: Any, judged: Answers, note: str, part: Dataset, folder: RunFolder) -> list[str]:
+def _pictures(estimator: Any, judged: Answers, names: dict[str, str], part: Dataset, folder: RunFolder) -> list[str]:
     """Draw them; what could not be drawn is said."""
     try:
         draw_curves(estimator.history_, folder.pictures)
-        draw_answers(judged, folder.pictures, note=note)
+        draw_answers(judged, folder.pictures, **names)
         if (part.series.lengths > 1).any():
             draw_windows(estimator, part.series, folder.pictures)
         else:
@@ -248,5 +251,5 @@ def _summary(result: dict[str, Any]) -> str:
     return (
         f"{result['model']}, depth {result['depth']}, {cut}: {count(result['epochs'], 'epoch')} in "
         f"{result['seconds']:.0f} s, the weights of epoch {result['best_epoch']} kept\n"
-        + table(rows, header=["part", *(name.replace("_", " ") for name in names)])
+        + table(rows, header=["part", *(_title(name) for name in names)])
     )
