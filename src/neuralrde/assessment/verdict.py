@@ -81,8 +81,8 @@ def _against_trivial(found: Assessment) -> Iterator[str]:
     else:
         sentence = f"{start}better than {said}."
     yield sentence[0].upper() + sentence[1:]
-    balanced, chance = found.measures.get("balanced_accuracy"), values.get("balanced_accuracy")
-    if balanced is not None and found.gain(value) <= 0 and balanced > chance + _APART:
+    balanced, chance = (each.get("balanced_accuracy", 0.0) for each in (found.measures, values))
+    if found.gain(value) <= 0 and balanced > chance + _APART:
         yield (
             f"But it tells the classes apart: its balanced accuracy is {_number(balanced)}, where {baseline.name} has "
             f"{_number(chance)}."
