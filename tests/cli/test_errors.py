@@ -6,10 +6,12 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import pytest
 
 from neuralrde.cli.fit import fit
+from neuralrde.datasets import order_of_events
 from neuralrde.estimators import NeuralRDEClassifier
 
 from .conftest import COLUMNS, QUICK
@@ -172,3 +174,15 @@ def test_data_list(run):
     assert "order_of_events" in run("data", "list").out
     names = [entry["name"] for entry in run("data", "list", "--json").json]
     assert "SelfRegulationSCP1" in names
+
+
+def test_a_warning_is_a_note(run, monkeypatch):
+    """In the words of the command line, and no reason to stop."""
+
+    def warned(word, table):
+        warnings.warn_explicit("Write `step=1` to use all.", UserWarning, "x.py", 1, module="neuralrde.cli.training")
+        return order_of_events(samples=10, length=9)
+
+    monkeypatch.setattr("neuralrde.cli.inspect.open_data", warned)
+    outcome = run("inspect", "spirals")
+    assert (outcome.code, outcome.err) == (0, "note: Write --step 1 to use all.\n")

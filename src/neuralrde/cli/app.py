@@ -75,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = [argument for argument in arguments if argument != "--debug"]
     with warnings.catch_warnings():
         warnings.showwarning = _note
+        warnings.filterwarnings("default", category=UserWarning, module="neuralrde")
         try:
             # Not `app(arguments)`: it would turn interrupts and closed pipes into exit codes of its own.
             command = typer.main.get_command(app)

@@ -81,7 +81,7 @@ def _divide(data: Dataset, how: str, fractions: tuple[float, float, float], seed
     try:
         return divide(data, fractions, seed=seed)
     except ValueError as error:
-        if "indivisible" not in str(error):
+        if "set empty" not in str(error):
             raise
         what, different = count(len(data), "sample"), len(np.unique(duplicates(data.series)))
         what += f", of which {different:,} {'is' if different == 1 else 'are'} different" * (different < len(data))

@@ -10,7 +10,7 @@ _MODEL = ("depth", "step", "every", "epochs", "state", "width", "learning_rate",
 _FLAGS = {name: f"--{name.replace('_', '-')}" for name in (*flags.TABLE, "task", *_MODEL)} | {"random_state": "--seed"}
 # Parameters of the estimators that have no flag of their own.
 SET = (
-    "class_weight", "clip", "cuts", "fill", "layers", "loss", "patience", "readout", "schedule", "time_channel",
+    "class_weight", "clip", "cuts", "fill", "layers", "loss", "patience", "readout", "schedule", "shuffle", "time_channel",
     "validation_fraction", "weight_decay",
 )  # fmt: skip
 # What a switch is called that is off.
@@ -28,8 +28,8 @@ _SENTENCES = (
         "Leave the channel out: name the others with --columns.",
     ),
     (
-        r"Write `random_split\(dataset\)`, `stratified\(dataset\)` or `by_group\(dataset\)`\.",
-        "Give --divide random, class or group.",
+        r"Write `random_split\(dataset\)`(, `\w+\(dataset\)`)* or `\w+\(dataset\)`\.",
+        "Give --divide random, class, group or order.",
     ),
     (r"Write `random_split\(dataset\)`\.", "Give --divide random."),
     (
