@@ -181,7 +181,7 @@ def test_a_warning_is_a_note(run, monkeypatch):
 
     def warned(word, table):
         warnings.warn_explicit("Write `step=1` to use all.", UserWarning, "x.py", 1, module="neuralrde.cli.training")
-        return order_of_events(samples=10, length=9)
+        return order_of_events(samples=10, length=33, events=4)
 
     monkeypatch.setattr("neuralrde.cli.inspect.open_data", warned)
     outcome = run("inspect", "spirals")

@@ -10,8 +10,8 @@ _MODEL = ("depth", "step", "every", "epochs", "state", "width", "learning_rate",
 _FLAGS = {name: f"--{name.replace('_', '-')}" for name in (*flags.TABLE, "task", *_MODEL)} | {"random_state": "--seed"}
 # Parameters of the estimators that have no flag of their own.
 SET = (
-    "class_weight", "clip", "cuts", "fill", "layers", "loss", "patience", "readout", "schedule", "shuffle", "time_channel",
-    "validation_fraction", "weight_decay",
+    "class_weight", "clip", "cuts", "fill", "layers", "loss", "patience", "readout", "schedule", "shuffle",
+    "time_channel", "validation_fraction", "weight_decay",
 )  # fmt: skip
 # What a switch is called that is off.
 _OFF = {"wide": "--long", "header": "--no-header"}
