@@ -20,7 +20,7 @@ FLOW = (
     "models",
     "training",
     "estimators",
-    "serving",
+    "assessment",
     "plots",
     "cli",
     "__main__",

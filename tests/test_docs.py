@@ -32,6 +32,7 @@ PARTS = [
     "models",
     "training",
     "estimators",
+    "assessment",
     "plots",
 ]
 

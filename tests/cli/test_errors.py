@@ -6,10 +6,12 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import pytest
 
 from neuralrde.cli.fit import fit
+from neuralrde.datasets import order_of_events
 from neuralrde.estimators import NeuralRDEClassifier
 
 from .conftest import COLUMNS, QUICK
@@ -29,7 +31,7 @@ def assert_a_sentence(outcome, code, *words):
     [
         (["fit", "absent.csv"], 1, ["no file or folder absent.csv"]),
         (["fit", "spirals", "--epoch", "3"], 2, ["no option --epoch.", "Did you mean --epochs?"]),
-        (["fitt"], 2, ["fit"]),
+        (["fitt"], 2, ["fit", "Did you mean 'fit'? "]),
         (["fit"], 2, ["DATA"]),
         (["fit", "spirals", "--depth", "two"], 2, ["--depth two", "whole number"]),
         (["fit", "spirals", "--epochs", "0"], 2, ["--epochs"]),
@@ -162,7 +164,25 @@ def test_help_names_the_estimators_defaults():
     assert shown >= 5
 
 
+def test_no_command_at_all(run):
+    outcome = run()
+    assert (outcome.code, outcome.err) == (2, "")
+    assert "Usage: neuralrde" in outcome.out
+
+
 def test_data_list(run):
     assert "order_of_events" in run("data", "list").out
     names = [entry["name"] for entry in run("data", "list", "--json").json]
     assert "SelfRegulationSCP1" in names
+
+
+def test_a_warning_is_a_note(run, monkeypatch):
+    """In the words of the command line, and no reason to stop."""
+
+    def warned(word, table):
+        warnings.warn_explicit("Write `step=1` to use all.", UserWarning, "x.py", 1, module="neuralrde.cli.training")
+        return order_of_events(samples=10, length=33, events=4)
+
+    monkeypatch.setattr("neuralrde.cli.inspect.open_data", warned)
+    outcome = run("inspect", "spirals")
+    assert (outcome.code, outcome.err) == (0, "note: Write --step 1 to use all.\n")

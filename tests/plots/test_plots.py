@@ -66,6 +66,14 @@ def test_predicted_against_true_leaves_out_the_unknown():
         predicted_against_true([np.nan], [1.0])
 
 
+def test_a_note_says_what_to_compare_with():
+    note = "95 % interval 68.8% to 87.5%; always 'no' 79.7%; cheap model 79.7%"
+    for picture in (confusion(["a", "b"], ["a", "a"], note=note), predicted_against_true([1.0], [1.0], note=note)):
+        assert picture.get_supxlabel().replace("\n", " ") == note
+        assert max(map(len, picture.get_supxlabel().splitlines())) <= 15 * picture.get_figwidth()
+    assert confusion(["a", "b"], ["a", "a"]).get_supxlabel() == ""
+
+
 def test_windows_are_drawn_where_the_series_is_cut():
     path = np.random.default_rng(0).normal(size=(50, 2)).cumsum(axis=0)
     above, below, _ = windows_over_series(path, step=20).axes

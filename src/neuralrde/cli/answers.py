@@ -1,29 +1,66 @@
-"""A model's answers to data, and how good they are."""
+"""A model's predictions for data, beside what is true where the data say so."""
 
 import csv
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
+from ..assessment import Predictions
 from ..datasets import Dataset
 from .errors import Refusal
 from .loading import targets
+from .run_folder import RunFolder
 
 
 @dataclass(frozen=True)
 class Answers:
-    """One row a sample, or one a point for models that answer at every point."""
+    """One row per series, or one per point for models that predict at every point."""
 
     ids: np.ndarray
+    sample: np.ndarray
+    """The number of the series that a row belongs to."""
     points: np.ndarray | None
-    """Times, or numbers of points; None for one answer a sample."""
+    """Times, or numbers of points; None for one prediction per series."""
     predicted: np.ndarray
     probability: np.ndarray | None
     classes: list[str] | None
     true: np.ndarray | None
+    """What is true; empty or NaN where that is not known; None if it is known nowhere."""
+    groups: np.ndarray | None
+    """Of each row."""
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The rows whose target is known."""
+        if self.true is None:
+            raise Refusal("Got data without a target; expected one to compare with. Name its column with --target.")
+        if self.classes is not None:
+            return np.flatnonzero(self.true.astype(str) != "")
+        return np.flatnonzero(np.isfinite(self.true.reshape(len(self.true), -1)).all(axis=1))
+
+    def known(self) -> Predictions:
+        """What is known to be true, and what is predicted there, as metrics take it."""
+        rows = self.rows
+        assert self.true is not None
+        if len(rows) == 0:
+            raise Refusal("Got data whose targets are all empty; expected some to compare with.")
+        if self.classes is not None:
+            true, predicted = self.true.astype(str), self.predicted.astype(str)
+        else:
+            true, predicted = (np.asarray(each, float).reshape(len(each), -1) for each in (self.true, self.predicted))
+        units = self.sample if self.groups is None else np.unique(self.groups, return_inverse=True)[1].ravel()
+        return Predictions(
+            true[rows],
+            predicted[rows],
+            units[rows],
+            "series" if self.groups is None else "group",
+            None if self.probability is None else self.probability[rows],
+            None if self.classes is None else tuple(self.classes),
+        )
 
 
 def load_model(path: Path) -> Any:
@@ -34,6 +71,8 @@ def load_model(path: Path) -> Any:
     try_all_cores()
     file = path / "model.nrde" if path.is_dir() else path
     if not file.exists():
+        if path.is_dir() and (why := RunFolder(path).why_no_model()):
+            raise Refusal(why)
         what = (
             "the folder of a finished run, with model.nrde in it" if path.is_dir() else "a model file or a run folder"
         )
@@ -62,52 +101,50 @@ def answers(model: Any, data: Dataset) -> Answers:
         true = targets(data)
         if data.per_time != model.per_time_:
             raise Refusal(
-                f"Got data with a target for each {'point' if data.per_time else 'sample'} and a model that answers "
-                f"for each {'point' if model.per_time_ else 'sample'}; expected the same."
+                f"Got data with a target for each {'point' if data.per_time else 'series'} and a model that predicts "
+                f"for each {'point' if model.per_time_ else 'series'}; expected the same."
             )
     probability = model.predict_proba(series) if is_classifier(model) else None
     predicted = model.predict(series) if probability is None else model.classes_[probability.argmax(axis=-1)]
-    ids = np.arange(len(series)) if series.ids is None else np.asarray(series.ids)
+    ids, sample = np.arange(len(series)) if series.ids is None else np.asarray(series.ids), np.arange(len(series))
     points = None
     if model.per_time_:
         valid = series.valid
         times = np.broadcast_to(np.arange(valid.shape[1]), valid.shape) if series.times is None else series.times
-        ids, points = np.repeat(ids, series.lengths), times[valid]
+        ids, sample, points = np.repeat(ids, series.lengths), np.repeat(sample, series.lengths), times[valid]
         predicted, true = predicted[valid], None if true is None else true[valid]
         probability = None if probability is None else probability[valid]
     classes = None if probability is None else [str(name) for name in model.classes_]
-    return Answers(ids, points, predicted, probability, classes, true)
+    groups = None if data.groups is None else np.asarray(data.groups)[sample]
+    return Answers(ids, sample, points, predicted, probability, classes, true, groups)
 
 
-def measures(found: Answers) -> dict[str, Any]:
-    """What people report: accuracy and its kin, or errors in the unit of the target."""
-    from sklearn import metrics
+def pooled(folds: Sequence[tuple[Answers, np.ndarray]]) -> Answers:
+    """The predictions of several folds as one, in the order of the data.
 
-    if found.true is None:
-        raise Refusal("Got data without a target; expected one to compare with. Name its column with --target.")
-    result: dict[str, Any] = {"samples": len(found.true)}
-    if found.probability is not None:
-        true, predicted = found.true.astype(str), found.predicted.astype(str)
-        result["accuracy"] = float((true == predicted).mean())
-        result["balanced_accuracy"] = float(
-            np.mean([(predicted[true == name] == name).mean() for name in np.unique(true)])
-        )
-        result["macro_f1"] = float(metrics.f1_score(true, predicted, average="macro", zero_division=0.0))  # type: ignore
-        column = {name: k for k, name in enumerate(found.classes or [])}
-        # A class that the model has never seen has probability 0; the loss of that is large, and finite.
-        likely = [
-            row[column[name]] if name in column else 0.0 for row, name in zip(found.probability, true, strict=True)
-        ]
-        result["log_loss"] = float(-np.log(np.maximum(likely, 1e-12)).mean())
-        return result
-    true, predicted = (np.asarray(array, float).reshape(len(found.true), -1) for array in (found.true, found.predicted))
-    known = np.isfinite(true).all(axis=1)
-    true, predicted = true[known], predicted[known]
-    result["samples"] = len(true)
-    result["rmse"] = float(np.sqrt(((predicted - true) ** 2).mean()))
-    result["mae"] = float(np.abs(predicted - true).mean())
-    result["r2"] = float(metrics.r2_score(true, predicted)) if len(true) > 1 else float("nan")
-    return result
+    Args:
+        folds: of each its predictions, and the numbers of its samples in the data.
+    """
+    sample = np.concatenate([rows[found.sample] for found, rows in folds])
+    order = np.argsort(sample, kind="stable")
+
+    def join(name: str) -> Any:
+        arrays = [getattr(found, name) for found, _ in folds]
+        return None if arrays[0] is None else np.concatenate(arrays)[order]
+
+    classes, probability = None, None
+    if folds[0][0].classes is not None:
+        # A class may be too small to be in each fold's training part; what a fold did not know has probability 0.
+        classes = sorted({name for found, _ in folds for name in found.classes or []})
+        probability = np.zeros((len(sample), len(classes)))
+        start = 0
+        for found, _ in folds:
+            columns = [classes.index(name) for name in found.classes or []]
+            probability[start : start + len(found.sample), columns] = found.probability
+            start += len(found.sample)
+        probability = probability[order]
+    arrays = {name: join(name) for name in ("ids", "points", "predicted", "true", "groups")}
+    return Answers(sample=sample[order], probability=probability, classes=classes, **arrays)
 
 
 def check_known(found: Answers) -> None:
@@ -122,14 +159,16 @@ def check_known(found: Answers) -> None:
 
 
 def write_csv(found: Answers, target: Path | TextIO) -> None:
-    """A row an answer: id, the point if there are several, predicted, true if known, probabilities."""
+    """One row per prediction: id, the point if there are several, predicted, true if known, probabilities."""
     if isinstance(target, Path):
         target.parent.mkdir(parents=True, exist_ok=True)
         partial = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
-            with open(partial, "w", newline="") as file:
+            with open(partial, "w", newline="", encoding="utf-8") as file:
                 write_csv(found, file)
             os.replace(partial, target)
+        except OSError as error:  # a full disk names no file
+            raise OSError(error.errno, error.strerror, str(target)) from None
         finally:
             partial.unlink(missing_ok=True)
         return

@@ -1,7 +1,6 @@
 """The front door: which commands there are, and what becomes of an error."""
 
 import difflib
-import os
 import sys
 import traceback
 import warnings
@@ -13,12 +12,14 @@ import typer
 from .._version import __version__
 from .data import data_app
 from .demo import demo
-from .errors import FAILED, INTERRUPTED, WRONG_USE, Refusal
+from .errors import FAILED, INTERRUPTED, TERMINATED, WRONG_USE, Refusal, is_termination
 from .evaluate import evaluate
 from .fit import fit
 from .inspect import inspect
+from .output import drop
 from .plot import plot_app
 from .predict import predict
+from .shell import in_flags
 
 app = typer.Typer(
     name="neuralrde",
@@ -27,7 +28,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done, 1 something is wrong with data or model, 2 with the command line, 130 interrupted. "
+    epilog="Exit codes: 0 done, 1 something is wrong with data or model, 2 with the command line, 130 interrupted, "
+    "143 terminated. "
     "`--debug`, anywhere, shows where an error comes from.",
 )
 for command in (fit, predict, evaluate, inspect):
@@ -82,13 +84,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = [argument for argument in arguments if argument != "--debug"]
     with warnings.catch_warnings():
         warnings.showwarning = _note
+        warnings.filterwarnings("default", category=UserWarning, module="neuralrde")
         try:
-            code = app(args=arguments, prog_name="neuralrde", standalone_mode=False)
-            return code if isinstance(code, int) else 0
-        except (KeyboardInterrupt, typer.Abort):
-            return _say("Interrupted.", INTERRUPTED)
+            # Not `app(arguments)`: it would turn interrupts and closed pipes into exit codes of its own.
+            command = typer.main.get_command(app)
+            with command.make_context("neuralrde", arguments) as context:
+                command.invoke(context)
+            sys.stdout.flush()
+            return 0
+        except typer.Exit as done:
+            return done.exit_code
+        except (KeyboardInterrupt, typer.Abort) as error:
+            return _say("Terminated.", TERMINATED) if is_termination(error) else _say("Interrupted.", INTERRUPTED)
         except BrokenPipeError:  # `neuralrde ... | head`: who reads has had enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            drop(sys.stdout)
             return 0
         except Exception as error:
             if debug:
@@ -105,7 +114,7 @@ def _explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}.", FAILED
     if isinstance(error, ValueError | TypeError | OSError | ImportError | ArithmeticError | MemoryError):
-        return str(error) or type(error).__name__, FAILED
+        return in_flags(str(error)) or type(error).__name__, FAILED
     told = f"{type(error).__name__}: {error}".rstrip(": ")
     return f"Something went wrong that should not have ({told}). Add --debug to see where, and tell us.", FAILED
 
@@ -118,15 +127,19 @@ def _usage(error: Any) -> str:
         message = f"There is no option {name}.{meant}"
     else:
         message = error.format_message()
+        if not message:  # no command at all: the help that was shown says everything
+            return ""
+        message += "" if message.endswith((".", "?")) else "."
     context = getattr(error, "ctx", None)
     return message if context is None else f"{message} `{context.command_path} --help` tells what there is."
 
 
 def _say(message: str, code: int) -> int:
-    print(f"neuralrde: {message}", file=sys.stderr)
+    if message:
+        print(f"neuralrde: {message}", file=sys.stderr)
     return code
 
 
 def _note(message, category, filename, lineno, file=None, line=None) -> None:
     """A warning as a person wants it: what, not the line of code."""
-    print(f"note: {message}", file=sys.stderr)
+    print(f"note: {in_flags(str(message))}", file=sys.stderr)

@@ -2,7 +2,8 @@
 
 data = "hearts.csv"       # a path, or a data set's name
 seed = 0
-divide = "auto"           # or "given", "group", "class", "random"
+divide = "auto"           # or "given", "group", "class", "random", "order"
+folds = 0                 # or from 2 on: so many folds instead of one test part
 
 [table]                   # how to read a table
 id = "patient"
@@ -22,11 +23,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..datasets import read
+from . import flags
+from .dividing import DIVIDES
 from .errors import WRONG_USE, Refusal
 
-DIVIDES = ("auto", "given", "group", "class", "random")
-TABLE = tuple(name for name in inspect.signature(read).parameters if name not in ("path", "name"))
+# How to read a table: what the flags say, and what has no flag.
+TABLE = tuple(dict.fromkeys([*inspect.signature(read).parameters, *flags.TABLE]))
 # Set by the command line itself: the seed is `seed`, and a bar is shown on a terminal.
 _OURS = ("random_state", "verbose", "warm_start")
 
@@ -38,14 +43,17 @@ class Settings:
     data: str | None = None
     seed: int = 0
     divide: str = "auto"
+    folds: int = 0
     table: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
         if self.divide not in DIVIDES:
-            raise Refusal(f"Got divide={self.divide!r}; expected one of {', '.join(DIVIDES)}.", WRONG_USE)
+            raise Refusal(f"Got --divide {self.divide}; expected one of {', '.join(DIVIDES)}.", WRONG_USE)
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**32:
-            raise Refusal(f"Got seed={self.seed!r}; expected a whole number from 0 to 2^32 - 1.", WRONG_USE)
+            raise Refusal(f"Got --seed {self.seed}; expected a whole number from 0 to 2^32 - 1.", WRONG_USE)
+        if isinstance(self.folds, bool) or not isinstance(self.folds, int) or self.folds < 0 or self.folds == 1:
+            raise Refusal(f"Got --folds {self.folds}; expected a whole number from 2, or 0 for none.", WRONG_USE)
         _check_names(self.table, TABLE, "[table]")
 
 
@@ -53,8 +61,8 @@ def settings_of(file: Path | None, *, table: Mapping[str, Any], model: Mapping[s
     """Flags over the file over the defaults; a flag that is None was not given."""
     base = {} if file is None else _read(file)
     everything: dict[str, Any] = _merged(base, top)
-    for key, given in (("table", table), ("model", model)):
-        everything[key] = _merged(base.get(key, {}), given)
+    for key, told in (("table", table), ("model", model)):
+        everything[key] = _merged(base.get(key, {}), told)
     return Settings(**everything)
 
 
@@ -64,8 +72,13 @@ def resolve(settings: Settings, parameters: Mapping[str, Any]) -> Settings:
     return replace(
         settings,
         data=str(path.resolve()) if settings.data and path.exists() else settings.data,
+        table={name: _from_anywhere(name, value) for name, value in settings.table.items()},
         model={name: value for name, value in parameters.items() if name not in _OURS},
     )
+
+
+def _from_anywhere(name: str, value: Any) -> Any:
+    return str(Path(value).expanduser().resolve()) if name == "labels" else value
 
 
 def check_model_names(names: Iterable[str], estimator: type) -> None:
@@ -111,6 +124,7 @@ def as_toml(settings: Settings) -> str:
     data = "a.csv"
     seed = 0
     divide = "auto"
+    folds = 0
     <BLANKLINE>
     [table]
     id = "patient"
@@ -119,7 +133,7 @@ def as_toml(settings: Settings) -> str:
     depth = 2
     patience = "none"
     """
-    lines = [f"{name} = {_toml(getattr(settings, name))}" for name in ("data", "seed", "divide")]
+    lines = [f"{name} = {_toml(getattr(settings, name))}" for name in ("data", "seed", "divide", "folds")]
     for name in ("table", "model"):
         lines += ["", f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in getattr(settings, name).items())]
     return "\n".join(lines) + "\n"
@@ -127,16 +141,16 @@ def as_toml(settings: Settings) -> str:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        found = tomllib.loads(file.read_text())
+        found = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise Refusal(f"There is no file {file}, which --config names.", WRONG_USE) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Refusal(f"{file} is not TOML: {error}.", WRONG_USE) from None
-    _check_names(found, ("data", "seed", "divide", "table", "model"), str(file))
+    _check_names(found, ("data", "seed", "divide", "folds", "table", "model"), str(file))
     for section in ("table", "model"):
         if not isinstance(found.get(section, {}), dict):
             raise Refusal(f"Got {section} = {found[section]!r} in {file}; expected a section [{section}].", WRONG_USE)
-    return _from_toml(found)
+    return found | {"model": _from_toml(found.get("model", {}))}
 
 
 def _check_names(names: Iterable[str], known: Iterable[str], where: str) -> None:
@@ -148,8 +162,8 @@ def _check_names(names: Iterable[str], known: Iterable[str], where: str) -> None
             raise Refusal(f"There is no setting {name!r} in {where}.{hint}", WRONG_USE)
 
 
-def _merged(base: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
-    return {**base, **{name: value for name, value in flags.items() if value is not None}}
+def _merged(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    return {**base, **{name: value for name, value in given.items() if value is not None}}
 
 
 def _from_toml(value: Any) -> Any:
@@ -159,9 +173,18 @@ def _from_toml(value: Any) -> Any:
 
 
 def _toml(value: Any) -> str:
+    value = value.item() if isinstance(value, np.generic) else value
     if value is None:
         return '"none"'
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(str(name))} = {_toml(item)}" for name, item in value.items()) + "}"
-    # A JSON string, number, truth value or list of them is written in TOML as it is in JSON.
-    return json.dumps(value, ensure_ascii=False)
+        return "{" + ", ".join(f"{_text(str(name))} = {_toml(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, float):
+        return repr(value)  # also inf and nan are TOML's own words
+    return _text(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _text(value: str) -> str:
+    # TOML's strings are JSON's, but for one control character that JSON leaves as it is.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

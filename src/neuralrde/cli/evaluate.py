@@ -4,27 +4,24 @@ from typing import Annotated
 
 import typer
 
+from ..assessment import assess, measures, verdict
 from . import flags
-from .answers import answers, check_known, is_classifier, load_model, measures
-from .loading import open_for
-from .run_folder import RunFolder
+from .answers import answers, check_known, is_classifier, load_model
+from .judging import as_json, as_text, baselines_for, part_to_judge
+from .loading import is_runs_own, open_for
 from .screen import number, pairs, print_json
 
 
+@flags.with_table
 def evaluate(
+    *,
     model: flags.Model,
+    table: flags.Table,
     data: flags.OtherData = None,
-    target: flags.Target = None,
-    id: flags.Id = None,
-    time_column: flags.Time = None,
-    group: flags.Group = None,
-    split: flags.SplitColumn = None,
-    columns: flags.Columns = None,
-    per_time: flags.PerTime = None,
     everything: Annotated[bool, typer.Option("--all", help="All samples, also those it was trained on.")] = False,
     json: flags.AsJson = False,
 ) -> None:
-    """Compare a model's predictions with what is true.
+    """Compare a model's predictions with what is true, and with what costs nothing.
 
     On the data that a run was trained with, only its test samples count, unless --all is given; on other data all do.
 
@@ -32,18 +29,23 @@ def evaluate(
         neuralrde evaluate runs/hearts other.csv
     """
     estimator = load_model(model)
-    options = flags.table_options(
-        target=target, id=id, time=time_column, group=group, split=split, columns=columns, per_time=per_time
-    )
-    dataset = open_for(model, data, options, classifier=is_classifier(estimator))
-    rows = None if everything or not model.is_dir() else RunFolder(model).test_rows(dataset)
-    part = "all" if rows is None else "test"
-    found = answers(estimator, dataset if rows is None else dataset[rows])
+    dataset = open_for(model, data, table, classifier=is_classifier(estimator))
+    part, rows = part_to_judge(model, data, dataset, everything=everything)
+    found = answers(estimator, dataset[rows])
     check_known(found)
-    result = measures(found)
+    known = found.known()
+    result = measures(known)
+    beside = baselines_for(model, part, dataset, found)
+    # A verdict on samples that a model was trained on would flatter it.
+    seen = part == "all" and is_runs_own(model, data)
+    judged = assess(known, beside) if beside and not seen else None
+    sentences = [] if judged is None else verdict(judged)
     if json:
-        print_json({"data": dataset.name, "part": part, **result})
+        more = {} if judged is None else {"assessment": as_json(judged, sentences, part)}
+        print_json({"data": dataset.name, "part": part, **result, **more})
         return
     which = "the run's test samples" if part == "test" else "all samples"
-    print(f"{model} on {dataset.name}, {which}")
+    print(f"{model} on {dataset.name}, {which}{', also those it was trained on' if seen else ''}")
     print(pairs({name.replace("_", " "): number(value) for name, value in result.items()}))
+    if judged is not None:
+        print("\n" + as_text(judged, sentences, f"{part.capitalize()} samples, and what is reached without this model"))

@@ -11,24 +11,24 @@ from ..datasets import Dataset, duplicates
 from ..signatures import log_signature_channels
 from . import flags
 from .answers import is_classifier, load_model
+from .describe import date, is_dated, is_timed, summary, task_hints, time_span
 from .loading import open_data
-from .screen import count, number, pairs, print_json, table
+from .screen import count, number, pairs, print_json
+from .screen import table as as_table
 
+# Gaps that differ by less from the usual one are even: times in whole milliseconds at 16 per second are 62 or 63.
+_JITTER = 0.05
 # Rows of a table of channels that are shown.
 _CHANNELS = 20
 
 
+@flags.with_table
 def inspect(
+    *,
     what: Annotated[
         str, typer.Argument(metavar="WHAT", help="Data (file, folder, name), a run's folder or a model file.")
     ],
-    target: flags.Target = None,
-    id: flags.Id = None,
-    time_column: flags.Time = None,
-    group: flags.Group = None,
-    split: flags.SplitColumn = None,
-    columns: flags.Columns = None,
-    per_time: flags.PerTime = None,
+    table: flags.Table,
     task: flags.Task = None,
     json: flags.AsJson = False,
 ) -> None:
@@ -48,19 +48,18 @@ def inspect(
         found = about_model(estimator)
         print_json(found) if json else print(f"{path}\n{pairs(found)}")
         return
-    options = flags.table_options(
-        target=target, id=id, time=time_column, group=group, split=split, columns=columns, per_time=per_time, task=task
-    )
+    options = table if task is None else {**table, "task": task}
     data = open_data(what, options)
-    found, channels, hints = about_data(data), about_channels(data), list(suggestions(data))
+    hints = [*task_hints(data, options), *suggestions(data)]
+    found, channels = about_data(data), about_channels(data)
     if json:
         print_json({"name": data.name, **found, "channels": channels, "suggestions": hints})
         return
-    print(data.summary())
+    print(summary(data))
     print("\nSampling\n" + pairs(found))
     body = [[row["name"], *(number(value) for value in list(row.values())[1:])] for row in channels[:_CHANNELS]]
     more = f"\n  ... and {len(channels) - _CHANNELS} more" if len(channels) > _CHANNELS else ""
-    print("\nChannels\n" + table(body, header=["name", "missing %", "mean", "spread", "lowest", "highest"]) + more)
+    print("\nChannels\n" + as_table(body, header=["name", "missing %", "mean", "spread", "lowest", "highest"]) + more)
     print("\nSuggestions\n" + "\n".join(f"  - {hint}" for hint in hints))
 
 
@@ -74,14 +73,21 @@ def about_data(data: Dataset) -> dict[str, Any]:
     if gaps is None:
         found["times"] = "none given; points are taken as evenly spaced"
     elif len(gaps):
+        assert series.times is not None
         middle = float(np.median(gaps))
-        uneven = float((np.abs(gaps - middle) > 0.01 * middle).mean())
+        uneven = float((np.abs(gaps - middle) > _JITTER * middle).mean())
         irregular = f"irregular: {uneven:.0%} of the gaps are not the usual one"
-        found["times"] = "evenly spaced" if uneven < 0.01 else irregular
-        found["gap"] = f"usually {middle:.4g}, {gaps.min():.4g} to {gaps.max():.4g} (rate {1 / middle:.4g})"
+        ends = f"{date(series.times.min())} to {date(series.times.max())}, " if is_dated(data) else ""
+        found["times"] = f"{ends}{'evenly spaced' if uneven < 0.01 else irregular}"
+        most = "" if gaps.min() == gaps.max() else f", {time_span(data, gaps.min())} to {time_span(data, gaps.max())}"
+        rate = f" ({1 / middle:.4g} per {'second' if is_timed(data) else 'unit of time'})"
+        found["gap"] = (
+            f"usually every {time_span(data, middle)}{most}{rate if middle < 1 or not is_timed(data) else ''}"
+        )
     found["missing"] = f"{_missing(data).mean():.2%} of the values"
     twins = int((duplicates(series) != np.arange(len(series))).sum())
-    found["duplicates"] = count(twins, "sample") + (" that repeat an earlier one" if twins else "")
+    repeats = "repeats" if twins == 1 else "repeat"
+    found["duplicates"] = f"{count(twins, 'sample')} {repeats} an earlier one" if twins else "none"
     return found
 
 
@@ -107,17 +113,22 @@ def suggestions(data: Dataset) -> Iterator[str]:
     step = usual_step(series, 32)
     sizes = ", ".join(f"depth {depth}: {log_signature_channels(channels, depth):,}" for depth in (1, 2, 3))
     depth = 2 if log_signature_channels(channels, 2) <= 500 else 1
-    yield f"begin with --depth {depth} --step {step} (about 32 windows a series); --depth auto --step auto searches"
+    yield f"begin with --depth {depth} --step {step} (about 32 windows per series); --depth auto --step auto searches"
     yield f"log-signature channels with time{' and counts of observations' if missing else ''}: {sizes}"
     gaps = _gaps(data)
     if gaps is not None and len(gaps) and np.ptp(gaps) > 0.5 * np.median(gaps):
         middle = float(np.median(gaps)) * step
-        yield f"times are irregular: --every {middle:.3g} cuts by time instead of by points"
-    if missing:
-        yield f"{count(int(missing), 'channel')} with missing values: filled forward, and counted in a channel each"
+        unit = f" ({time_span(data, middle)}, in seconds)" if is_timed(data) else ""
+        yield f"times are irregular: --every {middle:.4g}{unit} cuts by time instead of by points"
+    empty = [row["name"] for row in about_channels(data) if np.isnan(row["mean"])]
+    if empty:
+        yield f"without any value, so that `fit` refuses it: {_few(empty)}; name the others with --columns"
+    if missing - len(empty):
+        filled = count(int(missing) - len(empty), "channel")
+        yield f"{filled} with missing values: filled forward, and counted in one more channel each"
     still = [row["name"] for row in about_channels(data) if row["spread"] == 0]
     if still:
-        yield f"constant, and of no use: {', '.join(still[:5])}{' ...' if len(still) > 5 else ''}"
+        yield f"constant, and of no use: {_few(still)}; leave it out with --columns"
     if data.classes is not None and not data.per_time:
         sizes = np.bincount(np.asarray(data.target), minlength=len(data.classes))
         if sizes.max() > 3 * max(1, sizes.min()):
@@ -127,7 +138,15 @@ def suggestions(data: Dataset) -> Iterator[str]:
     if data.groups is not None:
         yield "there are groups: `fit` keeps each in one part, because a random split would leak"
     if len(series) < 100:
-        yield "few samples: repeat with several --seed, one test accuracy alone says little"
+        yield "few samples: a single test part says little; --folds 5 tests on every sample once"
+    if (series.lengths < 2).any():
+        single = int((series.lengths < 2).sum())
+        has = "has" if single == 1 else "have"
+        yield f"{count(single, 'sample')} {has} one point only, from which nothing about time can be learned"
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
 
 
 def about_model(estimator: Any) -> dict[str, Any]:
@@ -138,7 +157,7 @@ def about_model(estimator: Any) -> dict[str, Any]:
     sizes = estimator.kept_
     found = {
         "model": type(estimator).__name__,
-        "answers": "for each point" if estimator.per_time_ else "for each series",
+        "predicts": "for each point" if estimator.per_time_ else "for each series",
         "expects": count(int(estimator.n_channels_in_), "channel"),
         "preparation": str(estimator.steps_),
         "depth": int(estimator.depth_),

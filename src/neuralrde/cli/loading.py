@@ -1,4 +1,4 @@
-"""From a word on the command line to series and their division."""
+"""From a word on the command line to series and their targets."""
 
 import os
 from dataclasses import replace
@@ -7,14 +7,29 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets import Dataset, Split, by_group, column_names, given, load, random_split, read, stratified
-from ..datasets.table import USUAL, find_roles
+from ..datasets import Dataset, column_names, load, read
+from ..datasets.table import USUAL
 from .config import Settings, settings_of
 from .errors import WRONG_USE, Refusal
 
 # What a file is called by people who have mistyped it, and not what a data set is called.
 _ENDINGS = (".csv", ".tsv", ".txt", ".dat", ".parquet", ".pq", ".npz", ".ts", ".arff", ".gz")
-_VALIDATION = 0.15
+# What a run was told of its table that is true of another one too. The target is, if that has its column; labels in
+# another file are not, and a series without a target is no reason to predict nothing for it.
+_KEPT = (
+    "id",
+    "time",
+    "columns",
+    "wide",
+    "header",
+    "time_format",
+    "decimal",
+    "thousands",
+    "duplicates",
+    "sensor",
+    "value",
+    "one_hot",
+)
 
 
 def open_data(word: str | None, table: dict[str, Any]) -> Dataset:
@@ -39,16 +54,19 @@ def open_data(word: str | None, table: dict[str, Any]) -> Dataset:
 def with_channels(settings: Settings, data: Dataset) -> Settings:
     """The settings with the channels by name, if they are columns of a table: another table may have more or less."""
     table, names = settings.table, column_names(settings.data or "", settings.table.get("header"))
-    if not names:
+    if not names or "sensor" in table:
         return settings
-    given = {role: table[role] for role in USUAL if str(table.get(role)) in names}
-    columns = find_roles(
-        [name for name in names if name], settings.data, columns=table.get("columns"), **given
-    ).channels
-    # One row of a wide table alone does not tell that it is a series; x0 is what its one channel is called.
-    wide = data.series.channels == ("x0",) != columns
-    told = {"wide": True} if wide else {"columns": list(columns)} if data.series.channels == columns else {}
-    return replace(settings, table={**table, **told})
+    # `sex=f` is the word f of the column sex.
+    if all(name in names or name.partition("=")[0] in names for name in data.series.channels):
+        kept = {name: value for name, value in table.items() if name != "one_hot"}
+        return replace(settings, table={**kept, "columns": list(data.series.channels)})
+    # One row of a wide table alone does not tell that it is a series.
+    return replace(settings, table={**table, "wide": True}) if _is_wide(data, names) else settings
+
+
+def _is_wide(data: Dataset, names: list[str]) -> bool:
+    """Whether a channel has many columns: x0 has those without a name of their own, or acc has acc_0, acc_1, ..."""
+    return data.series.channels == ("x0",) or any(name.startswith(data.series.channels) for name in names)
 
 
 def open_for(run: Path, word: str | None, flags: dict[str, Any], *, classifier: bool) -> Dataset:
@@ -70,13 +88,26 @@ def open_for(run: Path, word: str | None, flags: dict[str, Any], *, classifier: 
     else:
         told = {} if own is None else _still_told(own.table, word)
     told = _but_named(told, flags)
+    _check_columns(told, flags, word, run)
     return open_data(word, {**told, **flags, "task": task} if Path(word).expanduser().exists() else flags)
+
+
+def _check_columns(told: dict[str, Any], flags: dict[str, Any], word: str, run: Path) -> None:
+    """Refuse a table that lacks what the model needs."""
+    names = column_names(word, told.get("header")) if "columns" in told and "columns" not in flags else []
+    absent = [name for name in told.get("columns", ()) if name not in names and name.partition("=")[0] not in names]
+    if names and absent:
+        some = ", ".join(map(repr, absent[:5])) + (" ..." if len(absent) > 5 else "")
+        raise Refusal(
+            f"{word} has no column {some}, which the model in {run} was trained on; its columns are {names[:12]}. "
+            "Rename the column that holds it."
+        )
 
 
 def _but_named(told: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
     """A column that a flag names has that role, and not the one that it had in the run."""
-    named = {flags.get(role) for role in USUAL} | set(flags.get("columns", ()))
-    told = {role: value for role, value in told.items() if role not in USUAL or value not in named}
+    named = {name for role in USUAL for name in _listed(flags.get(role))} | set(flags.get("columns", ()))
+    told = {role: value for role, value in told.items() if role not in USUAL or not named & set(_listed(value))}
     if "columns" in told:
         told["columns"] = [name for name in told["columns"] if name not in named]
     return told
@@ -86,29 +117,14 @@ def _still_told(table: dict[str, Any], word: str) -> dict[str, Any]:
     """What a run was told of its table and is true of another: the target is there, or is still to come."""
     names = column_names(word, table.get("header"))
     usual = [name for name in names if name.lower() in USUAL["target"]]
-    target = ("target", "per_time") if (str(table["target"]) in names if "target" in table else usual) else ()
-    roles = ("id", "time", "columns", "wide", "header", *target)
+    there = all(name in names for name in _listed(table["target"])) if "target" in table else usual
+    roles = (*_KEPT, *(("target", "per_time") if there and "labels" not in table else ()))
     return {role: table[role] for role in roles if names and role in table}
 
 
-def divided(data: Dataset, how: str, seed: int) -> tuple[Split, str]:
-    """Training, validation and test set, and a sentence about them."""
-    if how == "auto":
-        classes = data.classes is not None and not data.per_time
-        own = data.split is not None and (data.split == "train").any()
-        how = "given" if own else "group" if data.groups is not None else "class" if classes else "random"
-    if how == "given":
-        own = data.split is not None and (data.split == "validation").any()
-        split = given(data, validation=0.0 if own else _VALIDATION, seed=seed)
-        told = "as the data's source gives it" + ("" if own else f", {_VALIDATION:.0%} of the training set to validate")
-    elif how == "group":
-        split, told = by_group(data, seed=seed), "70/15/15 by group, so that no group is in two parts"
-    elif how == "class":
-        split, told = stratified(data, seed=seed), "70/15/15 at random, each class in proportion"
-    else:
-        split, told = random_split(data, seed=seed), "70/15/15 at random"
-    twins = f"; {split.leaked} test or validation samples have a twin elsewhere" if split.leaked else ""
-    return split, f"{told}{twins}"
+def _listed(value: Any) -> list[str]:
+    """One name or several, as strings."""
+    return [] if value is None else [str(name) for name in value] if isinstance(value, list) else [str(value)]
 
 
 def targets(data: Dataset) -> np.ndarray:
@@ -118,8 +134,28 @@ def targets(data: Dataset) -> np.ndarray:
             "Got data without a target; expected one. Name its column with --target, or the column `target` in the "
             "file."
         )
+    target = np.asarray(data.target)
     if data.classes is None:
-        return np.asarray(data.target)
-    if (np.asarray(data.target)[data.series.valid if data.per_time else ...] < 0).any():
-        raise Refusal("Got samples without a class; expected a class for each. Leave those samples out of the file.")
-    return np.asarray(data.classes)[data.target]
+        return target
+    if not data.per_time and (target < 0).any():
+        who = np.flatnonzero(target < 0)[0]
+        raise Refusal(
+            f"Got no class for {sample_name(data, who)}; expected one for each. Leave such samples out, with "
+            "--drop-unlabelled if the file is a table."
+        )
+    # Points need not have a class; an empty name is none.
+    return np.where(target < 0, "", np.asarray(data.classes)[target])
+
+
+def sample_name(data: Dataset, row: int) -> str:
+    """What a person knows a sample by."""
+    return f"sample {row}" if data.series.ids is None else f"id {data.series.ids[row]}"
+
+
+def is_runs_own(run: Path, word: str | None) -> bool:
+    """Whether DATA is what the run was trained on, by its name or path."""
+    file = run / "settings.toml"
+    if not file.exists():
+        return False
+    own = settings_of(file, table={}, model={}).data
+    return word is None or word == own or str(Path(word).expanduser().resolve()) == own

@@ -14,12 +14,14 @@ def draw_curves(history: list[dict[str, Any]], folder: Path) -> Path:
     return save(learning_curves(history), folder / "learning_curves.png")
 
 
-def draw_answers(found: Answers, folder: Path) -> Path:
-    """A confusion matrix of classes, or predicted against true numbers."""
-    assert found.true is not None  # `measures` has refused otherwise
+def draw_answers(found: Answers, folder: Path, *, name: str = "target", note: str | None = None) -> Path:
+    """A confusion matrix of classes, or predicted against true numbers; the note says what to compare it with."""
+    known = found.known()
     if found.classes is not None:
-        return save(confusion(found.true, found.predicted, classes=found.classes), folder / "confusion.png")
-    return save(predicted_against_true(found.true, found.predicted), folder / "predicted_against_true.png")
+        picture = confusion(known.true, known.predicted, classes=found.classes, note=note)
+        return save(picture, folder / "confusion.png")
+    picture = predicted_against_true(known.true, known.predicted, name=name, note=note)
+    return save(picture, folder / "predicted_against_true.png")
 
 
 def draw_windows(model: Any, series: Series, folder: Path) -> Path:

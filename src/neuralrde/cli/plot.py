@@ -1,4 +1,4 @@
-"""`neuralrde plot`: pictures of a training, of a model's answers, and of windows."""
+"""`neuralrde plot`: pictures of a training, of a model's predictions, and of windows."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,13 +8,14 @@ import typer
 
 from ..plots import save, windows_over_series
 from . import flags
-from .answers import answers, check_known, is_classifier, load_model, measures
+from .answers import answers, check_known, is_classifier, load_model
 from .errors import WRONG_USE, Refusal
+from .judging import part_to_judge
 from .loading import open_data, open_for
 from .pictures import draw_answers, draw_curves, draw_windows
 from .run_folder import RunFolder
 
-plot_app = typer.Typer(no_args_is_help=True, help="Draw learning curves, answers against truth, or windows.")
+plot_app = typer.Typer(no_args_is_help=True, help="Draw learning curves, predictions against truth, or windows.")
 Out = Annotated[Path | None, typer.Option(help="The folder for the picture.", show_default=False)]
 
 
@@ -28,48 +29,41 @@ def curves(run: Annotated[Path, typer.Argument(help="A run's folder.")], out: Ou
 
 
 @plot_app.command()
+@flags.with_table
 def predictions(
+    *,
     model: flags.Model,
     data: flags.OtherData = None,
-    target: flags.Target = None,
-    id: flags.Id = None,
-    time_column: flags.Time = None,
-    columns: flags.Columns = None,
-    per_time: flags.PerTime = None,
+    table: flags.Table,
     out: Out = None,
 ) -> None:
     """The confusion matrix of a classifier, or predicted against true numbers; of a run's data its test samples."""
     estimator = load_model(model)
-    options = flags.table_options(target=target, id=id, time=time_column, columns=columns, per_time=per_time)
-    dataset = open_for(model, data, options, classifier=is_classifier(estimator))
-    rows = RunFolder(model).test_rows(dataset) if model.is_dir() else None
-    found = answers(estimator, dataset if rows is None else dataset[rows])
+    dataset = open_for(model, data, table, classifier=is_classifier(estimator))
+    part, rows = part_to_judge(model, data, dataset, everything=False)
+    found = answers(estimator, dataset[rows])
     check_known(found)
-    measures(found)
-    print(draw_answers(found, out or Path(".")))
+    print(draw_answers(found, out or Path("."), note=None if part == "all" else f"{part} part"))
 
 
 @plot_app.command()
+@flags.with_table
 def windows(
+    *,
     data: flags.Data,
     model: Annotated[Path | None, typer.Option(help="Prepare and cut as this model does.", show_default=False)] = None,
     sample: Annotated[int, typer.Option(min=0, help="Which series.")] = 0,
     step: Annotated[int | None, typer.Option(min=1, help="Points in a window. [about 32 windows]")] = None,
     depth: Annotated[int, typer.Option(min=1, max=6, help="Of the log-signatures.")] = 2,
-    target: flags.Target = None,
-    id: flags.Id = None,
-    time_column: flags.Time = None,
-    columns: flags.Columns = None,
-    per_time: flags.PerTime = None,
+    table: flags.Table,
     out: Out = None,
 ) -> None:
     """A series, where it is cut, and the log-signature of every window."""
-    options = flags.table_options(target=target, id=id, time=time_column, columns=columns, per_time=per_time)
     if model is None:
-        estimator, dataset = None, open_data(data, options)
+        estimator, dataset = None, open_data(data, table)
     else:
         estimator = load_model(model)
-        dataset = open_for(model, data, options, classifier=is_classifier(estimator))
+        dataset = open_for(model, data, table, classifier=is_classifier(estimator))
     if sample >= len(dataset):
         raise Refusal(f"Got --sample {sample}; expected one of the {len(dataset)} samples, from 0.", WRONG_USE)
     if estimator is not None:

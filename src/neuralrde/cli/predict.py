@@ -1,4 +1,4 @@
-"""`neuralrde predict`: a trained model's answers to new data."""
+"""`neuralrde predict`: a trained model's predictions for new data."""
 
 import sys
 from pathlib import Path
@@ -12,17 +12,13 @@ from .loading import open_for
 from .screen import count, print_json
 
 
+@flags.with_table
 def predict(
+    *,
     model: flags.Model,
     data: flags.Data,
     out: Annotated[Path, typer.Option(help="The file to write; - is stdout.")] = Path("predictions.csv"),
-    target: flags.Target = None,
-    id: flags.Id = None,
-    time_column: flags.Time = None,
-    group: flags.Group = None,
-    split: flags.SplitColumn = None,
-    columns: flags.Columns = None,
-    per_time: flags.PerTime = None,
+    table: flags.Table,
     json: flags.AsJson = False,
 ) -> None:
     """Predict with a trained model, into a CSV file.
@@ -31,13 +27,10 @@ def predict(
     A run's folder remembers which columns of a table are what, by their names, or by their numbers in a table without
     names; with a model file, name them as in `fit`.
 
-        neuralrde predict runs/hearts new.csv --out answers.csv
+        neuralrde predict runs/hearts new.csv --out predicted.csv
     """
     estimator = load_model(model)
-    options = flags.table_options(
-        target=target, id=id, time=time_column, group=group, split=split, columns=columns, per_time=per_time
-    )
-    dataset = open_for(model, data, options, classifier=is_classifier(estimator))
+    dataset = open_for(model, data, table, classifier=is_classifier(estimator))
     found = answers(estimator, dataset)
     if str(out) == "-":
         write_csv(found, sys.stdout)

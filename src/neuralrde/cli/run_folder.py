@@ -11,26 +11,36 @@ predictions.csv    of the test set
 pictures/          learning curves, confusion or predicted against true, windows
 """
 
+import contextlib
 import json
 import os
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from .._version import versions
 from ..datasets import Dataset, Split
 from .errors import WRONG_USE, Refusal
+from .lock import Lock, Locked
+
+PARTS = ("train", "validation", "test")
+# File systems end names at 255 bytes; a number may follow.
+_LONGEST = 100
 
 
 class RunFolder:
-    """Paths in a run's folder, and what is written to them; every file is whole or not there."""
+    """Paths in a run's folder, and what is written to them; every file is whole or not there.
 
-    def __init__(self, path: Path):
-        self.path = path
+    One that `new` has made belongs to this process until `release`: another run in it is refused meanwhile.
+    """
+
+    def __init__(self, path: Path, lock: Lock | None = None):
+        self.path, self._lock = path, lock
         self.settings, self.model, self.checkpoint = (
             path / "settings.toml",
             path / "model.nrde",
@@ -41,55 +51,143 @@ class RunFolder:
             path / "predictions.csv",
             path / "pictures",
         )
+        self.metrics, self.split = path / "metrics.json", path / "split.json"
 
     @classmethod
-    def new(cls, name: str, out: Path | None, *, resume: bool) -> "RunFolder":
+    def new(cls, name: str, out: Path | None, *, resume: bool) -> Self:
         """A folder for a run: `out`, or runs/NAME, or runs/NAME-2 if that is taken."""
         if out is None:
             if resume:
                 raise Refusal("Got --resume without --out; expected the folder of the run to go on with.", WRONG_USE)
-            tries = (Path("runs") / (name if k == 1 else f"{name}-{k}") for k in range(1, 10**6))
-            out = next(path for path in tries if not path.exists())
+            out = _made("runs", safe_name(name))
         if out.exists() and not out.is_dir():
             raise Refusal(f"Got --out {out}, which is a file; expected a folder, or nothing yet.", WRONG_USE)
-        folder = cls(out)
-        if resume and not folder.checkpoint.exists():
-            raise Refusal(f"There is no run at {out} to go on with: checkpoint.nrde is missing. Leave --resume out.")
-        if not resume and (folder.model.exists() or folder.checkpoint.exists()):
+        if resume and not out.exists():
+            raise Refusal(f"There is no run at {out} to go on with. Leave --resume out.")
+        out.mkdir(parents=True, exist_ok=True)
+        try:
+            folder = cls(out, Lock(out / ".lock"))
+        except Locked as locked:
             raise Refusal(
-                f"Got --out {out}, which holds a run; expected a new folder, because a run is never overwritten. Give "
-                "another name, or --resume to go on with it.",
+                f"Got --out {out}, but another run is being trained in it ({locked}); expected a folder of its own "
+                "for each run. Give another name, or wait until that run has ended.",
+                WRONG_USE,
+            ) from None
+        try:
+            folder._check_free(resume)
+        except Refusal:
+            folder.release()
+            raise
+        return folder
+
+    def _check_free(self, resume: bool) -> None:
+        """Only now, when no other process can put anything into the folder."""
+        if resume and not self.checkpoint.exists():
+            raise Refusal(
+                f"There is no run at {self.path} to go on with: checkpoint.nrde is missing. Leave --resume out."
+            )
+        if not resume and (self.model.exists() or self.checkpoint.exists()):
+            raise Refusal(
+                f"Got --out {self.path}, which holds a run; expected a new folder, because a run is never overwritten. "
+                "Give another name, or --resume to go on with it.",
                 WRONG_USE,
             )
-        out.mkdir(parents=True, exist_ok=True)
-        return folder
+
+    def release(self) -> None:
+        """Let others use the folder. The end of a process, of whatever kind, does so too."""
+        if self._lock is not None:
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.release()
 
     def begin(self, settings: str, data: Dataset, split: Split, told: str) -> None:
         write(self.settings, settings)
         write_json(self.path / "versions.json", versions() | {"command": " ".join(["neuralrde", *sys.argv[1:]])})
-        rows = {part: getattr(split, part).tolist() for part in ("train", "validation", "test")}
-        write_json(self.path / "split.json", {"how": told, "data": fingerprint(data), **rows}, indent=None)
+        ids = _ids(data)
+        parts = {part: ids[getattr(split, part)].tolist() for part in PARTS}
+        by = "row" if data.series.ids is None else "id"
+        write_json(self.split, {"how": told, "data": fingerprint(data), "by": by, **parts}, indent=None)
 
     def finish(self, history: Iterable[dict], metrics: dict[str, Any]) -> None:
         write(self.history, "".join(json.dumps(record) + "\n" for record in history))
-        write_json(self.path / "metrics.json", metrics)
+        write_json(self.metrics, metrics)
 
     def read_history(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.history.read_text().splitlines() if line.strip()]
 
-    def test_rows(self, data: Dataset) -> np.ndarray | None:
-        """The test samples, if these are the data that the run was divided from; else None."""
-        file = self.path / "split.json"
-        if not file.exists():
+    def read_metrics(self) -> dict[str, Any]:
+        return json.loads(self.metrics.read_text()) if self.metrics.exists() else {}
+
+    def is_own(self, data: Dataset) -> bool:
+        """Whether these are the data that the run was divided from, unchanged."""
+        return self.split.exists() and json.loads(self.split.read_text())["data"] == fingerprint(data)
+
+    def rows(self, part: str, data: Dataset) -> np.ndarray:
+        """Which samples of the run's own data are in a part."""
+        found = json.loads(self.split.read_text())
+        if found.get("by", "row") == "row":
+            return np.array(found[part], int)
+        place = {id: row for row, id in enumerate(_ids(data).tolist())}
+        return np.array([place[id] for id in found[part]], int)
+
+    def why_no_model(self) -> str | None:
+        """What to say of a run that has not ended; None if this is no such run."""
+        if self.model.exists() or not self.settings.exists():
             return None
-        found = json.loads(file.read_text())
-        return np.array(found["test"], int) if found["test"] and found["data"] == fingerprint(data) else None
+        if (owner := Lock.owner(self.path / ".lock")) is not None:
+            return f"The run at {self.path} is still being trained ({owner}); it has a model when that has ended."
+        if self.checkpoint.exists():
+            return (
+                f"The run at {self.path} was stopped before its end, so it has no model yet. Go on with `neuralrde fit "
+                f"--resume --out {self.path}`."
+            )
+        return f"The run at {self.path} was stopped before its first checkpoint, so it has no model. Train it again."
+
+
+def safe_name(name: str) -> str:
+    """The last part of a name, without what could lead elsewhere or needs quotes at a shell.
+
+    >>> safe_name("../../etc/My data.v2"), safe_name("..")
+    ('My-data.v2', 'data')
+    """
+    last = re.split(r"[/\\]", name)[-1]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", last).replace("--", "-").strip(".-")[:_LONGEST] or "data"
+
+
+def _made(parent: str, name: str) -> Path:
+    """A folder that was not there before: made by this process, and by no other at the same time."""
+    for path in _names(Path(parent) / name):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            path.mkdir()
+            return path
+    raise AssertionError("names do not end")
+
+
+def _names(path: Path) -> Iterator[Path]:
+    yield path
+    number = 1
+    while True:
+        number += 1
+        yield path.with_name(f"{path.name}-{number}")
+
+
+def _ids(data: Dataset) -> np.ndarray:
+    """By which samples are known: their ids, or else their rows."""
+    return np.arange(len(data)) if data.series.ids is None else np.asarray(data.series.ids)
 
 
 def fingerprint(data: Dataset) -> str:
-    """The same for the same series in the same order."""
-    digest = blake2b(repr(data.series.values.shape).encode(), digest_size=16)
-    digest.update(np.ascontiguousarray(data.series.values).data)
+    """The same for the same series in the same order: values, lengths and times."""
+    series = data.series
+    digest = blake2b(repr(series.values.shape).encode(), digest_size=16)
+    for array in (series.values, series.lengths, series.times):
+        if array is not None:
+            digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
 
 
@@ -98,9 +196,12 @@ def write_json(path: Path, value: Any, *, indent: int | None = 2) -> None:
 
 
 def write(path: Path, text: str) -> None:
+    """Whole or not at all; an error names the file."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        partial.write_text(text)
+        partial.write_text(text, encoding="utf-8")
         os.replace(partial, path)
+    except OSError as error:  # a full disk names no file
+        raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         partial.unlink(missing_ok=True)

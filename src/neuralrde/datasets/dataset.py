@@ -262,4 +262,4 @@ def _describe(data: Dataset) -> str:
     counts = np.bincount(target[target >= 0], minlength=len(data.classes))
     named = [f"{name} ({count})" for name, count in zip(data.classes, counts, strict=True)]
     shown = named if len(named) <= 10 else [*named[:9], "..."]
-    return f"{len(named)} classes{where}: {', '.join(shown)}"
+    return f"{len(named)} class{'' if len(named) == 1 else 'es'}{where}: {', '.join(shown)}"

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .style import GRID, INK, figure
+from .style import GRID, INK, add_note, figure
 
 # Beyond so many classes the numbers inside the cells could not be read.
 _NUMBERED = 20
@@ -15,7 +15,12 @@ _DETAILED = 6
 
 
 def confusion(
-    true: ArrayLike, predicted: ArrayLike, *, classes: Sequence[str] | None = None, title: str | None = None
+    true: ArrayLike,
+    predicted: ArrayLike,
+    *,
+    classes: Sequence[str] | None = None,
+    title: str | None = None,
+    note: str | None = None,
 ) -> Any:
     """Counts of each true class (rows) and predicted class (columns); the shade is the share of the row.
 
@@ -23,9 +28,10 @@ def confusion(
     <Figure size 598x572 with 1 Axes>
 
     Args:
-        true, predicted: labels, one a sample.
+        true, predicted: labels, one per sample.
         classes: their order; None sorts them.
         title: None tells how many were right.
+        note: a line below, such as what to compare it with.
     """
     true, predicted = np.asarray(true).astype(str), np.asarray(predicted).astype(str)
     if true.shape != predicted.shape or true.ndim != 1 or len(true) == 0:
@@ -61,4 +67,5 @@ def confusion(
             bar = picture.colorbar(image, ax=axis, pad=0.02, shrink=0.85, format=lambda value, _: f"{value:.0%}")
             bar.set_label("share of the true class")
             bar.outline.set_edgecolor(GRID)
+        add_note(picture, note)
     return picture

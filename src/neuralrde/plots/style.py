@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import os
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,13 @@ def figure(width: float, height: float) -> Iterator[Any]:
         ) from None
     with matplotlib.rc_context(_LOOK):
         yield figures.Figure(figsize=(width, height), dpi=130, layout="constrained")
+
+
+def add_note(picture: Any, note: str | None) -> None:
+    """A line of small print below everything else, wrapped to the picture's width."""
+    if note:
+        characters = int(picture.get_figwidth() * 15)  # of this size, about 15 to an inch
+        picture.supxlabel(textwrap.fill(note, characters), fontsize=8, color=INK)
 
 
 def save(picture: Any, path: str | os.PathLike) -> Path:

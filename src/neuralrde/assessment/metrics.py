@@ -1,0 +1,68 @@
+"""Predictions beside what is true, and the metrics that people report of them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int, Shaped
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Predictions and what is true, one row per series, or one per point whose target is known.
+
+    Args:
+        true: names of classes `(rows,)`, or numbers `(rows, outputs)`.
+        predicted: in the same form.
+        units: the number of the series, or of the group (patient, speaker), that each row belongs to. Rows of one
+            unit are not independent.
+        unit: what a unit is called: "series", or "group".
+        probability: of each class.
+        classes: their names, in the order of `probability`.
+    """
+
+    true: Shaped[np.ndarray, "rows ..."]
+    predicted: Shaped[np.ndarray, "rows ..."]
+    units: Int[np.ndarray, "rows"]
+    unit: str = "series"
+    probability: Float[np.ndarray, "rows classes"] | None = None
+    classes: tuple[str, ...] | None = None
+
+    @property
+    def is_classes(self) -> bool:
+        """Whether these are classes, and not numbers."""
+        return self.true.dtype.kind not in "fc"
+
+
+def measures(found: Predictions) -> dict[str, Any]:
+    """Accuracy and its kin, or errors in the unit of the target.
+
+    >>> found = Predictions(np.array([[1.0], [2.0]]), np.array([[1.0], [4.0]]), np.arange(2))
+    >>> {name: round(value, 3) for name, value in measures(found).items()}
+    {'samples': 2, 'rmse': 1.414, 'mae': 1.0, 'r2': -7.0}
+    """
+    from sklearn import metrics
+
+    result: dict[str, Any] = {"samples": len(found.true)}
+    if found.is_classes:
+        true, predicted = found.true.astype(str), found.predicted.astype(str)
+        result["accuracy"] = float((true == predicted).mean())
+        result["balanced_accuracy"] = float(
+            np.mean([(predicted[true == name] == name).mean() for name in np.unique(true)])
+        )
+        result["macro_f1"] = float(metrics.f1_score(true, predicted, average="macro", zero_division=0.0))  # type: ignore
+        if found.probability is not None:
+            result["log_loss"] = _log_loss(found.probability, true, found.classes or ())
+        return result
+    true, predicted = (np.asarray(array, float).reshape(len(found.true), -1) for array in (found.true, found.predicted))
+    result["rmse"] = float(np.sqrt(((predicted - true) ** 2).mean()))
+    result["mae"] = float(np.abs(predicted - true).mean())
+    result["r2"] = float(metrics.r2_score(true, predicted)) if len(true) > 1 else float("nan")
+    return result
+
+
+def _log_loss(probability: np.ndarray, true: np.ndarray, classes: tuple[str, ...]) -> float:
+    column = {name: k for k, name in enumerate(classes)}
+    # A class that the model has never seen has probability 0; the loss of that is large, and finite.
+    likely = [row[column[name]] if name in column else 0.0 for row, name in zip(probability, true, strict=True)]
+    return float(-np.log(np.maximum(likely, 1e-12)).mean())

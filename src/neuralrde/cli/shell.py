@@ -1,0 +1,78 @@
+"""Messages of the library, in the words of the command line: `columns=["a"]` is `--columns a` at a shell."""
+
+import re
+import shlex
+
+from . import flags
+
+# Flags for parameters of the estimators, and for what else a message may name.
+_MODEL = ("depth", "step", "every", "epochs", "state", "width", "learning_rate", "batch_size", "time_budget")
+_FLAGS = {name: f"--{name.replace('_', '-')}" for name in (*flags.TABLE, "task", *_MODEL)} | {"random_state": "--seed"}
+# Parameters of the estimators that have no flag of their own.
+SET = (
+    "class_weight", "clip", "cuts", "fill", "layers", "loss", "patience", "readout", "schedule", "shuffle",
+    "time_channel", "validation_fraction", "weight_decay",
+)  # fmt: skip
+# What a switch is called that is off.
+_OFF = {"wide": "--long", "header": "--no-header"}
+
+# Sentences that only help who writes Python, and what helps at a shell.
+_SENTENCES = (
+    (
+        r"To count these values as missing write `np\.where\(np\.isinf\(values\), np\.nan, values\)` and fill them, "
+        r"for example with `FillForward\(\)`\.",
+        "Leave their cells empty to count them as missing.",
+    ),
+    (
+        r"Leave the channel out, or fill it with a number of your own, `FillForward\(default=0\.0\)`\.",
+        "Leave the channel out: name the others with --columns.",
+    ),
+    (
+        r"Write `random_split\(dataset\)`(, `\w+\(dataset\)`)* or `\w+\(dataset\)`\.",
+        "Give --divide random, class, group or order.",
+    ),
+    (r"Write `random_split\(dataset\)`\.", "Give --divide random."),
+    (
+        r"Write `Dataset\(\.\.\., groups=patients\)`, or `read\(path, group=\"patient\"\)`\.",
+        "Name their column with --group.",
+    ),
+)
+_NUMPY = re.compile(r"\bnp\.(?:str_|bool_?|u?int\d+|float\d+)\(((?:'[^']*'|\"[^\"]*\"|[^()])*)\)")
+_READ = re.compile(r"`read\(path, ([^`]*)\)`")
+_VALUE = r"\[[^\]]*\]|'[^']*'|\"[^\"]*\"|\.\.\.|[-+\w.%]*\w|"
+_OPTION = re.compile(rf"(?<!\w\()(`?)\b({'|'.join([*_FLAGS, *SET])})=({_VALUE})(`?)")
+
+
+def in_flags(message: str) -> str:
+    """A message with flags where it has Python.
+
+    >>> in_flags("Got columns=['acc_z'] and the columns ['x']. Write per_time=True, `wide=False` or `clip=0.5`.")
+    "Got --columns acc_z and the columns ['x']. Write --per-time, --long or --set clip=0.5."
+    >>> in_flags("Got only one class, np.str_('yes'); write `id=` to name the column.")
+    "Got only one class, 'yes'; write --id to name the column."
+    """
+    for python, words in _SENTENCES:
+        message = re.sub(python, words, message)
+    message = _NUMPY.sub(r"\1", message)
+    message = _READ.sub(r"`\1`", message)
+    return _OPTION.sub(_as_flag, message)
+
+
+def _as_flag(found: re.Match) -> str:
+    opened, name, value, closed = found.groups()
+    if bool(opened) != bool(closed):  # a longer piece of code, of which this is only a part
+        return found[0]
+    if name not in _FLAGS:
+        return f"--set {name}={value.strip(chr(39) + chr(34))}".rstrip("=")
+    flag = _FLAGS[name]
+    if value in ("True", "False"):
+        return flag if value == "True" else _OFF.get(name, f"no {flag}")
+    if value == "None":
+        return f"no {flag}"
+    if value == "[...]":
+        return f"{flag} A,B,..."
+    if value[:1] == "[":
+        words = re.findall(r"'([^']*)'|\"([^\"]*)\"", value)
+        return f"{flag} {shlex.quote(','.join(one or other for one, other in words))}"
+    value = value[1:-1] if value[:1] in ("'", '"') else value
+    return f"{flag} {value if value == '...' else shlex.quote(value)}" if value else flag
