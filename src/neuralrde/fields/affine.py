@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .expm import affine_flow, expm, phi, phi_of_pair
+from .expm import affine_flow, augmented, expm, phi, phi_of_pair
 
 
 class AbstractFlow(eqx.Module):
@@ -68,11 +68,8 @@ class BlockAffine(AbstractAffine):
         return affine_flow(self.matrix, self.offset, z.reshape(self.offset.shape)).reshape(-1)
 
     def flow(self) -> BlockFlow:
-        # [[A, b], [0, 0]] acts on (z, 1) as the affine field does, so one exponential gives its whole flow.
         size = self.offset.shape[-1]
-        augmented = jnp.concatenate([self.matrix, self.offset[..., None]], axis=-1)
-        augmented = jnp.pad(augmented, ((0, 0), (0, 1), (0, 0)))
-        exponential = jax.vmap(expm)(augmented)
+        exponential = jax.vmap(expm)(augmented(self.matrix, self.offset))  # one exponential gives the whole flow
         return BlockFlow(exponential[:, :size, :size], exponential[:, :size, size])
 
 

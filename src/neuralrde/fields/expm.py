@@ -4,10 +4,12 @@
 Here Taylor polynomials take products only, and steps and squarings stop at what the largest matrix of a batch needs.
 Loops whose length depends on data have no gradient in JAX, so these have rules of their own. On the way back they
 compute powers and states again from the start rather than keep them: they are few, most often one, and a batch that
-kept a number of them that depends on its data would pay more for scattered writes.
+kept a number of them that depends on its data would pay more for scattered writes. Second derivatives are rare: they
+take a loop of fixed length, which always pays for the largest number of squarings.
 """
 
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -30,13 +32,18 @@ def expm(matrix: Float[Array, "n n"]) -> Float[Array, "n n"]:
     >>> expm(jnp.zeros((2, 2))).tolist()  # exactly: a window without data leaves the state where it was
     [[1.0, 0.0], [0.0, 1.0]]
     """
+    return _square(*_before_squaring(matrix))
+
+
+def _before_squaring(matrix: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Array]:
+    """The exponential of a fraction of the matrix, and how often that must be squared."""
     degree, reach = _DEGREE[jnp.dtype(matrix.dtype)]
     norm = jax.lax.stop_gradient(jnp.abs(matrix).sum(0).max())
     squarings = jnp.ceil(jnp.log2(jnp.maximum(norm / reach, 1.0)))
     usable = squarings <= _MOST_SQUARINGS  # also False for NaN and infinity
     squarings = jnp.where(usable, squarings, 0)
     scaled = matrix * jnp.where(usable, jnp.exp2(-squarings), jnp.nan)
-    return _square(_taylor(scaled, degree), squarings.astype(int))
+    return _taylor(scaled, degree), squarings
 
 
 def _taylor(a: Float[Array, "n n"], degree: int) -> Float[Array, "n n"]:
@@ -51,27 +58,41 @@ def _taylor(a: Float[Array, "n n"], degree: int) -> Float[Array, "n n"]:
     return total
 
 
-@jax.custom_vjp
-def _square(matrix: Float[Array, "n n"], times: Array) -> Float[Array, "n n"]:
-    """matrix^(2^times)"""
-    return jax.lax.fori_loop(0, times, lambda _, m: m @ m, matrix)
+def _with_pull_back(value: Callable, pull_back: Callable, plain: Callable) -> Callable:
+    """A function with a pull-back of its own, (*arguments, cotangent) -> cotangents of the arguments.
+
+    `plain` is the same function in JAX that can be differentiated any number of times: the pull-back's derivatives
+    are taken from it.
+    """
+    function, back = jax.custom_vjp(value), jax.custom_vjp(pull_back)
+    in_jax = lambda *saved: jax.vjp(plain, *saved[:-1])[1](saved[-1])
+    # Save copies, which XLA leaves out: under `jax.checkpoint`, JAX 0.10 loses track of arguments saved as they are
+    # when it differentiates twice.
+    copy = jax.lax.optimization_barrier
+    function.defvjp(lambda *saved: (function(*saved), copy(saved)), lambda saved, cotangent: back(*saved, cotangent))
+    back.defvjp(lambda *saved: (back(*saved), copy(saved)), lambda saved, bars: jax.vjp(in_jax, *saved)[1](bars))
+    return function
 
 
-def _square_forward(matrix, times):
-    return _square(matrix, times), (matrix, times)
+def _squared(matrix: Float[Array, "n n"], times: Float[Array, ""]) -> Float[Array, "n n"]:
+    return jax.lax.fori_loop(0, jnp.asarray(times, int), lambda _, m: m @ m, matrix)
 
 
-def _square_backward(saved, cotangent):
-    matrix, times = saved
-
+def _square_pull_back(matrix, times, cotangent):
     def down(i, cotangent):
-        square = jax.lax.fori_loop(0, times - 1 - i, lambda _, m: m @ m, matrix)
+        square = _squared(matrix, times - 1 - i)
         return cotangent @ square.T + square.T @ cotangent
 
-    return jax.lax.fori_loop(0, times, down, cotangent), None
+    return jax.lax.fori_loop(0, jnp.asarray(times, int), down, cotangent), jnp.zeros_like(times)
 
 
-_square.defvjp(_square_forward, _square_backward)
+def _square_plain(matrix, times):
+    square = lambda m, i: (jnp.where(i < times, m @ m, m), None)
+    return jax.lax.scan(square, matrix, jnp.arange(_MOST_SQUARINGS))[0]
+
+
+# matrix^(2^times)
+_square = _with_pull_back(_squared, _square_pull_back, _square_plain)
 
 
 @jax.custom_vjp
@@ -113,12 +134,7 @@ def _taylor_step(matrix, offset, z, length):
     return total
 
 
-def _affine_flow_forward(matrix, offset, z):
-    return _flow(matrix, offset, z, _MOST_STEPS_BACK), (matrix, offset, z)
-
-
-def _affine_flow_backward(saved, cotangent):
-    matrix, offset, z = saved
+def _flow_pull_back(matrix, offset, z, cotangent):
     steps, length = _steps(matrix, _MOST_STEPS_BACK)
 
     def down(i, carry):
@@ -133,7 +149,28 @@ def _affine_flow_backward(saved, cotangent):
     return to_matrix, to_offset, cotangent
 
 
-affine_flow.defvjp(_affine_flow_forward, _affine_flow_backward)
+def _flow_plain(matrix, offset, z):
+    exponential = jax.vmap(lambda matrix: _square_plain(*_before_squaring(matrix)))(augmented(matrix, offset))
+    homogeneous = jnp.concatenate([z, jnp.ones_like(z[:, :1])], axis=1)
+    return jnp.einsum("kij,kj->ki", exponential, homogeneous)[:, :-1]
+
+
+_flow_back = _with_pull_back(
+    lambda matrix, offset, z: _flow(matrix, offset, z, _MOST_STEPS_BACK), _flow_pull_back, _flow_plain
+)
+affine_flow.defvjp(
+    lambda *saved: (_flow_back(*saved), saved),
+    lambda saved, cotangent: jax.vjp(_flow_back, *saved)[1](cotangent),
+)
+
+
+def augmented(matrix: Float[Array, "blocks n n"], offset: Float[Array, "blocks n"]) -> Float[Array, "blocks n+1 n+1"]:
+    """[[A, b], [0, 0]], which acts on (z, 1) as the affine field does on z.
+
+    >>> augmented(jnp.full((1, 1, 1), 2.0), jnp.ones((1, 1))).tolist()
+    [[[2.0, 1.0], [0.0, 0.0]]]
+    """
+    return jnp.pad(jnp.concatenate([matrix, offset[..., None]], axis=-1), ((0, 0), (0, 1), (0, 0)))
 
 
 def phi(a: Float[Array, "*n"]) -> Float[Array, "*n"]:

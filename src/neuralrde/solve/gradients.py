@@ -2,13 +2,13 @@
 
 | | gradient | memory for m windows |
 |---|---|---|
-| `Recompute()` | exact | m states |
-| `Nested()` | exact | about 2 sqrt(m) states |
-| `Direct()` | exact, any order, forward mode too | everything |
-| `Backsolve()` | the paper's continuous adjoint, approximate | one state |
+| `Recompute()` | exact, of any order | m states |
+| `Nested()` | exact, of any order | about 2 sqrt(m) states |
+| `Direct()` | exact, of any order | everything |
+| `Backsolve()` | the paper's continuous adjoint, approximate, of first order in reverse mode | one state |
 
-A `LinearField` solved by `Exponential()` has first derivatives in reverse mode only, whatever is chosen here: the
-length of its loops depends on the data.
+Exact gradients know forward mode too. The exception is a `LinearField` solved by `Exponential()`: the length of its
+loops depends on the data, so that it knows reverse mode only (of any order).
 """
 
 from abc import abstractmethod
@@ -30,7 +30,7 @@ Advance = Callable[..., Any]
 
 class AbstractGradient(eqx.Module):
     left_to_jax: eqx.AbstractClassVar[bool]
-    """Whether a step is left to JAX's own rules, which also know forward mode and second derivatives."""
+    """Whether a step is left to JAX's own rules, which keep everything."""
 
     @abstractmethod
     def integrate(
@@ -59,7 +59,7 @@ class Recompute(AbstractGradient):
 
 
 class Direct(AbstractGradient):
-    """Exact gradients that keep everything. For short series, forward mode and second derivatives."""
+    """Exact gradients that keep everything. For short series, and to check the others."""
 
     left_to_jax: ClassVar[bool] = True
 

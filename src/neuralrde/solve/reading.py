@@ -3,9 +3,9 @@
 A scan takes its inputs apart along their first axis, so under `jax.vmap` JAX moves the batch behind the windows:
 a copy of all log-signatures, often the largest array of a training step. Scanning over the windows' *numbers*
 and reading each window from where it lies needs no copy, but JAX would then add a gradient the size of the whole
-array at every window. Here the gradient of a window goes to a scan input that no value depends on, a probe; the
-gradients of the probes, stacked by the scan, are the gradient of the log-signatures. Where nobody asks for that
-gradient, which is nearly always, the probes are dead code.
+array at every window. Here the derivative of a window is that of a scan input on which no value depends, a probe; the
+derivatives of the probes are those of the log-signatures. On the way back the scan stacks them. Where nobody asks for
+that gradient, which is nearly always, the probes are dead code.
 """
 
 import jax
@@ -20,7 +20,7 @@ def windows_and_probes(log_signatures: Windows) -> tuple[Int[Array, " windows"],
     return jnp.arange(log_signatures.shape[0]), _probes(log_signatures)
 
 
-@jax.custom_vjp
+@jax.custom_jvp
 def read_window(
     log_signatures: Windows, window: Int[Array, ""], probe: Float[Array, " controls"]
 ) -> Float[Array, " controls"]:
@@ -28,15 +28,16 @@ def read_window(
     return jax.lax.dynamic_index_in_dim(log_signatures, window, keepdims=False)
 
 
-read_window.defvjp(
-    lambda log_signatures, window, probe: (read_window(log_signatures, window, probe), None),
-    lambda _, cotangent: (None, None, cotangent),
-)
+@read_window.defjvp
+def _read_window_jvp(primals, tangents):
+    return read_window(*primals), tangents[2]
 
 
-@jax.custom_vjp
+@jax.custom_jvp
 def _probes(log_signatures: Windows) -> Windows:
     return jnp.zeros_like(log_signatures)
 
 
-_probes.defvjp(lambda log_signatures: (_probes(log_signatures), None), lambda _, cotangent: (cotangent,))
+@_probes.defjvp
+def _probes_jvp(primals, tangents):
+    return _probes(*primals), tangents[0]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import diffrax
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -88,46 +89,50 @@ def advance_gathered(
 
     Left to JAX, each stage adds its outer product to the gradient of the matrix, the largest array of a
     window, and on a CPU these additions were the slowest part of training. They are one small matrix product
-    over the stages. It needs each stage's total slope cotangent, which arrives, exactly, at an offset of the
-    stage's own. So: evaluate the stages once for their features, tie these to the offsets (`_offsets`), and
-    evaluate again with the matrix held constant. Both evaluations are the same expressions, which XLA merges
-    into one.
+    over the stages, once all stages' features are known: see `_substep`.
     """
     if not isinstance(field, ContractedNetwork):
         return advance(solver, field, z, substeps)
     rows, weights = stages_of(solver)
-    matrix = jax.lax.stop_gradient(field.matrix)
-
-    def evaluate(z, offsets):
-        slopes, features = [], []
-        for row, offset in zip(rows, offsets, strict=True):
-            features.append(field.features(_combine(z, slopes, row, substeps)))
-            slopes.append(matrix @ features[-1] + offset)
-        return _combine(z, slopes, weights, substeps), tuple(features)
-
-    def substep(z):
-        _, features = evaluate(z, (field.offset,) * len(rows))
-        return evaluate(z, _offsets(field.matrix, field.offset, jax.lax.stop_gradient(features)))[0]
-
-    return _repeat(substep, z, substeps)
+    return _repeat(lambda z: _substep(field, z, rows=rows, weights=weights, substeps=substeps), z, substeps)
 
 
-@jax.custom_vjp
-def _offsets(matrix, offset, features):
-    """The offset once for each stage; backwards, the gradient of the matrix too."""
-    return (offset,) * len(features)
+@eqx.filter_custom_jvp
+def _substep(field: ContractedNetwork, z: Float[Array, " state"], *, rows, weights, substeps) -> Float[Array, " state"]:
+    """One Runge-Kutta step, with a derivative of its own: ordinary JAX, so it can be differentiated again."""
+    return _evaluate(field, z, rows, weights, substeps)[0]
 
 
-def _offsets_forward(matrix, offset, features):
-    return _offsets(matrix, offset, features), features
+@_substep.def_jvp
+def _substep_jvp(primals, tangents, *, rows, weights, substeps):
+    """A stage's slope is M features + b. Its derivative is M dfeatures + (dM features + db), and what stands in
+    brackets is one product for all stages, whose transpose gathers the gradient of M.
+    """
+    (field, z), (field_dot, z_dot) = primals, tangents
+    after, points, features = _evaluate(field, z, rows, weights, substeps)
+    matrix_dot, offset_dot = (
+        jnp.zeros_like(value) if dot is None else dot
+        for value, dot in ((field.matrix, field_dot.matrix), (field.offset, field_dot.offset))
+    )
+    z_dot = jnp.zeros_like(z) if z_dot is None else z_dot
+    gathered = jnp.einsum("sw,kw->ks", matrix_dot, jnp.stack(features)) + offset_dot
+    slopes = []
+    for row, point, fixed in zip(rows, points, gathered, strict=True):
+        point_dot = _combine(z_dot, slopes, row, substeps)
+        at = lambda features, point: features(point)
+        _, features_dot = eqx.filter_jvp(at, (field.features, point), (field_dot.features, point_dot))
+        slopes.append(field.matrix @ features_dot + fixed)
+    return after, _combine(z_dot, slopes, weights, substeps)
 
 
-def _offsets_backward(features, cotangents):
-    matrix = jnp.einsum("ks,kw->sw", jnp.stack(cotangents), jnp.stack(features))
-    return matrix, sum(cotangents), None
-
-
-_offsets.defvjp(_offsets_forward, _offsets_backward)
+def _evaluate(field: ContractedNetwork, z: Float[Array, " state"], rows, weights, substeps):
+    """The state after a step, and each stage's point and features."""
+    slopes, points, features = [], [], []
+    for row in rows:
+        points.append(_combine(z, slopes, row, substeps))
+        features.append(field.features(points[-1]))
+        slopes.append(field.matrix @ features[-1] + field.offset)
+    return _combine(z, slopes, weights, substeps), points, features
 
 
 def _combine(z: PyTree, slopes: list[PyTree], weights: list[float], substeps: int) -> PyTree:
