@@ -1,12 +1,19 @@
 """What every field is: something that, given a window's log-signature, becomes an autonomous field of z."""
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 
 import equinox as eqx
 from jaxtyping import Array, Float
 
+from ..paths.memory import check_fits
 from ..signatures.bases import Basis
+
+# More weights than this are a mistaken depth more often than a wish.
+_MANY_WEIGHTS = 50_000_000
+# A weight in float32, its gradient and Adam's two moments, at the least; measured in training, with a batch.
+_LEAST_BYTES, _USUAL_BYTES = 16, 108
 
 # z -> dz/du, for u from 0 to 1 across one window.
 Autonomous = Callable[[Float[Array, " state"]], Float[Array, " state"]]
@@ -45,3 +52,18 @@ def check_controls(field: AbstractField, size: int) -> None:
             "own depth and basis, for example `log_signatures(path, depth, step=..., "
             f"basis={field.basis!r})`."
         )
+
+
+def check_size(weights: int, *, controls: int, state: int) -> None:
+    """Say how large a field would be before it is made: refuse what cannot be trained here, warn of what is very large.
+
+    The number of log-signature channels grows like the channels of the path to the power of the depth, and every one of
+    them has its own part of the last layer.
+    """
+    what = (
+        f"The {weights / 1e6:,.0f} million weights of a field of {controls:,} log-signature channels and state {state}"
+    )
+    instead = "Take a smaller depth, fewer channels, or a smaller state or width."
+    check_fits(weights * _LEAST_BYTES, f"{what}, with gradients and Adam's moments,", instead)
+    if weights > _MANY_WEIGHTS:
+        warnings.warn(f"{what} take some {weights * _USUAL_BYTES / 1e9:,.0f} GB in training. {instead}", stacklevel=4)

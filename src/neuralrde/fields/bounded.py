@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..signatures.bases import Basis
-from .base import AbstractField, Autonomous
+from .base import AbstractField, Autonomous, check_size
 
 
 class BoundedField(AbstractField):
@@ -43,6 +43,7 @@ class BoundedField(AbstractField):
     ):
         if layers < 1:  # `eqx.nn.MLP` would leave out the last tanh, and with it the bound
             raise ValueError(f"Got layers={layers}; expected at least 1 hidden layer. Write layers=3.")
+        check_size(controls * state * (width + 1), controls=controls, state=state)
         self.state, self.controls = state, controls
         network = eqx.nn.MLP(state, state * controls, width, layers, activation, jnp.tanh, key=key)
         last = lambda network: network.layers[-1].weight

@@ -4,12 +4,20 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import equinox as eqx
+import jax
 from jaxtyping import Array, Float
 
 from ..signatures.bases import Basis, change_basis
 from ..signatures.lyndon import log_signature_channels
 from .base import AbstractField, Autonomous
 from .derivatives import split_levels, tensor_field
+
+# Activations whose derivative jumps.
+_KINKED = ("relu", "relu6", "leaky_relu", "hard_tanh", "hard_sigmoid", "hard_silu", "hard_swish")
+
+
+def _has_activation(field: AbstractField, name: str) -> bool:
+    return any(leaf is getattr(jax.nn, name) for leaf in jax.tree.leaves(field))
 
 
 class BracketField(AbstractField):
@@ -41,6 +49,12 @@ class BracketField(AbstractField):
     basis: ClassVar[Basis] = "brackets"
 
     def __init__(self, vectors: AbstractField, depth: int):
+        kink = next((name for name in _KINKED if _has_activation(vectors, name)), None)
+        if depth > 1 and kink is not None:
+            raise ValueError(
+                f"Got a field with the activation {kink} at depth {depth}; expected a smooth one, because brackets are "
+                f"made of derivatives, and those of {kink} jump. Write activation=jax.nn.silu, or jnp.tanh."
+            )
         self.vectors, self.depth = vectors, depth
 
     @property

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..signatures.bases import Basis
-from .base import AbstractField
+from .base import AbstractField, check_size
 from .trunk import Trunk
 
 
@@ -69,6 +69,7 @@ class FreeField(AbstractField):
         activation: Callable = jax.nn.relu,
         key: PRNGKeyArray,
     ):
+        check_size(controls * state * (width + 1), controls=controls, state=state)
         trunk_key, last_key = jax.random.split(key)
         self.state, self.controls = state, controls
         self.features = Trunk(state, width, layers, activation, key=trunk_key)

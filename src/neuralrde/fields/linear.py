@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ..signatures.bases import Basis
 from ..signatures.lyndon import factorise, log_signature_channels, lyndon_words
 from .affine import BlockAffine
-from .base import AbstractField
+from .base import AbstractField, check_size
 
 
 class LinearField(AbstractField):
@@ -49,6 +49,7 @@ class LinearField(AbstractField):
                 "it, because the matrices are block-diagonal. Write for example "
                 f"block={math.gcd(state, max(block, 1))}."
             )
+        check_size(channels * state * (block + 1), controls=channels, state=state)
         self.depth = depth
         matrix_key, offset_key = jax.random.split(key)
         # Norms about 1/2 over all channels together: the flow then neither explodes nor forgets over a unit

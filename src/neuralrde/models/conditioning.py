@@ -4,7 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Int32
+from jaxtyping import Array, Float, Int
 
 from ..fields import AbstractField, Autonomous
 from ..signatures.bases import Basis
@@ -16,21 +16,26 @@ Statistics = np.ndarray | Array
 class Constant(eqx.Module):
     """Numbers that are kept in a model, saved and loaded with it, and are no weights of it.
 
-    They are held as whole numbers of the same 32 bits. Equinox and Optax take all floating arrays for weights:
-    a constant held as floats would get no gradient and still be shrunk by weight decay.
+    They are held as whole numbers of the same bits, 32 or (with `jax_enable_x64`) 64. Equinox and Optax take all
+    floating arrays for weights: a constant held as floats would get no gradient and still be shrunk by weight decay.
 
     >>> Constant(np.array([0.5, 2.0])).value.tolist()
     [0.5, 2.0]
     """
 
-    bits: Int32[Statistics, " size"]
+    bits: Int[Statistics, " size"]
 
     def __init__(self, values: Float[Statistics, " size"]):
-        self.bits = np.asarray(values, np.float32).view(np.int32)
+        floats, whole = (np.float64, np.int64) if jax.config.jax_enable_x64 else (np.float32, np.int32)  # type: ignore
+        if isinstance(values, jax.Array):
+            self.bits = jax.lax.bitcast_convert_type(values.astype(floats), whole)
+        else:
+            self.bits = np.asarray(values, floats).view(whole)
 
     @property
     def value(self) -> Float[Array, " size"]:
-        return jax.lax.bitcast_convert_type(jnp.asarray(self.bits), jnp.float32)
+        bits = jnp.asarray(self.bits)
+        return jax.lax.bitcast_convert_type(bits, jnp.float32 if bits.dtype == jnp.int32 else jnp.float64)
 
 
 class ChannelScale(eqx.Module):
@@ -50,7 +55,8 @@ class ChannelScale(eqx.Module):
 
     @staticmethod
     def unit(controls: int) -> "ChannelScale":
-        return ChannelScale(Constant(np.ones(controls)))
+        # JAX's ones, which `eqx.filter_eval_shape` does not make.
+        return ChannelScale(Constant(jnp.ones(controls)))
 
     @staticmethod
     def fit(
@@ -153,7 +159,7 @@ class LabelScale(eqx.Module):
 
     @staticmethod
     def unit(outputs: int) -> "LabelScale":
-        return LabelScale(Constant(np.zeros(outputs)), Constant(np.ones(outputs)))
+        return LabelScale(Constant(jnp.zeros(outputs)), Constant(jnp.ones(outputs)))
 
     @staticmethod
     def fit(labels: Float[Statistics, "batch *outputs"]) -> "LabelScale":

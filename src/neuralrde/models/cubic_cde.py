@@ -101,11 +101,13 @@ class CubicCDE(eqx.Module):
         """The prediction for one example: (outputs,), or (length, outputs) with `EveryState()`.
 
         Args:
-            times: increasing, in padding too.
+            times: increasing. Times that repeat at the end, as in a padded `Series`, are padding.
             path: the points.
-            windows: the example's own number of intervals where it was padded. What comes after drives nothing with
-                `hermite_control`, which looks back only; a natural spline feels it.
+            windows: the example's own number of intervals where it was padded; None counts them. What comes after
+                drives nothing with `hermite_control`, which looks back only; a natural spline feels it.
         """
+        last = _intervals(times) if windows is None else windows
+        times = _increasing(times, last)
         control = self.control(times, path)
         every = self.decoder.readout.every_window
         slope: Any = lambda t, z, _: self.field.contract(control.derivative(t))(z)
@@ -113,7 +115,7 @@ class CubicCDE(eqx.Module):
             diffrax.ODETerm(slope),
             self.solver,
             t0=times[0],
-            t1=times[-1 if every or windows is None else windows],
+            t1=times[-1 if every else last],
             dt0=self.dt0,
             y0=self.encoder(path[0]),
             saveat=diffrax.SaveAt(ts=times) if every else diffrax.SaveAt(t1=True),
@@ -123,3 +125,15 @@ class CubicCDE(eqx.Module):
         )
         assert solution.ys is not None
         return self.decoder(solution.ys if every else solution.ys[0], windows)
+
+
+def _intervals(times: Times) -> Count:
+    """How many there are before times stop increasing; checked by Diffrax only where they go on after that."""
+    return jnp.cumprod(jnp.diff(times) > 0).sum()
+
+
+def _increasing(times: Times, last: Count) -> Times:
+    """Padding gets times of its own: Diffrax wants them to increase, and nothing is read there."""
+    beyond = jnp.arange(times.shape[0]) - last
+    usual = (times[last] - times[0]) / jnp.maximum(last, 1)
+    return jnp.where(beyond > 0, times[last] + beyond * jnp.where(usual > 0, usual, 1.0), times)

@@ -37,9 +37,9 @@ def LogNCDE(
 ) -> NeuralRDE:
     """The Log-NCDE (Walker et al., 2024): a neural RDE whose field is a CDE's, with exact Lie brackets.
 
-    Fewer weights than the free network and the true log-ODE, for one Jacobian-vector product a channel at
-    depth 2. The activation must be smooth. Its log-signatures are in the brackets basis: take them from
-    `model.log_signatures`.
+    Fewer weights than the free network and the true log-ODE, for one Jacobian-vector product per channel at
+    depth 2. The activation must be smooth, because brackets are made of its derivatives. Its log-signatures are in
+    the brackets basis: take them from `model.log_signatures`.
 
     >>> import jax
     >>> LogNCDE(channels=3, outputs=1, depth=2, key=jax.random.key(0)).basis

@@ -23,7 +23,7 @@ class NeuralRDE(AbstractDrivenModel):
         channels: of the path, time included.
         outputs: channels of the prediction.
         depth: N, of the log-signatures.
-        state: channels of the hidden state.
+        state: channels of the hidden state; None takes 32, or the field's own.
         width, layers, activation: of the field's network; see `FreeField`.
         field: another field instead: `BoundedField`, or a `LinearField` with `solver=Exponential()`.
         readout: `FinalState()`, `MeanState()` or `EveryState()`.
@@ -55,7 +55,7 @@ class NeuralRDE(AbstractDrivenModel):
         outputs: int,
         *,
         depth: int,
-        state: int = 32,
+        state: int | None = None,
         width: int = 64,
         layers: int = 3,
         activation: Callable = jax.nn.relu,
@@ -69,7 +69,13 @@ class NeuralRDE(AbstractDrivenModel):
         encoder_key, field_key, decoder_key = jax.random.split(key, 3)
         if field is None:
             controls = log_signature_channels(channels, depth)
+            state = 32 if state is None else state
             field = FreeField(controls, state, width=width, layers=layers, activation=activation, key=field_key)
+        if state not in (None, field.state):
+            raise ValueError(
+                f"Got state={state} and a field of state {field.state}; expected the same, because a field has a state "
+                "of its own. Leave `state` out."
+            )
         check_controls(field, basis_channels(channels, depth, field.basis))
         self.encoder = eqx.nn.Linear(channels, field.state, key=encoder_key)
         self.field = field

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -32,8 +34,9 @@ def solve(
 
     Args:
         field: what the log-signatures drive.
-        z0: the initial state.
-        log_signatures: one a window, in the field's basis.
+        z0: the initial state. Where z0, the field's weights and the log-signatures differ in precision, the solve has
+            the highest, as everywhere in JAX.
+        log_signatures: one per window, in the field's basis.
         solver: `RK4()`, any explicit Runge-Kutta solver of Diffrax, or `Exponential()` for affine fields.
         substeps: steps of the solver in each window.
         gradient: `Recompute()`, `Nested()`, `Direct()` or `Backsolve()`. A parallel `Exponential()` has no
@@ -49,6 +52,7 @@ def solve(
     check_arguments(field, z0, log_signatures, substeps)
     log_signatures = as_jax(log_signatures)
     field = field.prepare()
+    z0 = z0.astype(_state_type(field, z0, log_signatures))
     if log_signatures.shape[0] == 0:
         states = z0[None][:0]
     elif isinstance(solver, Exponential):
@@ -71,6 +75,12 @@ def solve(
     if every_window:
         return jnp.concatenate([z0[None], states])
     return states if log_signatures.shape[0] else z0
+
+
+def _state_type(field: AbstractField, z0: Array, log_signatures: Array) -> Any:
+    """What JAX makes of the state after a window: float64 if anything is, so that it must be so from the start."""
+    weights = jax.tree.leaves(eqx.filter(field, eqx.is_inexact_array))
+    return jnp.result_type(z0, log_signatures, *(weight.dtype for weight in weights))
 
 
 def as_jax(log_signatures: Array) -> Array:
