@@ -126,18 +126,15 @@ def test_dates_beyond_the_calendar():
     assert date(1e20) == "1e+20 s since 1970"
 
 
-def test_what_was_understood_is_said(run, hearts, monkeypatch):
-    from neuralrde.cli import loading
-
-    def read(path, **options):
-        data = dated(target=["a", "b", "a", "b"])
-        object.__setattr__(data, "reading", 'a long table, a row per point; classes; `task="regression"` to change')
-        return data
-
-    monkeypatch.setattr(loading, "read", read)
-    assert (
-        "  read    a long table, a row per point; classes; --task regression to change\n" in run("inspect", hearts).out
-    )
+@pytest.mark.parametrize("told", [False, True])
+def test_what_was_understood_is_said_once(told, monkeypatch):
+    """Also where the data's own summary has it."""
+    data = dated(target=["a", "b", "a", "b"])
+    object.__setattr__(data, "reading", 'a long table; classes; `task="regression"` to change')
+    if told:
+        monkeypatch.setattr(Dataset, "summary", lambda self: f"data\n  read as {self.reading}")
+    assert summary(data).count("  read as a long table; classes; --task regression to change") == 1
+    assert summary(data).count("a long table") == 1
 
 
 def test_a_guessed_task_is_said():

@@ -63,7 +63,9 @@ def summary(data: Dataset) -> str:
         first, last = data.series.times.min(), data.series.times.max()
         text = re.sub(r"times [-+.\de]+ to [-+.\de]+", f"times {date(first)} to {date(last)}", text, count=1)
     reading = getattr(data, "reading", None)
-    return f"{text}\n  read    {in_flags(reading)}" if reading else text
+    if not reading:
+        return text
+    return text.replace(reading, in_flags(reading)) if reading in text else f"{text}\n  read as {in_flags(reading)}"
 
 
 def task_hints(data: Dataset, table: dict[str, Any]) -> Iterator[str]:
