@@ -193,6 +193,7 @@ SPECTROGRAM = {"step": "Spectrogram", "frame": 2 * 10**9, "channels_": ["x0", "x
         (learned(depth_=12), "depth_=12; expected 2"),
         (learned(cut_=0), "cut_=0; expected a number above 0"),
         (learned(cut_=5), "cut_=5; expected 4"),
+        (learned(cut_=4.0), "cut_=4.0; expected 4"),
         (learned(cut_=10**30, step_=10**30), "step_"),
         (learned(step_=8), "step_=8; expected 4"),
         (learned(cuts_=10**9), "cuts_"),
@@ -272,7 +273,9 @@ def test_weights_from_elsewhere(saved, change, words):
     ("change", "words"),
     [
         (learned(windows_=10**12), "windows_"),
-        (parameter("step", None), "windows_=5; expected 1"),
+        (learned(windows_=10**6), "windows_=1000000; expected at most 5"),
+        (lambda h: [learned(windows_=10**7)(h), step(3, duration_=1e12)(h)], "features; expected at most"),
+        (parameter("step", None), "windows_=5; expected at most 1"),
         (learned(path_channels_=3), "make no"),
         (learned(path_channels_=["a"] * 3), "make no"),
         (learned(path_channels_=["time", "x0", "x1"]), "path_channels_"),

@@ -12,6 +12,7 @@ import tempfile
 import traceback
 import warnings
 from pathlib import Path
+
 from .targets import Input, Target, Wrong, chosen
 
 # Address space; JAX alone reserves some of it. Files here have a few KB.
