@@ -159,6 +159,8 @@ LEARNED: dict[str, Callable[[str, Any], None]] = {
     "trials_": _records,
     "best_epoch_": _whole(low=0),
     "validation_loss_": _kind("a number", _is_number),
+    "label_share_": _kind("a share, or None", lambda value: value is None or (_is_number(value) and 0 <= value <= 1)),
+    "restarts_": _records,
     "flat_": _truth,
     "n_channels_in_": _whole(),
     "n_features_in_": _whole(),
@@ -169,5 +171,5 @@ LEARNED: dict[str, Callable[[str, Any], None]] = {
     "one_dimensional_": _truth,
     "windows_": _whole(high=2**24),
 }
-# Learned from tables with named columns only.
-OPTIONAL = {"feature_names_in_"}
+# Names are learned from tables with named columns only; the others were not in the first files of this format.
+OPTIONAL = {"feature_names_in_", "label_share_", "restarts_"}
