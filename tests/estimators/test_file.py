@@ -193,6 +193,7 @@ SPECTROGRAM = {"step": "Spectrogram", "frame": 2 * 10**9, "channels_": ["x0", "x
         (learned(depth_=12), "depth_=12; expected 2"),
         (learned(cut_=0), "cut_=0; expected a number above 0"),
         (learned(cut_=5), "cut_=5; expected 4"),
+        (learned(cut_=4.0), "cut_=4.0; expected 4"),
         (learned(cut_=10**30, step_=10**30), "step_"),
         (learned(step_=8), "step_=8; expected 4"),
         (learned(cuts_=10**9), "cuts_"),
@@ -272,7 +273,9 @@ def test_weights_from_elsewhere(saved, change, words):
     ("change", "words"),
     [
         (learned(windows_=10**12), "windows_"),
-        (parameter("step", None), "windows_=5; expected 1"),
+        (learned(windows_=10**6), "windows_=1000000; expected at most 5"),
+        (lambda h: [learned(windows_=10**7)(h), step(3, duration_=1e12)(h)], "features; expected at most"),
+        (parameter("step", None), "windows_=5; expected at most 1"),
         (learned(path_channels_=3), "make no"),
         (learned(path_channels_=["a"] * 3), "make no"),
         (learned(path_channels_=["time", "x0", "x1"]), "path_channels_"),
@@ -309,28 +312,35 @@ def test_every_learned_attribute_has_a_check(estimator):
     assert set(estimator._learned) <= set(LEARNED)
 
 
-def test_what_was_fitted_in_every_way_loads(tmp_path):
+TIMED = Series(np.nan_to_num(X), times=np.cumsum(RNG.uniform(0.5, 1.5, (30, 17)), axis=1), channels=["pulse", "breath"])
+TABLE = pandas.DataFrame(X[:, :, 0]).rename(columns=str)
+FEW = SMALL | {"epochs": 1}
+
+
+@pytest.mark.parametrize(
+    "fitted",
+    [
+        lambda: NeuralRDEClassifier(**FEW, fill=None, time_channel=False).fit(np.nan_to_num(X), LABELS == "left"),
+        lambda: NeuralRDEClassifier(**FEW | {"step": None}, every=4.0, fill="linear").fit(TIMED, LABELS.astype(object)),
+        lambda: NeuralRDERegressor(**FEW, cuts=3, readout="final").fit(TABLE, X[:, :2, 0]),
+        lambda: NeuralRDERegressor(**FEW).fit(np.nan_to_num(X), np.nan_to_num(X)),
+        pytest.param(
+            lambda: NeuralRDERegressor(**FEW | {"step": "auto"}, depth="auto").fit(X, X[:, 0, 0]),
+            marks=pytest.mark.slow,  # three models
+        ),
+        lambda: LogSignatureTransformer(fill=None, scale=False, time_channel=False, base_point=False).fit(TIMED),
+        lambda: LogSignatureTransformer(every=3.0).fit(TIMED),
+        lambda: LogSignatureTransformer().fit(X[:1, :1]),
+        lambda: LogSignatureTransformer(step=1).fit(X[:1, :2]),
+    ],
+)
+def test_what_was_fitted_in_any_way_loads(tmp_path, fitted):
     """The checks refuse nothing that `fit` can leave."""
-    times = np.cumsum(RNG.uniform(0.5, 1.5, (30, 17)), axis=1)
-    timed = Series(np.nan_to_num(X), times=times, channels=["pulse", "breath"])
-    table = pandas.DataFrame(X[:, :, 0]).rename(columns=str)
-    few = SMALL | {"epochs": 1}
-    for number, estimator in enumerate(
-        [
-            NeuralRDEClassifier(**few, fill=None, time_channel=False).fit(np.nan_to_num(X), LABELS == "left"),
-            NeuralRDEClassifier(**few | {"step": None}, every=4.0, fill="linear").fit(timed, LABELS.astype(object)),
-            NeuralRDERegressor(**few, cuts=3, readout="final").fit(table, X[:, :2, 0]),
-            NeuralRDERegressor(**few | {"step": "auto"}, depth="auto").fit(X, X[:, 0, 0]),
-            NeuralRDERegressor(**few).fit(np.nan_to_num(X), np.nan_to_num(X)),
-            LogSignatureTransformer(fill=None, scale=False, time_channel=False, base_point=False).fit(timed),
-            LogSignatureTransformer(every=3.0).fit(timed),
-            LogSignatureTransformer().fit(X[:1, :1]),
-        ]
-    ):
-        estimator.save(tmp_path / f"{number}")
-        again = load(tmp_path / f"{number}")
-        for name in estimator._learned:
-            assert to_plain(getattr(again, name, None)) == to_plain(getattr(estimator, name, None)), name
+    estimator = fitted()
+    estimator.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    for name in estimator._learned:
+        assert to_plain(getattr(again, name, None)) == to_plain(getattr(estimator, name, None)), name
 
 
 def test_another_version_is_refused(saved, monkeypatch):

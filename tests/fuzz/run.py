@@ -3,6 +3,7 @@
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
@@ -10,11 +11,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .targets import chosen, models_in_place, targets
+from .targets import MODELS, chosen, models_in_place, targets
 from .worker import choose
 
 ENDS = ("accepted", "refused", "unnamed", "raw", "wrong", "memory", "hang", "crash")
@@ -22,6 +24,7 @@ FAILURES = ENDS[3:]
 # By the clock, for an input that waits instead of computing: the worker's own limit is of processor time.
 LONGEST_WAIT = 300
 ROOT = Path(__file__).parents[2]
+WORKER = [sys.executable, "-m", "tests.fuzz.worker"]
 
 
 @dataclass
@@ -100,7 +103,7 @@ def fuzz(
         except Exception as error:
             broken.append(error)
 
-    with models_in_place():
+    with models_in_place() if MODELS & set(names) else nullcontext():
         threads = [threading.Thread(target=serve) for _ in range(workers)]
         for thread in threads:
             thread.start()
@@ -115,7 +118,7 @@ def fuzz(
 
 def _serve_one(seed, names, number, next_number, results: Results, lock) -> None:
     """One worker's life: until inputs run out, or one ends it."""
-    command = [sys.executable, "-m", "tests.fuzz.worker", str(seed), ",".join(names)]
+    command = [*WORKER, str(seed), ",".join(names)]
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
     with (
@@ -154,7 +157,7 @@ def _serve_one(seed, names, number, next_number, results: Results, lock) -> None
                 waiting = worker.poll() is None
                 worker.kill()
                 code = worker.wait()
-                end = "hang" if waiting or code == -27 else "crash"  # 27 is SIGPROF: the time is over
+                end = "hang" if waiting or code == -signal.SIGPROF else "crash"
                 name = begun["target"] if begun else "?"
                 why = f"exit code {code}\n{last_words()}"
                 record = {"number": number, "target": name, "outcome": end, "why": why}

@@ -20,6 +20,7 @@ from .forge import change_arrays, change_json, change_npz, change_toml, gzipped,
 from .mutate import damage, edit_text, flip
 
 Change = Callable[[bytes, random.Random], bytes]
+MODELS = {"classifier", "regressor", "transformer"}
 
 
 class Wrong(Exception):
@@ -65,7 +66,7 @@ def targets() -> dict[str, Target]:
     found["npz"] = _reader("data.npz", _npz_seeds, [change_npz, change_npz, damage], flips=True, share=4)
     found["parquet"] = _reader("data.parquet", _parquet_seeds, [damage, lambda _, rng: odd_parquet(rng)], share=3)
     found["folder"] = Target(_make_folder, _read_dataset, lambda: [Input("data", files) for files in FOLDERS], 3)
-    for name in ("classifier", "regressor", "transformer"):
+    for name in sorted(MODELS):
         found[name] = Target(
             _model_maker(name), _load_model, lambda name=name: [Input(f"{name}.nrde", {"": model(name)})], 6
         )

@@ -2,6 +2,7 @@
 
 import os
 import random
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,11 +32,23 @@ def ends(run, tmp_path: Path) -> str:
     return outcome(target, target.make(random.Random(0)), tmp_path)[0]
 
 
+# Says what a worker says, but for the input 0 it crashes, and for the input 1 its time is over.
+BREAKING = """
+import json, os, signal, sys
+tell = lambda **record: print(json.dumps(record), flush=True)
+tell(ready=True)
+for line in sys.stdin:
+    tell(begin=int(line), target="settings")
+    if int(line) < 2:
+        os.kill(os.getpid(), [signal.SIGSEGV, signal.SIGPROF][int(line)])
+    tell(number=int(line), target="settings", outcome="refused", why="")
+"""
+
+
 def test_every_bad_end_is_noticed(tmp_path, monkeypatch):
     """The fuzzer must be able to fail."""
     from neuralrde.datasets import read
 
-    monkeypatch.setattr("tests.fuzz.worker.GROWTH", 50 * 2**20)
     assert ends(lambda path, given: None, tmp_path) == "accepted"
     assert ends(lambda path, given: read(path), tmp_path) == "refused"
     assert ends(lambda path, given: [][1], tmp_path) == "raw"
@@ -45,5 +58,14 @@ def test_every_bad_end_is_noticed(tmp_path, monkeypatch):
         raise Wrong("infinity")
 
     assert ends(wrong, tmp_path) == "wrong"
-    assert ends(lambda path, given: bytearray(os.urandom(2**20)) * 4000, tmp_path) in ("memory", "raw")
+    memory = iter([0, 2**30])
+    monkeypatch.setattr("tests.fuzz.worker._largest_memory", lambda: next(memory))
+    assert ends(lambda path, given: None, tmp_path) == "memory"
+
+
+def test_crashes_and_hangs_are_told_apart(monkeypatch):
+    """Inputs 0 and 1 end the worker, each in its own way; the next ones get another worker."""
+    monkeypatch.setattr("tests.fuzz.run.WORKER", [sys.executable, "-c", BREAKING])
+    counts = fuzz(4, seed=0, only=["settings"]).counts["settings"]
+    assert counts == {"crash": 1, "hang": 1, "refused": 2}
     assert {"raw", "wrong", "memory", "hang", "crash"} == set(FAILURES)

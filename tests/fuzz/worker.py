@@ -32,7 +32,7 @@ def choose(seed: int, number: int, among: dict[str, Target]) -> tuple[str, Input
 
 def outcome(target: Target, given: Input, folder: Path) -> tuple[str, str]:
     """How reading an input ended, and the traceback if it should not have ended so."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = _largest_memory()
     try:
         target.run(given.write(folder), given)
         ended = "accepted", ""
@@ -40,8 +40,13 @@ def outcome(target: Target, given: Input, folder: Path) -> tuple[str, str]:
         ended = "wrong", traceback.format_exc()
     except Exception as error:
         ended = _refusal(error)
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    grown = _largest_memory() - before
     return ("memory", f"{grown / 2**20:.0f} MB more, then {ended}") if grown > GROWTH else ended
+
+
+def _largest_memory() -> int:
+    """In bytes, since the process began."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _refusal(error: Exception) -> tuple[str, str]:

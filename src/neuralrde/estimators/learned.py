@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..paths import Scale, Series, Step, Steps
+from ..paths import BasePoint, Scale, Series, Step, Steps, TimeChannel
 from ..paths.filling import Fill
 from .parameters import check_whole
 
@@ -69,14 +69,25 @@ def check_steps(steps: Any, expected: Steps, channels: int, *, timed: bool = Fal
         return steps(Series(np.zeros((1, 2, channels)), times=[[0.0, 1.0]] if timed else None, channels=names))
 
 
-def check_inputs(estimator: Any) -> None:
-    """What `fit` learned about X: columns of a table are one channel, names are one for each column."""
+def check_inputs(estimator: Any) -> int:
+    """The channels of X in `fit`. Columns of a table are one channel, and names are one for each column."""
     channels, features = estimator.n_channels_in_, estimator.n_features_in_
     names = getattr(estimator, "feature_names_in_", None)
     if (channels != 1) if estimator.flat_ else (channels != features):
         raise ValueError(f"Got flat_={estimator.flat_} with {channels} channels and {features} features")
     if names is not None and estimator.flat_ and len(names) != features:
         raise ValueError(f"Got {len(names)} names of columns for {features} columns")
+    return channels
+
+
+def most_windows(steps: Any, step: int | None, every: float | None) -> float:
+    """Windows of the longest series that steps were fitted on, as far as a channel of time tells its length."""
+    if step is None and every is None:
+        return 1
+    durations = [one.duration_ or 0.0 for one in steps.steps if isinstance(one, TimeChannel)]
+    gaps = [one.gap_ or 1.0 for one in steps.steps if isinstance(one, BasePoint)]
+    # One more, for the part of a window at the end.
+    return (sum(durations) + sum(gaps)) // (every or step or 1) + 1 if durations else np.inf
 
 
 def check_finite_weights(arrays: dict[str, np.ndarray]) -> None:
@@ -160,5 +171,5 @@ LEARNED: dict[str, Callable[[str, Any], None]] = {
     "one_dimensional_": _truth,
     "windows_": _whole(high=2**24),
 }
-# Learned from tables with named columns only, or not yet by the first version.
+# Names are learned from tables with named columns only; the others were not in the first files of this format.
 OPTIONAL = {"feature_names_in_", "label_share_", "restarts_"}

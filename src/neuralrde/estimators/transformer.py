@@ -7,10 +7,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..paths import Step, window_cuts
-from ..signatures import lyndon_words
+from ..signatures import log_signature_channels, lyndon_words
 from .file import Saved
 from .inputs import as_series
-from .learned import check_inputs, check_steps
+from .learned import check_inputs, check_steps, most_windows
 from .parameters import NamedParameters, check_choice, check_number, check_whole
 from .preparation import FILLS, preparation, windows_of
 
@@ -125,14 +125,18 @@ class LogSignatureTransformer(NamedParameters, Saved, TransformerMixin, BaseEsti
 
     def _check_learned(self, numbers: int) -> None:
         """Raise unless what a file says fits together."""
-        check_inputs(self)
+        channels = check_inputs(self)
         steps = preparation(fill=self.fill, scale=self.scale, time=self.time_channel, base_point=self.base_point)
-        names = self.path_channels_[self.time_channel :][: self.n_channels_in_]
-        path = check_steps(self.steps_, steps, self.n_channels_in_, timed=self.every is not None, names=names)
+        names = self.path_channels_[self.time_channel :][:channels]
+        path = check_steps(self.steps_, steps, channels, timed=self.every is not None, names=names)
         if list(path.channels) != self.path_channels_:
             raise ValueError(f"Got path_channels_={self.path_channels_}; expected {list(path.channels)}")
-        if self.windows_ != 1 and self.step is None and self.every is None:
-            raise ValueError(f"Got windows_={self.windows_}; expected 1, the whole series")
+        most = most_windows(self.steps_, self.step, self.every)
+        if self.windows_ > most:
+            raise ValueError(f"Got windows_={self.windows_}; expected at most {most:g}, by the preparation")
+        features = self.windows_ * log_signature_channels(len(path.channels), self.depth)
+        if features > 2**24:
+            raise ValueError(f"Got windows_={self.windows_} and so {features} features; expected at most {2**24}")
 
     def _check_fitted(self) -> None:
         check_is_fitted(self, "steps_")
