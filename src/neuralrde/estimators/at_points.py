@@ -74,7 +74,7 @@ def are_known(target: Shaped[np.ndarray, "samples length ..."]) -> Bool[np.ndarr
     >>> are_known(np.array([[0, -1, 2]])).tolist(), are_known(np.array([[[1.0, np.nan], [np.nan, np.nan]]])).tolist()
     ([[True, False, True]], [[True, False]])
     """
-    return target >= 0 if target.dtype.kind == "i" else ~np.isnan(target).all(axis=-1)
+    return np.asarray(target >= 0 if target.dtype.kind == "i" else ~np.isnan(target).all(axis=-1))
 
 
 def share_at_cuts(prepared: Series, known: Bool[np.ndarray, "samples length"], **cut: Any) -> tuple[bool, float]:

@@ -83,7 +83,7 @@ class BaseNeuralRDE(NamedParameters, Saved, BaseEstimator):
         batch_size: int = 32,
         learning_rate: float = 3e-3,
         schedule: str = "cosine",
-        weight_decay: float = 0.1,
+        weight_decay: float = 0.2,
         clip: float | None = 1.0,
         validation_fraction: float = 0.15,
         shuffle: bool = True,

@@ -99,7 +99,7 @@ class NeuralRDEClassifier(ClassifierMixin, BaseNeuralRDE):
         batch_size: int = 32,
         learning_rate: float = 3e-3,
         schedule: str = "cosine",
-        weight_decay: float = 0.1,
+        weight_decay: float = 0.2,
         clip: float | None = 1.0,
         validation_fraction: float = 0.15,
         shuffle: bool = True,
@@ -206,7 +206,7 @@ class NeuralRDEClassifier(ClassifierMixin, BaseNeuralRDE):
                     f"Got class_weight for {sorted(unknown, key=str)}; expected labels among {self.classes_.tolist()}."
                 )
             for label, value in self.class_weight.items():
-                check_number(f"class_weight[{label!r}]", value, high=np.finfo(np.float32).max, above=True)
+                check_number(f"class_weight[{label!r}]", value, high=float(np.finfo(np.float32).max), above=True)
             weights = np.array([self.class_weight.get(label, 1.0) for label in self.classes_.tolist()], np.float32)
         else:
             counts = np.bincount(training, minlength=self.outputs_)

@@ -79,7 +79,7 @@ def looks_transposed(shape: tuple[int, ...]) -> bool:
 
 def check_as_many(series: Series, y: Any) -> None:
     """As many targets as series; else what X was taken for, and how one series is written."""
-    targets = 1 if np.ndim(y) == 0 and not hasattr(y, "__len__") else len(y)
+    targets = len(y) if hasattr(y, "__len__") and getattr(y, "ndim", 1) else 1
     if targets == len(series):
         return
     hint, points = "", series.values.shape[1]
@@ -163,7 +163,7 @@ def _check_list_not_transposed(arrays: list[np.ndarray]) -> None:
 
 def _checked_table(estimator: Any, X: Any, *, reset: bool, **checks: Any) -> np.ndarray:
     try:
-        return validate_data(estimator, X, reset=reset, **checks)
+        return np.asarray(validate_data(estimator, X, reset=reset, **checks))
     except ValueError as error:
         if not (is_table(X) and "could not convert" in str(error)):
             raise

@@ -7,7 +7,7 @@ import equinox as eqx
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import assert_all_finite, check_array
 
 from ..models import LabelScale, NeuralRDE
 from ..models.conditioning import Constant
@@ -101,7 +101,7 @@ class NeuralRDERegressor(RegressorMixin, BaseNeuralRDE):
         batch_size: int = 32,
         learning_rate: float = 3e-3,
         schedule: str = "cosine",
-        weight_decay: float = 0.1,
+        weight_decay: float = 0.2,
         clip: float | None = 1.0,
         validation_fraction: float = 0.15,
         shuffle: bool = True,
@@ -176,12 +176,10 @@ class NeuralRDERegressor(RegressorMixin, BaseNeuralRDE):
         y = numbers_at_points(y, series, expected=not reset and self.per_time_)
         per_time = dimensions(y) == 3
         check_as_many(series, y)
-        several = dimensions(y) > 1 and np.shape(y)[-1] > 1  # of which some may be unknown
-        checks: dict[str, Any] = {
-            "dtype": np.float64,
-            "ensure_all_finite": "allow-nan" if per_time or several else True,
-        }
+        checks: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
         target = check_array(y, ensure_2d=False, allow_nd=True, input_name="y", **checks)
+        if not per_time and target.size == len(target):  # of several outputs some may be unknown
+            assert_all_finite(target, input_name="y")
         if not per_time and (unknown := np.isnan(target).reshape(len(target), -1).all(axis=1)).any():
             raise ValueError(
                 f"Got no target for series {int(unknown.argmax())}; expected at least one known output per series. "
