@@ -64,7 +64,7 @@ def read_bytes(path: str | Path) -> bytes:
     with open_text(path) as file:
         while part := file.buffer.read(2**24):
             parts.append(part)
-            size += len(part)
+            size += len(part)  # type: ignore
             check_room(3 * size, path, "The cells of this table")
     data = b"".join(parts)
     if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
