@@ -5,6 +5,9 @@ import os
 import sys
 from pathlib import Path
 
+# Always there, and asked for so often that looking would take longer than the work.
+_SMALL = 2**24
+
 
 def check_fits(size: float, what: str, instead: str) -> None:
     """Raise a MemoryError if `size` bytes are more than are free, because the system may kill who asks for them.
@@ -14,7 +17,7 @@ def check_fits(size: float, what: str, instead: str) -> None:
         what: the subject of the sentence, in the plural.
         instead: a sentence that says what to do.
     """
-    if size > (free := free_memory()):
+    if size > _SMALL and size > (free := free_memory()):
         raise MemoryError(
             f"{what} need {size / 2**30:,.1f} GiB; this machine has {free / 2**30:,.1f} GiB free. {instead}"
         )

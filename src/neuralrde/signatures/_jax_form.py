@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from ._arrays import narrow_cuts
 from .lyndon import lyndon_words, word_position
 from .tensor import signature_of_increments, tensor_log
 
@@ -18,6 +19,7 @@ def words(
 ) -> Float[Any, "*batch windows log_signature"]:
     """Log-signatures in the words basis over the windows [cuts[i], cuts[i+1]]."""
     channels = path.shape[-1]
+    narrow_cuts(cuts)
     signatures = signature_of_increments(windows_of_increments(path, cuts), depth)
     positions = [word_position(word, channels) for word in lyndon_words(channels, depth)]
     return tensor_log(signatures, channels)[..., np.array(positions, np.int32)]

@@ -8,6 +8,7 @@ built, `available()` is false and the form in `_jax_form.py` serves.
 import ctypes
 import functools
 import importlib.machinery
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ import numpy as np
 
 from .._cores import cores
 from . import _jax_form
+from ._arrays import narrow_cuts
+from ._memory import check_fits, memory
 from .lyndon import log_signature_channels
 
 MOST_DEPTH = 16  # of the C++ side; deeper log-signatures take the JAX form
@@ -51,20 +54,51 @@ def _threads() -> int:
     return cores()
 
 
+@functools.lru_cache(maxsize=64)
+def _needs(channels: int, depth: int, backward: bool) -> tuple[float, float]:
+    """Bytes of the word tables, and of each thread's workspace."""
+    kernel = library()
+    assert kernel is not None
+    tables, workspace = ctypes.c_double(), ctypes.c_double()
+    sizes = (channels, depth, log_signature_channels(channels, depth), int(backward))
+    kernel.neuralrde_memory(*map(ctypes.c_int64, sizes), ctypes.byref(tables), ctypes.byref(workspace))
+    return tables.value, workspace.value
+
+
+def _fitting_threads(channels: int, depth: int, arrays: int, *, backward: bool = False) -> int:
+    """As many threads as there is memory for, beside `arrays` bytes of arguments and results; an error if for none."""
+    tables, workspace = _needs(channels, depth, backward)
+    if (free := memory() - arrays - tables) >= workspace:
+        return int(min(_threads(), free // max(workspace, 1)))
+    what = f"the gradient of depth-{depth} log-signatures" if backward else f"depth-{depth} log-signatures"
+    check_fits(
+        arrays + tables + workspace,
+        f"With {log_signature_channels(channels, depth):,} channels each, {what} of a path of {channels} channels, "
+        "their word tables and one thread's workspace",
+        "Take a smaller depth or fewer channels.",
+    )
+    return 1
+
+
 def words_of_numpy(path: np.ndarray, cuts: np.ndarray, depth: int) -> tuple[np.ndarray, bool]:
     """Log-signatures in the words basis, and whether they are all finite."""
     *batch, length, channels = path.shape
     windows = cuts.shape[-1] - 1
-    path, cuts = np.ascontiguousarray(path), np.ascontiguousarray(cuts, np.int32)
-    out = np.empty((*batch, windows, log_signature_channels(channels, depth)), path.dtype)
-    samples, cut_rows = (int(np.prod(shape, dtype=np.int64)) for shape in (batch, cuts.shape[:-1]))
+    path, cuts = np.ascontiguousarray(path), np.ascontiguousarray(cuts, np.int64)
+    samples, cut_rows = (math.prod(shape) for shape in (batch, cuts.shape[:-1]))
+    shape = (*batch, windows, log_signature_channels(channels, depth))
+    threads = _fitting_threads(channels, depth, path.itemsize * math.prod(shape))
+    out = np.empty(shape, path.dtype)
     if out.size == 0:
         return out, True
     call = getattr(library(), f"neuralrde_forward{8 * path.itemsize}")
-    sizes = (samples, length, channels, windows, cut_rows, out.shape[-1], depth, _threads())
+    sizes = (samples, length, channels, windows, cut_rows, out.shape[-1], depth, threads)
     answer = call(_pointer(path), _pointer(cuts), _pointer(out), *map(ctypes.c_int64, sizes))
     if answer == 2:
-        raise MemoryError(f"Not enough memory to follow a path of {channels} channels at depth {depth}.")
+        raise MemoryError(
+            f"Not enough memory left to follow a path of {channels} channels at depth {depth}. Take a smaller depth, "
+            "fewer channels, or the series in parts."
+        )
     return out, answer == 0
 
 
@@ -74,7 +108,7 @@ def _pointer(array: np.ndarray) -> ctypes.c_void_p:
 
 def words(path: jax.Array, cuts: np.ndarray, depth: int) -> jax.Array:
     """Log-signatures in the words basis inside JAX on a CPU, differentiable with respect to the path."""
-    cuts = cuts.astype(np.int32)
+    cuts = narrow_cuts(cuts)
     shape = (cuts.shape[-1] - 1, log_signature_channels(path.shape[-1], depth))
 
     @jax.custom_vjp
@@ -95,9 +129,12 @@ def words(path: jax.Array, cuts: np.ndarray, depth: int) -> jax.Array:
 
 
 def _call(name: str, shape: tuple[int, ...], path: jax.Array, *others: Any, depth: int) -> jax.Array:
+    sizes = (math.prod(array.shape) for array in (path, *others))
+    backward = name == "backward"
+    threads = _fitting_threads(path.shape[-1], depth, path.dtype.itemsize * sum(sizes), backward=backward)
     # Under vmap all arguments get the mapped axis, also those that do not vary: `jax.jacrev` maps the cotangent only.
     return jax.ffi.ffi_call(
         f"neuralrde_{name}{8 * path.dtype.itemsize}",
         jax.ShapeDtypeStruct(shape, path.dtype),
         vmap_method="broadcast_all",
-    )(path, *others, depth=np.int64(depth), threads=np.int64(_threads()))
+    )(path, *others, depth=np.int64(depth), threads=np.int64(threads))

@@ -96,8 +96,10 @@ def _numpy_words(path: np.ndarray, cuts: np.ndarray, depth: int) -> np.ndarray:
     if not _kernel.available(depth):
         check_finite(path)
         with jax.enable_x64(True):
-            return np.asarray(_jax_form.words(jnp.asarray(path), cuts, depth))
-    words, finite = _kernel.words_of_numpy(path, cuts, depth)
+            words = np.asarray(_jax_form.words(jnp.asarray(path), cuts, depth))
+        finite = bool(np.isfinite(words).all())
+    else:
+        words, finite = _kernel.words_of_numpy(path, cuts, depth)
     if not finite:  # the kernel notices at no cost; finding out where is left for when it matters
         check_finite(path)
         raise OverflowError(
@@ -133,12 +135,13 @@ def _check_cuts(path, step: int | None, cuts: Any) -> np.ndarray:
             f"Got cuts of shape {cuts.shape} for a path of shape {path.shape}; expected one row of cuts for all "
             f"samples, ({cuts.shape[-1]},), or one for each, {(*batch, cuts.shape[-1])}."
         )
+    cuts = cuts.astype(np.int64)  # before differences are taken: those of unsigned numbers are never negative
     if (np.diff(cuts, axis=-1) < 0).any() or cuts.min() < 0 or cuts.max() >= length:
         raise ValueError(
             f"Got cuts from {cuts.min()} to {cuts.max()} on a path of {length} points; expected indices between 0 and "
             f"{length - 1} that never decrease, because windows follow each other."
         )
-    return cuts.astype(np.int64)
+    return cuts
 
 
 def _check_memory(path, depth: int, windows: int, basis: Basis) -> None:

@@ -23,6 +23,7 @@ def log_signature_channels(channels: int, depth: int) -> int:
     91
     """
     check_channels_and_depth(channels, depth)
+    channels, depth = int(channels), int(depth)  # NumPy's integers overflow
     return sum(_words_of_length(channels, length) for length in range(1, depth + 1))
 
 
@@ -52,6 +53,7 @@ def lyndon_words(channels: int, depth: int) -> tuple[Word, ...]:
     ((0,), (1,), (0, 1), (0, 0, 1), (0, 1, 1))
     """
     count = log_signature_channels(channels, depth)
+    channels, depth = int(channels), int(depth)
     # A tuple takes 40 bytes and 8 for each letter, and two lists point to it.
     check_fits(
         count * (56 + 8 * depth),
@@ -174,7 +176,7 @@ def signature_channels(channels: int, depth: int) -> int:
     >>> signature_channels(3, depth=2)
     12
     """
-    return sum(channels**level for level in range(1, depth + 1))
+    return sum(int(channels) ** level for level in range(1, int(depth) + 1))
 
 
 def check_channels_and_depth(channels: int, depth: int) -> None:

@@ -26,11 +26,14 @@ struct Chen {
   const int depth;
   static constexpr int TILE = 8;
   V *S, *Sbar, *words, *x, *dx, *scaled, *dxbar, *pending, *h, *hbar, *tile, *history;
+  int64_t powers[MOST_DEPTH + 1], starts[MOST_DEPTH + 1];  // number of words of k letters; where they start in the state
 
   Chen(const Plan& plan, const Work<T>& work, void* space, bool backward)
       : plan(plan), work(work), d(plan.channels), depth(plan.depth) {
+    powers[0] = 1, starts[0] = -1;  // the empty word, just before all others
+    for (int k = 1; k <= depth; k++) powers[k] = k < depth ? powers[k - 1] * d : 0, starts[k] = starts[k - 1] + powers[k - 1];
     V* at = static_cast<V*>(space);
-    S = at, at += plan.state;
+    S = at, at += plan.below;
     words = at, at += plan.words;
     x = at, at += (TILE + 1) * d;
     tile = at, at += TILE * d * depth;
@@ -38,14 +41,15 @@ struct Chen {
     dx = at, at += d;
     scaled = at, at += d * depth;
     dxbar = at, at += d;
-    pending = at, at += 2 * d;
-    h = at, at += plan.widest * depth;
-    Sbar = at, at += backward ? plan.state : 0;
-    hbar = at;
+    pending = at, at += d;
+    if (!backward) return;
+    h = at, at += plan.below;
+    hbar = at, at += plan.below;
+    Sbar = at;
   }
   static size_t vectors(const Plan& plan, bool backward) {
-    return (plan.state + plan.widest * plan.depth) * (backward ? 2 : 1) + plan.words +
-           size_t(TILE) * (plan.below + plan.channels * (plan.depth + 1)) + size_t(plan.channels) * (plan.depth + 5);
+    const size_t d = plan.channels, depth = plan.depth, state = plan.below + plan.words;
+    return state + TILE * plan.below + d * (TILE + 1 + TILE * depth + depth + 3) + (backward ? 2 * plan.below + state : 0);
   }
 
   const Nodes& row(int level, int k) const { return plan.trees[(level - 1) * depth + k - 1]; }
@@ -57,13 +61,13 @@ struct Chen {
       for (int64_t c = 0; c < d; c++) scaled[(q - 1) * d + c] = dx[c] * T(1.0 / q);
   }
 
-  // The prefixes' h of one level, row k at h + (k - 1) * widest.
+  // The prefixes' h of one level, row k at h + starts[k].
   void prefixes(int level) {
     for (int k = 1; k < level; k++) {
       const Nodes& nodes = row(level, k);
       const V* const by = scaled + (level - k) * d;
-      const V* const above = h + (k - 2) * plan.widest;
-      V* const to = h + (k - 1) * plan.widest;
+      const V* const above = h + (k > 1 ? starts[k - 1] : 0);
+      V* const to = h + starts[k];
       if (k == 1)
         for (int64_t q = 0; q < nodes.count; q++) to[q] = by[nodes.letter[q]] + S[nodes.word[q]];
       else
@@ -72,12 +76,13 @@ struct Chen {
     }
   }
 
+  // The last level is left out: no cotangent looks at it.
   void step() {
     scale_increments();
-    for (int level = depth; level > 1; level--) {
+    for (int level = depth - 1; level > 1; level--) {
       prefixes(level);
       const Nodes& nodes = row(level, level);
-      const V* const above = h + (level - 2) * plan.widest;
+      const V* const above = h + starts[level - 1];
       for (int64_t q = 0; q < nodes.count; q++) S[nodes.word[q]] += above[nodes.parent[q]] * dx[nodes.letter[q]];
     }
     for (int64_t c = 0; c < d; c++) S[c] += dx[c];
@@ -92,8 +97,9 @@ struct Chen {
         const Nodes& nodes = row(level, k);
         const T factor = T(1.0 / (level - k + 1));
         const V* const by = scaled + (level - k) * d;
-        const V* const above = h + (k - 2) * plan.widest;
-        V *const bars = hbar + (k - 1) * plan.widest, *const up = hbar + (k - 2) * plan.widest;
+        const int64_t above_start = k > 1 ? starts[k - 1] : 0;
+        const V *const above = h + above_start, *const bars = hbar + (k < level ? starts[k] : 0);
+        V* const up = hbar + above_start;
         if (k > 1)
           for (int64_t q = 0; q < row(level, k - 1).count; q++) up[q] = V{};
         for (int64_t q = 0; q < nodes.count; q++) {
@@ -113,15 +119,26 @@ struct Chen {
     }
   }
 
+  using Factors = uint32_t[MOST_DEPTH][MOST_DEPTH + 1];
+  // Where letters i to j of Lyndon word w stand in the state, for all i < j.
+  void find_factors(int64_t w, int length, Factors& factors) const {
+    const uint32_t* const number = plan.numbers + w * depth - 1;  // of the first j letters
+    for (int j = 1; j <= length; j++) {
+      factors[0][j] = uint32_t(starts[j]) + number[j];
+      for (int i = 1; i < j; i++)
+        factors[i][j] = uint32_t(starts[j - i]) + number[j] - number[i] * uint32_t(powers[j - i]);
+    }
+    if (length == depth) factors[0][depth] = uint32_t(plan.below + w);
+  }
+
   // log(1 + x) of a Lyndon word is a sum over the ways to cut it into parts, with weight (-1)^(k+1) / k for k parts.
   // parts[k][j]: the sum over the ways to cut its first j letters into k parts.
-  void count_parts(int64_t w, int length, V parts[][MOST_DEPTH + 1]) const {
-    const int32_t* const factor = plan.factors + w * depth * depth;
-    for (int j = 1; j <= length; j++) parts[1][j] = S[factor[j - 1]];
+  void count_parts(int length, const Factors& factors, V parts[][MOST_DEPTH + 1]) const {
+    for (int j = 1; j <= length; j++) parts[1][j] = S[factors[0][j]];
     for (int k = 2; k <= length; k++)
       for (int j = k; j <= length; j++) {
         V sum = {};
-        for (int i = k - 1; i < j; i++) sum += parts[k - 1][i] * S[factor[i * depth + j - 1]];
+        for (int i = k - 1; i < j; i++) sum += parts[k - 1][i] * S[factors[i][j]];
         parts[k][j] = sum;
       }
   }
@@ -129,22 +146,27 @@ struct Chen {
 
   void logarithm() {
     V parts[MOST_DEPTH + 1][MOST_DEPTH + 1];
-    for (int64_t w = 0; w < plan.words; w++) {
-      const int length = plan.lengths[w];
-      count_parts(w, length, parts);
+    Factors factors;
+    for (int64_t w = 0, length = 1; w < plan.words; w++) {
+      while (w >= plan.firsts[length + 1]) length++;
+      find_factors(w, int(length), factors);
+      count_parts(int(length), factors, parts);
       V sum = parts[1][length];
       for (int k = 2; k <= length; k++) sum += weight(k) * parts[k][length];
       words[w] = sum;
     }
   }
 
+  // The cotangents of the log-signature stand in `words`, where the last level's coefficients would: these are not
+  // looked at on the way back.
   void pull_back_logarithm() {
     V parts[MOST_DEPTH + 1][MOST_DEPTH + 1], bars[MOST_DEPTH + 1][MOST_DEPTH + 1];
-    for (int64_t q = 0; q < plan.state; q++) Sbar[q] = V{};
-    for (int64_t w = 0; w < plan.words; w++) {
-      const int length = plan.lengths[w];
-      const int32_t* const factor = plan.factors + w * depth * depth;
-      count_parts(w, length, parts);
+    Factors factors;
+    for (int64_t q = 0; q < plan.below + plan.words; q++) Sbar[q] = V{};
+    for (int64_t w = 0, length = 1; w < plan.words; w++) {
+      while (w >= plan.firsts[length + 1]) length++;
+      find_factors(w, int(length), factors);
+      count_parts(int(length), factors, parts);
       for (int k = 1; k <= length; k++) {
         for (int j = 1; j < length; j++) bars[k][j] = V{};
         bars[k][length] = weight(k) * words[w];
@@ -152,10 +174,10 @@ struct Chen {
       for (int k = length; k >= 2; k--)
         for (int j = k; j <= length; j++)
           for (int i = k - 1; i < j; i++) {
-            bars[k - 1][i] += bars[k][j] * S[factor[i * depth + j - 1]];
-            Sbar[factor[i * depth + j - 1]] += bars[k][j] * parts[k - 1][i];
+            bars[k - 1][i] += bars[k][j] * S[factors[i][j]];
+            Sbar[factors[i][j]] += bars[k][j] * parts[k - 1][i];
           }
-      for (int j = 1; j <= length; j++) Sbar[factor[j - 1]] += bars[1][j];
+      for (int j = 1; j <= length; j++) Sbar[factors[0][j]] += bars[1][j];
     }
   }
 
@@ -186,9 +208,9 @@ struct Chen {
     }
   }
 
-  // Follow the path through a group of windows; zero, or NaN in lanes that met NaN or infinity.
-  V follow(const Group<T>& group) {
-    for (int64_t q = 0; q < plan.state; q++) S[q] = V{};
+  // Follow the path through a group of windows, up to level `last`; zero, or NaN in lanes that met NaN or infinity.
+  V follow(const Group<T>& group, int last) {
+    for (int64_t q = 0; q < plan.below + plan.words; q++) S[q] = V{};
     group.load_points(x, 0, 1, d);
     V bad = {};
     for (int64_t from = 0; from < group.longest; from += TILE) {
@@ -203,7 +225,7 @@ struct Chen {
           history[c * TILE + t] = S[c];
           S[c] += increment;
         }
-      for (int level = 2; level <= depth; level++)
+      for (int level = 2; level <= last; level++)
         for (int64_t q = 0; q < row(level, 1).count; q++) {
           const int64_t c = row(level, 1).letter[q];
           V prefix[TILE];
@@ -219,7 +241,7 @@ struct Chen {
     bool finite = true;
     for (int64_t first = begin; first < end; first += n) {
       const Group<T> group(plan, work, first, end);
-      const V bad = follow(group);
+      const V bad = follow(group, depth);
       logarithm();
       for (int64_t c = 0; c < d; c++) words[c] += bad;
       finite &= store_words<T>(plan, work, first, group.lanes, words);
@@ -230,7 +252,7 @@ struct Chen {
   void backward(int64_t begin, int64_t end) {
     for (int64_t first = begin; first < end; first += n) {
       const Group<T> group(plan, work, first, end);
-      follow(group);
+      follow(group, depth - 1);
       load_cotangents<T>(plan, work, first, group.lanes, words);
       pull_back_logarithm();
       // A point ends one increment and begins another: what it owes to the later one is pending.

@@ -69,7 +69,8 @@ struct ClosedForm {
       for (int64_t c = 0; c < d; c++) {
         const V left = x[t * d + c], right = x[(t + 1) * d + c];
         dx[t * d + c] = right - left;
-        m[t * d + c] = T(0.5) * (left + right) - x0[c];
+        // Not the mean of both ends less x0: far from the origin it would lose what the window is about.
+        m[t * d + c] = (left - x0[c]) + T(0.5) * (right - left);
       }
   }
   void carry_last_point() {

@@ -138,10 +138,10 @@ struct Group {
     for (int l = 0; l < n; l++) {
       const int64_t window = first + (l < lanes ? l : lanes - 1);
       const int64_t sample = window / work.windows;
-      const int32_t* cut = work.cuts + (sample % work.cut_rows) * (work.windows + 1) + window % work.windows;
-      offset[l] = (sample * work.length + cut[0]) * plan.channels;
+      const int64_t at = (sample % work.cut_rows) * (work.windows + 1) + window % work.windows;
+      offset[l] = (sample * work.length + work.cuts[at]) * plan.channels;
       points[l] = work.path + offset[l];
-      counts[l] = cut[1] - cut[0];
+      counts[l] = work.cuts[at + 1] - work.cuts[at];
       if (counts[l] < shortest) shortest = counts[l];
       if (counts[l] > longest) longest = counts[l];
     }

@@ -11,8 +11,8 @@ auto with_tile(const Work<T>& work, const Run& run) {
   int64_t longest = 0;
   for (int64_t r = 0; r < work.cut_rows; r++)
     for (int64_t w = 0; w < work.windows && longest <= 4; w++) {
-      const int32_t* cut = work.cuts + r * (work.windows + 1) + w;
-      if (cut[1] - cut[0] > longest) longest = cut[1] - cut[0];
+      const int64_t at = r * (work.windows + 1) + w, count = work.cuts[at + 1] - work.cuts[at];
+      if (count > longest) longest = count;
     }
   if (longest <= 2) return run(std::integral_constant<int, 2>());
   if (longest <= 4) return run(std::integral_constant<int, 4>());

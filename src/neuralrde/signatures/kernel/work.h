@@ -13,24 +13,31 @@ struct Nodes {
 };
 
 // Chen's relation needs the words of every level below the last, but only the Lyndon words of the last: no level
-// looks at the one above it, and only Lyndon words are read in the end.
+// looks at the one above it, and only Lyndon words are read in the end. So the state is all words below the last level,
+// shorter ones first and then as in a dictionary, and behind them the log-signature, whose last level is followed in
+// place: Lyndon word w stands at below + w.
 struct Plan {
   int32_t channels, depth;
   int64_t words;           // channels of the log-signature
   // For depth 4 and above only:
-  int64_t state;           // coefficients kept while following the path
-  int64_t below;           // of these, those below the last level; they come first
-  int64_t widest;          // nodes in the widest row of a tree
+  int64_t below;           // words of fewer than `depth` letters
   const Nodes* trees;      // trees[(n - 1) * depth + (k - 1)]: words of length k that begin words of level n
-  const int32_t* lengths;  // of each Lyndon word
-  const int32_t* factors;  // factors[w * depth * depth + i * depth + (j - 1)]: where letters i to j of word w stand
+  const int64_t* firsts;   // firsts[k]: the first Lyndon word of k letters, for k = 1, ..., depth + 1
+  const uint32_t* numbers; // numbers[w * depth + j - 1]: the first j letters of Lyndon word w, read as digits, mod 2^32
+};
+
+// Where windows meet: NumPy has 64 bits for it, and so knows series of any length; JAX most often has 32.
+struct Cuts {
+  const int32_t* narrow;
+  const int64_t* wide;
+  int64_t operator[](int64_t i) const { return wide ? wide[i] : narrow[i]; }
 };
 
 // Windows are numbered through all samples: window w of sample s is s * windows + w.
 template <class T>
 struct Work {
   const T* path;        // (samples, length, channels)
-  const int32_t* cuts;  // (cut_rows, windows + 1); sample s uses row s % cut_rows
+  Cuts cuts;            // (cut_rows, windows + 1); sample s uses row s % cut_rows
   int64_t samples, length, windows, cut_rows;
   T* out;               // forward: (samples, windows, words)
   const T* cotangent;   // backward: the same shape
