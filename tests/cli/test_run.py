@@ -166,6 +166,7 @@ def test_progress_for_machines(run, hearts, tmp_path):
     assert [file.stat().st_size > 1000 for file in (tmp_path / "run" / "events").iterdir()] == [True]
 
 
+@pytest.mark.filterwarnings("default:With windows of")  # a label at every point, and longer windows
 def test_a_run_remembers_labels_at_each_point(run, tmp_path):
     rng = np.random.default_rng(0)
     with (tmp_path / "points.csv").open("w", newline="") as file:

@@ -79,7 +79,7 @@ def looks_transposed(shape: tuple[int, ...]) -> bool:
 
 def check_as_many(series: Series, y: Any) -> None:
     """As many targets as series; else what X was taken for, and how one series is written."""
-    targets = len(y) if hasattr(y, "__len__") and getattr(y, "ndim", 1) else 1
+    targets = len(y) if hasattr(y, "__len__") and getattr(y, "ndim", 1) else np.atleast_1d(np.asarray(y)).shape[0]
     if targets == len(series):
         return
     hint, points = "", series.values.shape[1]
