@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from neuralrde import log_signature, log_signature_channels, log_signatures, lyndon_words, signature_channels
-from neuralrde.signatures import _kernel, _memory
+from neuralrde.signatures import _kernel
 
 # In a process of its own: with little address space left, a thread finds no room for its stack and a table none at all.
 LIMITED = """
@@ -21,10 +21,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from neuralrde import log_signatures
-from neuralrde.signatures import _kernel, _memory
+from neuralrde.paths import memory
+from neuralrde.signatures import _kernel
 
 _kernel._threads = lambda: 8
-_memory.memory = _kernel.memory = lambda: 2**60  # what is looked for lies behind the check of sizes
+memory.free_memory = _kernel.free_memory = lambda: 2**60  # what is looked for lies behind the check of sizes
 
 
 def leave(megabytes):
@@ -97,8 +98,8 @@ except Exception as error:
 
 def test_tables_and_workspace_count(monkeypatch):
     """What the kernel needs beside its result is counted, and said before anything is allocated."""
-    monkeypatch.setattr(_memory, "memory", lambda: 2**30)
-    monkeypatch.setattr(_kernel, "memory", lambda: 2**30)
+    monkeypatch.setattr("neuralrde.paths.memory.free_memory", lambda: 2**30)
+    monkeypatch.setattr(_kernel, "free_memory", lambda: 2**30)
     assert 8 * log_signature_channels(80, 4) < 2**27  # the result alone would fit eight times over
     with pytest.raises(MemoryError, match=r"depth-4 log-signatures of a path of 80 channels.*workspace need .* GiB"):
         log_signatures(np.zeros((2, 80)), 4, step=1)
@@ -124,8 +125,8 @@ def test_fewer_threads_where_memory_is_short(monkeypatch):
     _, workspace = _kernel._needs(20, 4, False)
     monkeypatch.setattr(_kernel, "_threads", lambda: 8)
     for limit, threads in ((3.5 * workspace, 2), (100 * workspace, 8)):
-        monkeypatch.setattr(_kernel, "memory", lambda limit=limit: int(limit))
-        monkeypatch.setattr(_memory, "memory", lambda limit=limit: int(limit))
+        monkeypatch.setattr(_kernel, "free_memory", lambda limit=limit: int(limit))
+        monkeypatch.setattr("neuralrde.paths.memory.free_memory", lambda limit=limit: int(limit))
         # The tables take a part of the first limit, so that three workspaces do not fit beside them.
         assert _kernel._fitting_threads(20, 4, 0) in (threads, threads + 1)
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 # Always there, and asked for so often that looking would take longer than the work.
-_SMALL = 2**24
+SMALL = 2**24
 
 
 def check_fits(size: float, what: str, instead: str) -> None:
@@ -17,7 +17,7 @@ def check_fits(size: float, what: str, instead: str) -> None:
         what: the subject of the sentence, in the plural.
         instead: a sentence that says what to do.
     """
-    if size > _SMALL and size > (free := free_memory()):
+    if size > SMALL and size > (free := free_memory()):
         raise MemoryError(
             f"{what} need {size / 2**30:,.1f} GiB; this machine has {free / 2**30:,.1f} GiB free. {instead}"
         )

@@ -17,9 +17,9 @@ import jax
 import numpy as np
 
 from .._cores import cores
+from ..paths.memory import SMALL, check_fits, free_memory
 from . import _jax_form
 from ._arrays import narrow_cuts
-from ._memory import check_fits, memory
 from .lyndon import log_signature_channels
 
 MOST_DEPTH = 16  # of the C++ side; deeper log-signatures take the JAX form
@@ -68,8 +68,11 @@ def _needs(channels: int, depth: int, backward: bool) -> tuple[float, float]:
 def _fitting_threads(channels: int, depth: int, arrays: int, *, backward: bool = False) -> int:
     """As many threads as there is memory for, beside `arrays` bytes of arguments and results; an error if for none."""
     tables, workspace = _needs(channels, depth, backward)
-    if (free := memory() - arrays - tables) >= workspace:
-        return int(min(_threads(), free // max(workspace, 1)))
+    threads = _threads()
+    if arrays + tables + threads * workspace <= SMALL:
+        return threads
+    if (free := free_memory() - arrays - tables) >= workspace:
+        return int(min(threads, free // max(workspace, 1)))
     what = f"the gradient of depth-{depth} log-signatures" if backward else f"depth-{depth} log-signatures"
     check_fits(
         arrays + tables + workspace,

@@ -13,9 +13,9 @@ from jax.core import Tracer
 from jaxtyping import Float, Int
 
 from ..paths import check_finite, cuts_by_count
+from ..paths.memory import check_fits
 from . import _jax_form, _kernel
 from ._arrays import check_path
-from ._memory import check_fits
 from .bases import Basis, basis_channels, change_basis, check_basis
 from .lyndon import check_channels_and_depth
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import sparse
 
-from ._memory import check_fits
+from ..paths.memory import check_fits
 
 Word = tuple[int, ...]
 
