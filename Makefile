@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PINS := constraints.txt pyproject.toml setup.py $(wildcard src/neuralrde/signatures/kernel/*)
 
-.PHONY: help demo test test-slow fuzz lint format bench docs examples wheel clean
+.PHONY: help demo test test-slow test-lowest fuzz sanitize lint format bench docs examples wheel clean
 help:
 	@echo "make demo    a neural RDE on real data beside published results, pictures in demo/"
-	@echo "make test    the quick tests"
+	@echo "make test    the quick tests;  make test-lowest  the core's, with the lowest versions that pyproject.toml allows"
 	@echo "make fuzz    100,000 damaged and forged files for every reader and for models"
+	@echo "make sanitize  the kernel under the address, undefined-behaviour and thread sanitizers"
 	@echo "make bench   our speed beside the peers', in one run (keep the machine quiet)"
 	@echo "make docs    the documentation as a site, in site/;  make examples  renews its pictures and numbers"
 	@echo "make wheel   sdist and wheel in dist/, installed into an empty environment and tried"
@@ -26,6 +27,27 @@ test-slow: $(VENV)/development
 
 fuzz: $(VENV)/development
 	@$(BIN)/python -m tests.fuzz --inputs 100000 --seed 0
+
+# About a minute on two cores; needs g++ alone.
+sanitize:
+	@tests/sanitize/run.sh
+
+# In an environment of its own, made anew when the dependencies change: every ">=" of pyproject.toml read as "==".
+LOWEST := .venv-lowest
+CORE := tests/signatures tests/solve tests/fields tests/models
+test-lowest: $(LOWEST)/ready
+	@$(LOWEST)/bin/python -m pytest -q -m "not slow" $(CORE)
+
+$(LOWEST)/ready: pyproject.toml setup.py $(wildcard src/neuralrde/signatures/kernel/*)
+	@echo "Setting up $(LOWEST): the lowest versions of all dependencies ..."
+	@rm -rf $(LOWEST) && $(PYTHON) -m venv $(LOWEST)
+	@$(PYTHON) -c 'import tomllib; print(*(d.replace(">=", "==") for d in \
+	    tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"]), sep="\n")' > $(LOWEST)/lowest.txt
+	@$(LOWEST)/bin/python -m pip --disable-pip-version-check --quiet install -r $(LOWEST)/lowest.txt \
+	    setuptools wheel pytest hypothesis beartype sympy
+	@$(LOWEST)/bin/python -m pip --disable-pip-version-check --quiet install -c $(LOWEST)/lowest.txt \
+	    --no-build-isolation --no-deps -e .
+	@touch $@
 
 bench: $(VENV)/development
 	@$(BIN)/python -m benchmarks
@@ -51,7 +73,7 @@ format: $(VENV)/development
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) build demo dist site src/*.egg-info
+	rm -rf $(VENV) $(LOWEST) build demo dist site src/*.egg-info
 
 # Made once, and again when the pins, the dependencies or the kernel's source change.
 $(VENV)/library: $(PINS)

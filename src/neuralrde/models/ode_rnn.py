@@ -97,7 +97,7 @@ class ODERNN(eqx.Module):
             h = jnp.where(index < count, self.cell(block, evolved), h)
             return h, h
 
-        start = jnp.zeros(self.cell.hidden_size, blocks.dtype)
+        start = jnp.zeros(self.cell.hidden_size, jnp.result_type(blocks, self.cell.weight_ih))
         final, states = jax.lax.scan(window, start, (jnp.arange(blocks.shape[0]), blocks))
         every = self.decoder.readout.every_window
         return self.decoder(jnp.concatenate([start[None], states]) if every else final, windows)
