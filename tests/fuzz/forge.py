@@ -61,7 +61,7 @@ def change_arrays(arrays: dict[str, np.ndarray], rng: random.Random) -> dict[str
     """One array is lost, renamed, or gets another shape, type or other numbers."""
     arrays = dict(arrays)
     name = rng.choice(sorted(arrays)) if arrays else "evil"
-    array = arrays.get(name, np.zeros(3))
+    array = np.atleast_1d(arrays.get(name, np.zeros(3)))
     match rng.randrange(6):
         case 0:
             arrays.pop(name, None)

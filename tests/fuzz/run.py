@@ -146,21 +146,25 @@ def _serve_one(seed, names, number, next_number, results: Results, lock) -> None
             errors.seek(0)
             return errors.read()[-4000:]
 
-        if told() is None:
-            worker.kill()
-            raise RuntimeError(f"A worker did not start:\n{last_words()}")
+        def expected() -> dict:
+            """What the worker says outside of inputs, where only the fuzzer itself can be wrong."""
+            if (record := told()) is None:
+                worker.kill()
+                raise RuntimeError(f"A worker ended outside of an input:\n{last_words()}")
+            return record
+
+        expected()
         while number is not None:
             worker.stdin.write(f"{number}\n")
             worker.stdin.flush()
-            begun, record = told(), told()
+            begun, record = expected(), told()
             if record is None:
                 waiting = worker.poll() is None
                 worker.kill()
                 code = worker.wait()
                 end = "hang" if waiting or code == -signal.SIGPROF else "crash"
-                name = begun["target"] if begun else "?"
                 why = f"exit code {code}\n{last_words()}"
-                record = {"number": number, "target": name, "outcome": end, "why": why}
+                record = {"number": number, "target": begun["target"], "outcome": end, "why": why}
                 with lock:
                     results.add(record)
                 return
