@@ -135,11 +135,12 @@ def _serve_one(seed, names, number, next_number, results: Results, lock) -> None
         threading.Thread(target=listen, daemon=True).start()
 
         def told() -> dict | None:
-            """What the worker says next; None if it has ended or says nothing any more."""
+            """What the worker says next; None if it has ended, as one that says nothing any more is made to."""
             try:
                 line = lines.get(timeout=LONGEST_WAIT)
             except queue.Empty:
-                return None
+                worker.send_signal(signal.SIGPROF)
+                line = ""
             return json.loads(line) if line else None
 
         def last_words() -> str:
@@ -159,10 +160,8 @@ def _serve_one(seed, names, number, next_number, results: Results, lock) -> None
             worker.stdin.flush()
             begun, record = expected(), told()
             if record is None:
-                waiting = worker.poll() is None
-                worker.kill()
                 code = worker.wait()
-                end = "hang" if waiting or code == -signal.SIGPROF else "crash"
+                end = "hang" if code == -signal.SIGPROF else "crash"
                 why = f"exit code {code}\n{last_words()}"
                 record = {"number": number, "target": begun["target"], "outcome": end, "why": why}
                 with lock:
