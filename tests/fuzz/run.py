@@ -11,12 +11,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .targets import MODELS, chosen, models_in_place, targets
+from .targets import chosen, models_in_place, targets
 from .worker import choose
 
 ENDS = ("accepted", "refused", "unnamed", "raw", "wrong", "memory", "hang", "crash")
@@ -103,7 +102,7 @@ def fuzz(
         except Exception as error:
             broken.append(error)
 
-    with models_in_place() if MODELS & set(names) else nullcontext():
+    with models_in_place(names):
         threads = [threading.Thread(target=serve) for _ in range(workers)]
         for thread in threads:
             thread.start()

@@ -234,31 +234,28 @@ X[::3, 2, 1] = np.nan
 
 
 @contextmanager
-def models_in_place() -> Iterator[Path]:
-    """A folder with a small fitted model of each kind, the same one for all workers."""
+def models_in_place(names: Iterable[str]) -> Iterator[Path]:
+    """A folder with a small fitted model of each of these kinds, the same one for all workers."""
     model.cache_clear()
     with tempfile.TemporaryDirectory() as folder:
-        _build_models(Path(folder))
+        for name in sorted(MODELS & set(names)):
+            _fitted(name).save(Path(folder) / f"{name}.nrde")
         os.environ["FUZZ_MODELS"] = folder
         yield Path(folder)
         del os.environ["FUZZ_MODELS"]
 
 
-def _build_models(folder: Path) -> None:
+def _fitted(name: str) -> Any:
     from neuralrde.estimators import LogSignatureTransformer, NeuralRDEClassifier, NeuralRDERegressor
 
-    sizes: dict[str, Any] = {
-        "state": 2,
-        "width": 2,
-        "layers": 1,
-        "epochs": 1,
-        "step": 4,
-        "random_state": 0,
-        "verbose": False,
-    }
-    NeuralRDEClassifier(**sizes).fit(X, np.arange(12) % 3).save(folder / "classifier.nrde")
-    NeuralRDERegressor(**sizes).fit(X, X[:, 0, 0]).save(folder / "regressor.nrde")
-    LogSignatureTransformer(step=4).fit(X).save(folder / "transformer.nrde")
+    sizes: dict[str, Any] = {"state": 2, "width": 2, "layers": 1, "epochs": 1, "step": 4, "random_state": 0}
+    match name:
+        case "classifier":
+            return NeuralRDEClassifier(**sizes, verbose=False).fit(X, np.arange(12) % 3)
+        case "regressor":
+            return NeuralRDERegressor(**sizes, verbose=False).fit(X, X[:, 0, 0])
+        case _:
+            return LogSignatureTransformer(step=4).fit(X)
 
 
 @cache
