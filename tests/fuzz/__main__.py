@@ -32,7 +32,7 @@ def main() -> int:
 
 
 def _again(seed: int, number: int, names: list[str]) -> int:
-    with models_in_place() as folder:
+    with models_in_place(names) as folder:
         name, given = choose(seed, number, chosen(names))
         print(name, given.options, {path: content[:2000] for path, content in given.files.items()})
         targets()[name].run(given.write(folder / "input"), given)

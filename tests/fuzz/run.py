@@ -11,12 +11,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .targets import MODELS, chosen, models_in_place, targets
+from .targets import chosen, models_in_place, targets
 from .worker import choose
 
 ENDS = ("accepted", "refused", "unnamed", "raw", "wrong", "memory", "hang", "crash")
@@ -103,7 +102,7 @@ def fuzz(
         except Exception as error:
             broken.append(error)
 
-    with models_in_place() if MODELS & set(names) else nullcontext():
+    with models_in_place(names):
         threads = [threading.Thread(target=serve) for _ in range(workers)]
         for thread in threads:
             thread.start()
@@ -135,32 +134,35 @@ def _serve_one(seed, names, number, next_number, results: Results, lock) -> None
         threading.Thread(target=listen, daemon=True).start()
 
         def told() -> dict | None:
-            """What the worker says next; None if it has ended or says nothing any more."""
+            """What the worker says next; None if it has ended, as one that says nothing any more is made to."""
             try:
                 line = lines.get(timeout=LONGEST_WAIT)
             except queue.Empty:
-                return None
+                worker.send_signal(signal.SIGPROF)
+                line = ""
             return json.loads(line) if line else None
 
         def last_words() -> str:
             errors.seek(0)
             return errors.read()[-4000:]
 
-        if told() is None:
-            worker.kill()
-            raise RuntimeError(f"A worker did not start:\n{last_words()}")
+        def expected() -> dict:
+            """What the worker says outside of inputs, where only the fuzzer itself can be wrong."""
+            if (record := told()) is None:
+                worker.kill()
+                raise RuntimeError(f"A worker ended outside of an input:\n{last_words()}")
+            return record
+
+        expected()
         while number is not None:
             worker.stdin.write(f"{number}\n")
             worker.stdin.flush()
-            begun, record = told(), told()
+            begun, record = expected(), told()
             if record is None:
-                waiting = worker.poll() is None
-                worker.kill()
                 code = worker.wait()
-                end = "hang" if waiting or code == -signal.SIGPROF else "crash"
-                name = begun["target"] if begun else "?"
+                end = "hang" if code == -signal.SIGPROF else "crash"
                 why = f"exit code {code}\n{last_words()}"
-                record = {"number": number, "target": name, "outcome": end, "why": why}
+                record = {"number": number, "target": begun["target"], "outcome": end, "why": why}
                 with lock:
                     results.add(record)
                 return

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from .run import FAILURES, fuzz
-from .targets import Input, Target, Wrong
+from .targets import Input, Target, Wrong, targets
 from .worker import outcome
 
 
@@ -18,7 +18,8 @@ def check(results, enough):
 
 
 def test_a_few_inputs_of_every_kind():
-    check(fuzz(2000, seed=1), 2000)
+    # Regressors are files like classifiers, and take as long to fit: they are left to the test below.
+    check(fuzz(2000, seed=1, only=[name for name in targets() if name != "regressor"]), 2000)
 
 
 @pytest.mark.slow

@@ -59,7 +59,11 @@ def _refusal(error: Exception) -> tuple[str, str]:
         return "refused", ""
     last = traceback.extract_tb(error.__traceback__)[-1]
     ours = "neuralrde" in Path(last.filename).parts and linecache.getline(last.filename, last.lineno or 0)
-    if isinstance(error, ValueError | TypeError | MemoryError) and ours and ours.strip().startswith("raise"):
+    if (
+        isinstance(error, ValueError | TypeError | MemoryError | OverflowError)
+        and ours
+        and ours.strip().startswith("raise")
+    ):
         return "unnamed", ""
     return "raw", "".join(traceback.format_exception(error))
 
