@@ -100,6 +100,7 @@ def test_series_that_padding_would_make_too_large_are_refused(tmp_path, monkeypa
     path.write_text(header + f"'{','.join('1' * 1000)}',a\n" + "'1',a\n" * 1000)
     assert read(path).series.values.shape == (1001, 1000, 1)
     monkeypatch.setattr(memory, "free_memory", lambda: 10**7)
+    monkeypatch.setattr(memory, "SMALL", 0)
     with pytest.raises(ReadError, match=r"ragged\.arff: 1,001 series of 1 to 1,000 points"):
         read(path)
 

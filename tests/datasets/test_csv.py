@@ -239,3 +239,12 @@ def test_a_trailing_zero_byte_tells_ids_apart(tmp_path):
     filler = "".join(f"f{i},0,1\n" for i in range(2000))  # beyond the 8 kB in which binary files are noticed
     data = read(write(tmp_path, f"id,time,x\n{filler}a,0,1\na\0,0,2\n"))
     assert len(data) == 2002
+
+
+@pytest.mark.parametrize("text", ['a,b\n1,2\n\n"', 'a,b\n"', '""\n', '"\n"\n'])
+def test_quotes_and_nothing_else(tmp_path, text):
+    """Found by the fuzzer: a raw IndexError and a StopIteration."""
+    path = tmp_path / "quotes.csv"
+    path.write_text(text)
+    with pytest.raises(ReadError):
+        read_csv(path)

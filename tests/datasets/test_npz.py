@@ -133,6 +133,7 @@ def test_arrays_that_do_not_fit_are_refused_before_they_are_read(tmp_path, monke
     path = save(tmp_path, X=x, other=np.zeros(10**6))
     assert len(read(path)) == 20
     monkeypatch.setattr(memory, "free_memory", lambda: 10**6)
+    monkeypatch.setattr(memory, "SMALL", 0)
     with pytest.raises(ReadError, match=r"one.npz: .* need .* GiB; this machine has .* GiB free"):
         read(path)
     # An array that nobody asks for is not read.
@@ -177,3 +178,23 @@ def test_a_file_changed_anywhere_is_read_or_named(tmp_path):
 def test_a_name_in_the_file_names_no_folder(tmp_path, name):
     data = read(save(tmp_path, X=np.ones((2, 3)), name=np.array(name)))
     assert data.name in ("outside", "passwd", "one", "b_c")
+
+
+def test_an_array_whose_name_is_damaged_does_not_go_missing(tmp_path):
+    """A flipped bit in the archive's list of names: the array was passed over, and the series had no lengths."""
+    path = tmp_path / "short.npz"
+    np.savez(path, values=np.zeros((2, 5, 1)), lengths=np.array([3, 5]))
+    content = bytearray(path.read_bytes())
+    content[content.rindex(b"lengths.npy")] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ReadError, match="damaged archive"):
+        read(path)
+
+
+def test_letters_that_do_not_exist(tmp_path):
+    path = tmp_path / "letters.npz"
+    labels = np.array(["a", "b"])
+    labels.view(np.uint32)[0] = 0x110000
+    np.savez(path, values=np.zeros((2, 5, 1)), target=labels)
+    with pytest.raises(ReadError, match="letters that do not exist"):
+        read(path)

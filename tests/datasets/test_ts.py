@@ -174,6 +174,7 @@ def test_padding_is_checked_against_free_memory(tmp_path, monkeypatch):
     path = write(tmp_path, ",".join("1" * 1000) + ":a\n" + "1:b\n" * 1000)
     assert read(path).series.values.shape == (1001, 1000, 1)
     monkeypatch.setattr(memory, "free_memory", lambda: 10**7)
+    monkeypatch.setattr(memory, "SMALL", 0)
     with pytest.raises(ReadError, match=r"one\.ts: 1,001 series of 1 to 1,000 points"):
         read(path)
 

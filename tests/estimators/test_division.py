@@ -43,7 +43,7 @@ def test_classes_without_a_series_to_train_on_are_refused():
 
 def test_what_cannot_be_divided_is_said():
     alike = Series.from_array(np.zeros((240, 9)))
-    with pytest.warns(UserWarning, match="without a validation set, because.*1 indivisible units"):
+    with pytest.warns(UserWarning, match="without a validation set, because.*239 of them copies"):
         rows, held_out = divide(alike, NUMBERS, fraction=0.15)
     assert (len(rows), len(held_out)) == (240, 0)
     with pytest.raises(ValueError, match="groups= that leave no validation set"):

@@ -35,5 +35,6 @@ def test_series_that_padding_would_make_too_large_are_refused(monkeypatch):
     ragged = [[1.0] * 1000, [1.0]]
     assert len(Series.from_arrays(ragged)) == 2
     monkeypatch.setattr(memory, "free_memory", lambda: 10_000)
+    monkeypatch.setattr(memory, "SMALL", 0)
     with pytest.raises(MemoryError, match=r"2 series of 1 to 1,000 points .* need"):
         Series.from_arrays(ragged)

@@ -127,7 +127,9 @@ def _open(path, header: bool | None) -> _Text:
         raise ReadError(path, "Got only comments and empty lines; expected a table.")
     delimiter = _delimiter(_LINE.match(data, start).group().decode())  # type: ignore
     rows = _rows(data, start, line, delimiter, path)
-    _, first = next(rows)
+    _, first = next(rows, (line, None))
+    if first is None:
+        raise ReadError(path, "Got empty rows only; expected a table.", line=line)
     if header is False or (header is None and all(map(_is_data, first))):
         text = _Text(path, data, start, line, delimiter, [], 0)
         return replace(text, names=[str(i) for i in range(_width(text))])
@@ -285,7 +287,7 @@ def _longest(text: _Text, width: int, error: Exception | None = None) -> int:
             raise ReadError(text.path, f"Got {len(row)} cells in a row; expected {width}.", line=line)
         longest = max(longest, len(row))
     if "EOF inside string" in str(error):
-        raise ReadError(text.path, f"Got a quote in {row[-1][:40]!r} that does not end.", line=line)
+        raise ReadError(text.path, f"Got a quote in {(row or [''])[-1][:40]!r} that does not end.", line=line)
     return longest
 
 

@@ -3,6 +3,7 @@
 import math
 import os
 import secrets
+import sys
 import zipfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -121,7 +122,7 @@ def load_arrays(path: str | Path, keys: Collection[str] | None = None) -> dict[s
                 with archive.open(member) as file:
                     _check_header(file, member, path)
                 with archive.open(member) as file:
-                    arrays[key] = np.lib.format.read_array(file, allow_pickle=False)
+                    arrays[key] = _check_letters(np.lib.format.read_array(file, allow_pickle=False), member)
     return arrays
 
 
@@ -145,6 +146,8 @@ def _opened(path: str | Path) -> Iterator[zipfile.ZipFile]:
     if magic != b"PK\x03\x04":
         raise ReadError(path, "Got a file that is no .npz archive; expected one made by `np.savez`.")
     with name_damage(path, "archive"), zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():  # whose name must be the same in both places: else an array would go missing
+            archive.open(member).close()
         yield archive
 
 
@@ -173,6 +176,15 @@ def _check_header(file: IO[bytes], member: zipfile.ZipInfo, path: str | Path) ->
         raise ValueError(f"{member.filename} says that it is {shape} of {dtype.str[:20]}")
     needed = _COPIES * max(size, 8 * count)
     check_fits(needed, f"The {count:,} values of {member.filename}", "Save the series in several files.")
+
+
+def _check_letters(array: np.ndarray, member: zipfile.ZipInfo) -> np.ndarray:
+    """Python cannot make a string of letters that Unicode does not have."""
+    if array.dtype.kind == "U":
+        letters = np.ascontiguousarray(array).reshape(-1).view(f"{array.dtype.byteorder}u4")
+        if (letters > sys.maxunicode).any():
+            raise ValueError(f"{member.filename} holds letters that do not exist")
+    return array
 
 
 def save_arrays(path: str | Path, arrays: dict[str, Any]) -> None:
