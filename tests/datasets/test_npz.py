@@ -183,7 +183,7 @@ def test_a_name_in_the_file_names_no_folder(tmp_path, name):
 def test_an_array_whose_name_is_damaged_does_not_go_missing(tmp_path):
     """A flipped bit in the archive's list of names: the array was passed over, and the series had no lengths."""
     path = tmp_path / "short.npz"
-    np.savez(path, values=np.zeros((2, 5, 1)), lengths=np.array([3, 5]))
+    np.savez(path, X=np.zeros((2, 5, 1)), lengths=np.array([3, 5]))
     content = bytearray(path.read_bytes())
     content[content.rindex(b"lengths.npy")] ^= 1
     path.write_bytes(content)
@@ -195,6 +195,6 @@ def test_letters_that_do_not_exist(tmp_path):
     path = tmp_path / "letters.npz"
     labels = np.array(["a", "b"])
     labels.view(np.uint32)[0] = 0x110000
-    np.savez(path, values=np.zeros((2, 5, 1)), target=labels)
+    np.savez(path, X=np.zeros((2, 5, 1)), y=labels)
     with pytest.raises(ReadError, match="letters that do not exist"):
         read(path)
