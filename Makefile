@@ -5,13 +5,16 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PINS := constraints.txt pyproject.toml setup.py $(wildcard src/neuralrde/signatures/kernel/*)
 
-.PHONY: help demo test test-slow test-lowest fuzz sanitize lint format bench docs examples wheel clean
+.PHONY: help demo test test-docs test-slow test-lowest test-oracles fuzz sanitize lint format bench league docs examples wheel clean
 help:
-	@echo "make demo    a neural RDE on real data beside published results, pictures in demo/"
-	@echo "make test    the quick tests;  make test-lowest  the core's, with the lowest versions that pyproject.toml allows"
+	@echo "make demo    the closed form and a neural RDE on real data beside published results, pictures in demo/"
+	@echo "make test    the quick tests;  make test-docs  those of the documentation's pages and of the examples"
+	@echo "make test-lowest  the core's tests, with the lowest versions that pyproject.toml allows"
+	@echo "make test-oracles  our readers beside aeon's, in an environment that aeon's own pins allow"
 	@echo "make fuzz    100,000 damaged and forged files for every reader and for models"
 	@echo "make sanitize  the kernel under the address, undefined-behaviour and thread sanitizers"
 	@echo "make bench   our speed beside the peers', in one run (keep the machine quiet)"
+	@echo "make league  our classifiers beside MiniRocket and MultiRocket on real data sets (an hour; can be interrupted)"
 	@echo "make docs    the documentation as a site, in site/;  make examples  renews its pictures and numbers"
 	@echo "make wheel   sdist and wheel in dist/, installed into an empty environment and tried"
 	@echo "make lint    formatting, lint and types;  make format  puts the formatting right"
@@ -20,7 +23,12 @@ demo: $(VENV)/library
 	@$(BIN)/neuralrde demo --out demo
 
 test: $(VENV)/development
-	@$(BIN)/python -m pytest -n auto -m "not slow"
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(PAGES:%=--ignore=%)
+
+# They train the same models as a reader would, which takes minutes.
+PAGES := tests/test_docs.py tests/test_examples.py
+test-docs: $(VENV)/development
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(PAGES)
 
 test-slow: $(VENV)/development
 	@$(BIN)/python -m pytest -m slow
@@ -34,10 +42,10 @@ sanitize:
 
 # In an environment of its own, made anew when the dependencies change: every ">=" of pyproject.toml read as "==".
 LOWEST := .venv-lowest
-CORE := tests/signatures tests/solve tests/fields tests/models
+CORE := tests/signatures tests/solvers tests/fields tests/models
 # They compare with other libraries, which have lowest versions of their own.
 PEERS := tests/signatures/oracles.py tests/signatures/test_oracles.py tests/signatures/test_migration.py \
-    tests/solve/test_torchdiffeq.py
+    tests/solvers/test_torchdiffeq.py
 test-lowest: $(LOWEST)/ready
 	@$(LOWEST)/bin/python -m pytest -q -m "not slow" $(PEERS:%=--ignore=%) $(CORE)
 
@@ -52,8 +60,33 @@ $(LOWEST)/ready: pyproject.toml setup.py $(wildcard src/neuralrde/signatures/ker
 	    --no-build-isolation --no-deps -e .
 	@touch $@
 
+# aeon asks for an older NumPy than constraints.txt has, so it has an environment of its own.
+ORACLES := .venv-oracles
+test-oracles: $(ORACLES)/ready
+	@$(ORACLES)/bin/python -c "import aeon.datasets"
+	@$(ORACLES)/bin/python -m pytest -k aeon tests/datasets
+
+$(ORACLES)/ready: pyproject.toml setup.py $(wildcard src/neuralrde/signatures/kernel/*)
+	@echo "Setting up $(ORACLES): aeon, and the library beside it ..."
+	@rm -rf $(ORACLES) && $(PYTHON) -m venv $(ORACLES)
+	@$(ORACLES)/bin/python -m pip --disable-pip-version-check --quiet install aeon==1.6.0 jaxlib 'setuptools>=77' wheel \
+	    pytest hypothesis beartype
+	@$(ORACLES)/bin/python -m pip --disable-pip-version-check --quiet install --no-build-isolation -e .
+	@touch $@
+
 bench: $(VENV)/development
 	@$(BIN)/python -m benchmarks
+
+# The peers have an environment of their own, without the library. Runs that have a line in results/ are not repeated.
+LEAGUE := .venv-league
+league: $(VENV)/development $(LEAGUE)/ready
+	@$(BIN)/python -m benchmarks league --damage none,dropped,missing,cut
+
+$(LEAGUE)/ready:
+	@echo "Setting up $(LEAGUE): aeon ..."
+	@rm -rf $(LEAGUE) && $(PYTHON) -m venv $(LEAGUE)
+	@$(LEAGUE)/bin/python -m pip --disable-pip-version-check --quiet install aeon==1.6.0
+	@touch $@
 
 docs: $(VENV)/docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo "Documentation: site/index.html"
@@ -65,8 +98,11 @@ examples: $(VENV)/development
 	@$(BIN)/python examples/heart_rate.py docs/images > docs/examples/heart_rate.txt
 	@$(BIN)/python examples/igbm.py docs/images > docs/examples/igbm.txt
 
-wheel: $(VENV)/development
+# On Linux, auditwheel finds the oldest C library that the kernel runs with, and says so in the wheel's name.
+wheel: $(VENV)/release
 	@rm -rf dist && $(BIN)/python -m build --outdir dist .
+	@test $$(uname) != Linux || { PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist dist/*-linux_*.whl \
+	    && rm dist/*-linux_*.whl; }
 	@$(BIN)/python tests/smoke_wheel.py dist
 
 lint: $(VENV)/development
@@ -76,7 +112,7 @@ format: $(VENV)/development
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) $(LOWEST) build demo dist site src/*.egg-info
+	rm -rf $(VENV) $(LOWEST) $(ORACLES) $(LEAGUE) build demo dist site src/*.egg-info
 
 # Made once, and again when the pins, the dependencies or the kernel's source change.
 $(VENV)/library: $(PINS)
@@ -92,6 +128,10 @@ $(VENV)/development: $(VENV)/library
 	@$(PIP) install -c constraints.txt torch
 	@$(PIP) install -c constraints.txt --no-build-isolation iisignature
 	@$(PIP) install -c constraints.txt --no-build-isolation -e ".[dev]"
+	@touch $@
+
+$(VENV)/release: $(VENV)/library
+	@$(PIP) install -c constraints.txt --no-build-isolation -e ".[release]"
 	@touch $@
 
 $(VENV)/docs: $(VENV)/library

@@ -1,7 +1,8 @@
 """Builds the compiled log-signature kernel; everything else about the project stands in pyproject.toml.
 
 The extension is optional: where there is no compiler, the installation goes on without it and the JAX form of the
-log-signature serves instead. It holds no Python module; `neuralrde.signatures._kernel` loads it with ctypes.
+log-signature serves instead. It holds no Python module; `neuralrde.signatures._kernel` loads it with ctypes. So its
+file is not named after a version of Python, and one wheel serves all of them on a platform.
 """
 
 import os
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import jaxlib
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 folder = Path("src/neuralrde/signatures/kernel")
@@ -20,8 +22,11 @@ if platform.machine() in ("x86_64", "AMD64"):
     flags["level_x86_64_v4"] = ["-march=x86-64-v4", "-mprefer-vector-width=512"]
 
 
-class build_ext_for_levels(build_ext):
-    """setuptools knows flags for an extension, not for one of its files."""
+class build_library(build_ext):
+    """An extension is a Python module to setuptools, whose files all have the same flags."""
+
+    def get_ext_filename(self, fullname):
+        return os.path.join(*fullname.split(".")) + ".so"  # without the tag of a Python version; macOS loads it too
 
     def build_extensions(self):
         compile_file = self.compiler._compile
@@ -34,8 +39,13 @@ class build_ext_for_levels(build_ext):
         super().build_extensions()
 
 
+class wheel_for_all_versions(bdist_wheel):
+    def get_tag(self):
+        return "py3", "none", super().get_tag()[2]
+
+
 setup(
-    cmdclass={"build_ext": build_ext_for_levels},
+    cmdclass={"build_ext": build_library, "bdist_wheel": wheel_for_all_versions},
     ext_modules=[
         Extension(
             "neuralrde.signatures._kernel_library",

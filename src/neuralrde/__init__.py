@@ -1,198 +1,88 @@
 """Neural rough differential equations for long time series: log-signatures over windows, driving a hidden state.
 
-The imports stand in the order in which data flows.
+Names stand in the order in which a newcomer needs them; everything else is in the subpackages.
 """
 
 from typing import TYPE_CHECKING as _CHECKING
 from typing import Any as _Any
 
-from ._version import __version__
-from .devices import (
-    device_mesh,
-    pad_batch,
-    replicate,
-    shard_batch,
-    sharded_value_and_grad,
-    use_all_cores,
-)
-from .fields import (
-    AbstractField,
-    BoundedField,
-    BracketField,
-    DiagonalField,
-    FreeField,
-    FreeLinearField,
-    LinearField,
-    MatrixField,
-    RotationField,
-    expm,
-    lie_bracket,
-    taylor_step,
-)
-from .models import (
-    ODERNN,
-    CubicCDE,
-    EveryState,
-    FinalState,
-    LinearRDE,
-    LogNCDE,
-    MeanEnergy,
-    MeanState,
-    NeuralCDE,
-    NeuralRDE,
-    OscillatorRDE,
-    fold,
-    hermite_control,
-    natural_control,
-)
-from .paths import (
-    BasePoint,
-    FillForward,
-    FillLinear,
-    Integral,
-    ObservationCounts,
-    Products,
-    Scale,
-    ScaleEach,
-    Series,
-    Spectrogram,
-    Step,
-    Steps,
-    TimeChannel,
-    WithBoundaries,
-    check_finite,
-    concatenate,
-    cuts_by_count,
-    cuts_by_time,
-    window_cuts,
-)
-from .signatures import (
-    LogSignatureStream,
-    bracketing,
-    change_basis,
-    chen_inverse,
-    chen_product,
-    log_signature,
-    log_signature_channels,
-    log_signatures,
-    lyndon_words,
-    signature,
-    signature_channels,
-    tensor_exp,
-    tensor_log,
-)
-from .solve import (
-    RK4,
-    Backsolve,
-    Direct,
-    DivergenceError,
-    Exponential,
-    LogSignaturePath,
-    Nested,
-    Recompute,
-    RK4ThreeEighths,
-    explain_divergence,
-    solve,
-    solve_adaptive,
-    stop_if_divergent,
-)
+from . import datasets, devices, fields, models, paths, registry, signatures, solvers, training, transforms  # noqa: F401
+from ._version import __version__  # noqa: F401
+from .datasets import Dataset, load, read
+from .fields import AbstractField, BracketField, FreeField
+from .models import LinearRDE, LogNCDE, NeuralCDE, NeuralRDE, OscillatorRDE
+from .paths import Series, Windows
+from .registry import Config
+from .signatures import LogSignatureStream, log_signature, log_signatures, signature
+from .solvers import RK4, solve
+from .training import Examples, Settings, fit, predict
+from .transforms import Compose, FillForward, Scale, TimeChannel
 
 if _CHECKING:
-    from .estimators import LogSignatureTransformer, NeuralRDEClassifier, NeuralRDERegressor
+    from . import assessment, estimators, plots  # noqa: F401
+    from .estimators import (
+        LogSignatureClassifier,
+        LogSignatureFeatures,
+        LogSignatureRegressor,
+        NeuralRDEClassifier,
+        NeuralRDERegressor,
+    )
 
-__all__ = [
-    "ODERNN",
-    "RK4",
-    "AbstractField",
-    "Backsolve",
-    "BasePoint",
-    "BoundedField",
-    "BracketField",
-    "CubicCDE",
-    "DiagonalField",
-    "Direct",
-    "DivergenceError",
-    "EveryState",
-    "Exponential",
-    "FillForward",
-    "FillLinear",
-    "FinalState",
-    "FreeField",
-    "FreeLinearField",
-    "Integral",
-    "LinearField",
-    "LinearRDE",
-    "LogNCDE",
-    "LogSignaturePath",
-    "LogSignatureStream",
-    "LogSignatureTransformer",
-    "MatrixField",
-    "MeanEnergy",
-    "MeanState",
-    "Nested",
-    "NeuralCDE",
-    "NeuralRDE",
+__all__ = [  # noqa: RUF022 (in the order in which a newcomer needs them)
+    "read",
+    "load",
+    "Dataset",
+    "Series",
+    "LogSignatureClassifier",
+    "LogSignatureRegressor",
+    "LogSignatureFeatures",
     "NeuralRDEClassifier",
     "NeuralRDERegressor",
-    "ObservationCounts",
-    "OscillatorRDE",
-    "Products",
-    "RK4ThreeEighths",
-    "Recompute",
-    "RotationField",
+    "Windows",
+    "Config",
+    "Compose",
+    "FillForward",
     "Scale",
-    "ScaleEach",
-    "Series",
-    "Spectrogram",
-    "Step",
-    "Steps",
     "TimeChannel",
-    "WithBoundaries",
-    "__version__",
-    "bracketing",
-    "change_basis",
-    "check_finite",
-    "chen_inverse",
-    "chen_product",
-    "concatenate",
-    "cuts_by_count",
-    "cuts_by_time",
-    "device_mesh",
-    "explain_divergence",
-    "expm",
-    "fold",
-    "hermite_control",
-    "lie_bracket",
     "log_signature",
-    "log_signature_channels",
     "log_signatures",
-    "lyndon_words",
-    "natural_control",
-    "pad_batch",
-    "replicate",
-    "shard_batch",
-    "sharded_value_and_grad",
     "signature",
-    "signature_channels",
+    "LogSignatureStream",
+    "NeuralRDE",
+    "NeuralCDE",
+    "LogNCDE",
+    "LinearRDE",
+    "OscillatorRDE",
     "solve",
-    "solve_adaptive",
-    "stop_if_divergent",
-    "taylor_step",
-    "tensor_exp",
-    "tensor_log",
-    "use_all_cores",
-    "window_cuts",
+    "RK4",
+    "AbstractField",
+    "FreeField",
+    "BracketField",
+    "fit",
+    "predict",
+    "Examples",
+    "Settings",
 ]
+_ESTIMATORS = (
+    "LogSignatureClassifier", "LogSignatureRegressor", "LogSignatureFeatures", "NeuralRDEClassifier",
+    "NeuralRDERegressor",
+)  # fmt: skip
+_PARTS = (
+    "assessment", "datasets", "devices", "estimators", "fields", "models", "paths", "plots", "registry", "signatures",
+    "solvers", "training", "transforms",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> _Any:
-    """The estimators are imported when they are asked for: scikit-learn takes a second that others need not wait."""
-    if name in ("LogSignatureTransformer", "NeuralRDEClassifier", "NeuralRDERegressor"):
-        from . import estimators
+    """What needs scikit-learn is imported when it is asked for: others need not wait a second for it."""
+    import importlib
 
-        return getattr(estimators, name)
+    if name in ("assessment", "estimators", "plots"):
+        return importlib.import_module(f".{name}", __name__)
+    if name in _ESTIMATORS:
+        return getattr(importlib.import_module(".estimators", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return [*__all__, *_PARTS, "__version__"]

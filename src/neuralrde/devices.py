@@ -1,6 +1,6 @@
-"""Cores and GPUs are one thing: devices of a mesh, over which a batch is shared out.
+"""Cores and GPUs are devices of one mesh, and each takes a share of every batch.
 
-On a CPU the cores are made devices (`use_all_cores`), because XLA does not thread products as small as ours.
+On a CPU each core becomes a device (`use_all_cores`), because XLA does not use threads for products as small as ours.
 The same code runs on several GPUs of one process. Several processes or hosts (`jax.distributed`) are not supported yet.
 """
 
@@ -18,6 +18,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, PyTree
 
 from ._cores import cores
+from .frozen import partition_weights
+
+__all__ = ["device_mesh", "pad_batch", "replicate", "shard_batch", "sharded_value_and_grad", "use_all_cores"]
 
 # With fewer examples than this on each device, sharing a batch out costs more than it saves (measured on two cores).
 _FEWEST_EXAMPLES = 8
@@ -29,8 +32,8 @@ def use_all_cores(count: int | None = None) -> int:
     """Make each CPU core a JAX device. Call it first: JAX fixes its devices when it first computes something.
 
     Args:
-        count: how many; by default all cores that this process may use (its affinity and its container's quota
-            decide), unless `JAX_NUM_CPU_DEVICES`, `XLA_FLAGS` or `jax.config` already say how many.
+        count: number of devices. The default is all cores that its affinity and its container's quota allow this
+            process, unless `JAX_NUM_CPU_DEVICES`, `XLA_FLAGS` or `jax.config` already set a number.
 
     Returns:
         The number of devices that JAX now has. GPUs, where there are any, are used instead of cores.
@@ -114,9 +117,9 @@ def device_mesh(devices: Mesh | Sequence[Any] | None = None, *, batch: int | Non
     """Devices in a row called "batch".
 
     Args:
-        devices: a list of JAX devices, or a mesh of any shape; None for all of them.
-        batch: the size of the batches to be shared out. Without `devices` it limits how many are used, so that
-            each has at least eight examples to work on: with fewer, sharing out costs more than it saves.
+        devices: a list of JAX devices, or a mesh of any shape; None takes all devices.
+        batch: the size of the batches. Without `devices` it limits how many are used, so that each has at least eight
+            examples to work on. With fewer, sharing costs more than it saves.
 
     >>> device_mesh().axis_names, device_mesh(batch=4).size
     (('batch',), 1)
@@ -145,7 +148,7 @@ def pad_batch(batch: PyTree, multiple: int) -> tuple[PyTree, Float[np.ndarray, "
 
 
 def shard_batch(batch: PyTree, mesh: Mesh) -> PyTree:
-    """Place each array of a batch with its examples shared out over the devices."""
+    """Divide the examples of each array of a batch over the devices."""
     for leaf in jax.tree.leaves(batch):
         if leaf.ndim == 0 or leaf.shape[0] % mesh.size:
             raise ValueError(
@@ -178,15 +181,17 @@ def sharded_value_and_grad(losses: Callable[[Any, Any], Float[Array, " batch"]],
     """
 
     def function(model: Any, batch: PyTree, weights: Float[Array, " batch"]) -> tuple[Float[Array, ""], Any]:
-        trained, rest = eqx.partition(model, eqx.is_inexact_array)
+        trained, rest = partition_weights(model)
 
         def share(trained, batch, weights):
             total = lambda trained: (weights * losses(eqx.combine(trained, rest), batch)).sum()
-            return jax.lax.psum((*jax.value_and_grad(total)(trained), weights.sum()), "batch")
+            sums = (*jax.value_and_grad(total)(trained), weights.sum())
+            return jax.lax.psum(sums, "batch") if mesh.size > 1 else sums
 
-        run = jax.shard_map(
-            share, mesh=mesh, in_specs=(_EVERYWHERE, _BATCH, _BATCH), out_specs=_EVERYWHERE, check_vma=False
-        )
+        run = share
+        if mesh.size > 1:
+            specs = {"in_specs": (_EVERYWHERE, _BATCH, _BATCH), "out_specs": _EVERYWHERE}
+            run = jax.shard_map(share, mesh=mesh, check_vma=False, **specs)
         value, gradient, weight = run(trained, batch, weights)
         weight = jnp.where(weight > 0, weight, 1.0)  # where nothing counts, value and gradient are zero
         return value / weight, jax.tree.map(lambda leaf: leaf / weight, gradient)

@@ -1,14 +1,14 @@
-"""Is a result good? Metrics with intervals, what costs nothing beside them, and the sentences that follow."""
+"""Is a result good? Metrics with intervals, baselines beside them, and a verdict in sentences."""
 
-from .assess import Assessment, assess
-from .baselines import Baseline, TrainingTargets, baselines, cheap_model, trivial
-from .calibration import calibration_error
+from ..paths.statistics import running_statistics, summary_statistics
+from ._assess import Assessment, assess
+from ._baselines import FLOOR, Baseline, TrainingTargets, baselines, cheap_model, trivial
+from ._verdict import Training, verdict
 from .intervals import accuracy_interval, bootstrap_interval, wilson
-from .metrics import Predictions, measures
-from .statistics import running_statistics, summary_statistics
-from .verdict import Training, verdict
+from .metrics import Predictions, calibration_error, measures
 
 __all__ = [
+    "FLOOR",
     "Assessment",
     "Baseline",
     "Predictions",

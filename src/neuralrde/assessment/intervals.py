@@ -14,7 +14,7 @@ _PIECE = 4_000_000
 
 
 def wilson(right: float, total: float) -> tuple[float, float]:
-    """Wilson's score interval of a share, which holds its 95 % also for few samples and shares near 0 or 1.
+    """Wilson's score interval of a share. It is right even for few samples and for shares near 0 or 1.
 
     >>> low, high = wilson(37, 41)
     >>> round(low, 2), round(high, 2)
@@ -30,7 +30,7 @@ def wilson(right: float, total: float) -> tuple[float, float]:
 
 
 def accuracy_interval(right: Bool[np.ndarray, "n"], units: Int[np.ndarray, "n"]) -> tuple[float, float] | None:
-    """Wilson's interval of an accuracy, with as many samples as the units make independent ones.
+    """Wilson's interval of an accuracy, for as many samples as are independent.
 
     Several predictions for one patient, or one for each point of a series, are worth fewer independent ones. How many
     fewer follows from how much the units' own accuracies differ (the design effect of a cluster sample); where they
@@ -68,7 +68,7 @@ def bootstrap_interval(
     of: Callable[[np.ndarray], np.ndarray] = np.sqrt,
     seed: int = 0,
 ) -> tuple[float, float] | None:
-    """The interval of a function of a mean error, by drawing units (series, groups) again and again.
+    """The interval of a function of a mean error, by resampling units (series, groups).
 
     >>> errors = np.random.default_rng(0).normal(size=400) ** 2
     >>> low, high = bootstrap_interval(errors, np.arange(400))

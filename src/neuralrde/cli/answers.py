@@ -1,14 +1,14 @@
 """A model's predictions for data, beside what is true where the data say so."""
 
 import csv
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any
 
 import numpy as np
 
+from .._write import writing
 from ..assessment import Predictions
 from ..datasets import Dataset
 from .errors import Refusal
@@ -66,7 +66,7 @@ class Answers:
 def load_model(path: Path) -> Any:
     """The estimator in a model file or a run folder."""
     from ..devices import try_all_cores
-    from ..estimators import LogSignatureTransformer, load
+    from ..estimators import load
 
     try_all_cores()
     file = path / "model.nrde" if path.is_dir() else path
@@ -78,8 +78,8 @@ def load_model(path: Path) -> Any:
         )
         raise Refusal(f"There is no model at {path}; expected {what}, such as `neuralrde fit` makes.")
     model = load(file)
-    if isinstance(model, LogSignatureTransformer):
-        raise Refusal(f"{file} holds a LogSignatureTransformer, which predicts nothing; expected a model.")
+    if not hasattr(model, "predict"):
+        raise Refusal(f"{file} holds a {type(model).__name__}, which predicts nothing; expected a model.")
     return model
 
 
@@ -158,19 +158,12 @@ def check_known(found: Answers) -> None:
         )
 
 
-def write_csv(found: Answers, target: Path | TextIO) -> None:
+def write_csv(found: Answers, target: Path | IO[str]) -> None:
     """One row per prediction: id, the point if there are several, predicted, true if known, probabilities."""
     if isinstance(target, Path):
         target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_name(f".{target.name}.{os.getpid()}.part")
-        try:
-            with open(partial, "w", newline="", encoding="utf-8") as file:
-                write_csv(found, file)
-            os.replace(partial, target)
-        except OSError as error:  # a full disk names no file
-            raise OSError(error.errno, error.strerror, str(target)) from None
-        finally:
-            partial.unlink(missing_ok=True)
+        with writing(target, "w", newline="") as file:
+            write_csv(found, file)
         return
     columns: dict[str, Any] = {"id": found.ids}
     if found.points is not None:

@@ -17,6 +17,7 @@ from .evaluate import evaluate
 from .fit import fit
 from .inspect import inspect
 from .output import drop
+from .parts import parts
 from .plot import plot_app
 from .predict import predict
 from .shell import in_flags
@@ -32,7 +33,7 @@ app = typer.Typer(
     "143 terminated. "
     "`--debug`, anywhere, shows where an error comes from.",
 )
-for command in (fit, predict, evaluate, inspect):
+for command in (fit, predict, evaluate, inspect, parts):
     app.command()(command)
 app.add_typer(plot_app, name="plot")
 app.add_typer(data_app, name="data")
@@ -52,10 +53,11 @@ for name in ("reproduce", "report"):
     app.command(name=name, hidden=True, context_settings=anything)(_moved)
 
 
-def _show_version(wanted: bool) -> None:
+def _show_version(wanted: bool) -> bool:
     if wanted:
         print(f"neuralrde {__version__}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()

@@ -9,35 +9,50 @@ folds = 0                 # or from 2 on: so many folds instead of one test part
 id = "patient"
 target = "ill"
 
-[model]                   # parameters of NeuralRDEClassifier or NeuralRDERegressor
+[model]                   # its short name and its options; also [transform], [loss], [optimizer]
+name = "log-ncde"
+state = 64
+
+[windows]                 # not with the model closed-form, all of whose settings are in [model]
 depth = 2
+step = 16
+
+[training]                # what else the estimator can be given
+epochs = 100
 patience = "none"         # TOML has no word for None
 """
 
-import difflib
 import inspect
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ..datasets import read
+from ..paths import Windows
+from ..registry import did_you_mean, to_plain
 from . import flags
 from .dividing import DIVIDES
 from .errors import WRONG_USE, Refusal
+from .shell import MOVED, in_flags
 
 # How to read a table: what the flags say, and what has no flag.
 TABLE = tuple(dict.fromkeys([*inspect.signature(read).parameters, *flags.TABLE]))
+# Parts of the estimators, each with a section of its own; other parameters are in [training].
+PARTS = ("model", "transform", "windows", "loss", "optimizer")
+# Names no model of the registry, but the estimator that needs no training.
+CLOSED_FORM = "closed-form"
 # Set by the command line itself: the seed is `seed`, and a bar is shown on a terminal.
 _OURS = ("random_state", "verbose", "warm_start")
 
 
 @dataclass(frozen=True)
-class Settings:
+class RunSettings:
     """All that decides a run."""
 
     data: str | None = None
@@ -45,7 +60,14 @@ class Settings:
     divide: str = "auto"
     folds: int = 0
     table: dict[str, Any] = field(default_factory=dict)
-    model: dict[str, Any] = field(default_factory=dict)
+    estimator: dict[str, Any] = field(default_factory=dict)
+    """Parameters of the estimator. A part is a short name, or a dictionary of options, with or without its name."""
+
+    @property
+    def closed_form(self) -> bool:
+        """Whether the estimator is the one in closed form."""
+        model = self.estimator.get("model")
+        return (model.get("name") if isinstance(model, dict) else model) == CLOSED_FORM
 
     def __post_init__(self):
         if self.divide not in DIVIDES:
@@ -57,23 +79,115 @@ class Settings:
         _check_names(self.table, TABLE, "[table]")
 
 
-def settings_of(file: Path | None, *, table: Mapping[str, Any], model: Mapping[str, Any], **top: Any) -> Settings:
-    """Flags over the file over the defaults; a flag that is None was not given."""
+def settings_of(
+    file: Path | None,
+    *,
+    table: Mapping[str, Any],
+    estimator: Mapping[str, Any],
+    assigned: Mapping[str, Any] = MappingProxyType({}),
+    **top: Any,
+) -> RunSettings:
+    """Flags over the file over the defaults; a flag that is None was not given.
+
+    Parameters of the estimator are named as in `--set`: "epochs", or "model.state" for those of a part. None among
+    `assigned` is a value.
+    """
     base = {} if file is None else _read(file)
-    everything: dict[str, Any] = _merged(base, top)
-    for key, told in (("table", table), ("model", model)):
-        everything[key] = _merged(base.get(key, {}), told)
-    return Settings(**everything)
+    own = {name: value for name, value in base.items() if name in ("data", "seed", "divide", "folds")}
+    everything: dict[str, Any] = _merged(own, top)
+    everything["table"] = _merged(base.get("table", {}), table)
+    given = {name: base[name] for name in PARTS if name in base} | base.get("training", {})
+    new = {name: value for name, value in estimator.items() if value is not None} | dict(assigned)
+    everything["estimator"] = with_settings(given, new)
+    return RunSettings(**everything)
 
 
-def resolve(settings: Settings, parameters: Mapping[str, Any]) -> Settings:
-    """With every parameter of the model, and a path that is right from any folder."""
+def with_settings(given: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters with others put in.
+
+    >>> with_settings({"model": "log-ncde"}, {"model.state": 64, "epochs": 5})
+    {'model': {'name': 'log-ncde', 'state': 64}, 'epochs': 5}
+    """
+    found = dict(given)
+    # Whole parts come first, so that options find them in place.
+    for name, value in sorted(new.items(), key=lambda pair: "." in pair[0]):
+        first, dot, own = name.partition(".")
+        if not dot:
+            # Another name is another part: the options of the old one go.
+            found[name] = value
+        elif first not in PARTS:
+            raise Refusal(f"Got --set {name}; expected one of {', '.join(PARTS)} before the dot.", WRONG_USE)
+        else:
+            old = found.get(first, {})
+            if first == "windows" and not isinstance(old, dict):
+                old = to_plain(first, Windows.of(old))
+            if isinstance(old, list):
+                raise Refusal(f"Got --set {name} with a list of transforms; expected one of them.", WRONG_USE)
+            found[first] = {**({"name": old} if isinstance(old, str) else old), own: value}
+    return found
+
+
+def estimator_of(kind: Any, settings: RunSettings, **others: Any) -> Any:
+    """The estimator that settings describe, not fitted. Settings that it does not have are refused."""
+    from ..estimators.parameters import part
+
+    if settings.closed_form:
+        return _closed_form_of(kind, settings, **others)
+    known = [name for name in inspect.signature(kind).parameters if name not in _OURS]
+    for name in settings.estimator:
+        if name not in known:
+            hint = f" {MOVED[name]}" if name in MOVED else _nearest(name, known)
+            raise Refusal(f"There is no setting {name!r}.{hint}", WRONG_USE)
+    estimator = kind(**others)
+    try:
+        for name, value in settings.estimator.items():
+            if isinstance(value, dict) and name in PARTS and "name" not in value:
+                estimator.set_params(**{f"{name}__{own}": option for own, option in value.items()})
+            else:
+                estimator.set_params(**{name: part(name, value) if name in PARTS else value})
+        estimator._check_parameters()
+    except (ValueError, TypeError) as error:
+        raise Refusal(in_flags(str(error)), WRONG_USE) from None
+    return estimator
+
+
+def _closed_form_of(kind: Any, settings: RunSettings, **others: Any) -> Any:
+    """All of its settings are options of the model: it has no other part."""
+    for name in settings.estimator:
+        if name != "model":
+            raise Refusal(
+                f"Got {name} with --model {CLOSED_FORM}; expected no such setting, because nothing is trained and no "
+                f"windows are chosen. Leave it out; `--set model.draws=200` is an option that there is.",
+                WRONG_USE,
+            )
+    model = settings.estimator["model"]
+    options = {name: value for name, value in model.items() if name != "name"} if isinstance(model, dict) else {}
+    known = [name for name in inspect.signature(kind).parameters if name not in _OURS]
+    for name in options:
+        if name not in known:
+            raise Refusal(f"There is no setting 'model.{name}' of {CLOSED_FORM}.{_nearest(name, known)}", WRONG_USE)
+    estimator = kind(**options, **others)
+    try:
+        estimator._check_parameters()
+    except (ValueError, TypeError) as error:
+        raise Refusal(str(error), WRONG_USE) from None
+    return estimator
+
+
+def resolve(settings: RunSettings, estimator: Any) -> RunSettings:
+    """With every parameter of the estimator, and a path that is right from any folder."""
     path = Path(settings.data or "").expanduser()
+    parameters = {name: value for name, value in estimator.get_params(deep=False).items() if name not in _OURS}
     return replace(
         settings,
         data=str(path.resolve()) if settings.data and path.exists() else settings.data,
         table={name: _from_anywhere(name, value) for name, value in settings.table.items()},
-        model={name: value for name, value in parameters.items() if name not in _OURS},
+        estimator={"model": {"name": CLOSED_FORM, **parameters}}
+        if settings.closed_form
+        else {
+            name: to_plain(name, estimator._part(name)) if name in PARTS else value
+            for name, value in parameters.items()
+        },
     )
 
 
@@ -81,23 +195,17 @@ def _from_anywhere(name: str, value: Any) -> Any:
     return str(Path(value).expanduser().resolve()) if name == "labels" else value
 
 
-def check_model_names(names: Iterable[str], estimator: type) -> None:
-    """Parameters that the estimator does not have are found before anything is computed."""
-    known = [name for name in inspect.signature(estimator).parameters if name not in _OURS]
-    _check_names(names, known, "[model]")
-
-
 def assignments(texts: Iterable[str]) -> dict[str, Any]:
     """`--set NAME=VALUE`, the value as in TOML; a bare word is a string.
 
-    >>> assignments(["clip=0.5", "readout=final", "patience=none"])
-    {'clip': 0.5, 'readout': 'final', 'patience': None}
+    >>> assignments(["optimizer.clip=0.5", "model.readout=final", "patience=none"])
+    {'optimizer.clip': 0.5, 'model.readout': 'final', 'patience': None}
     """
     found = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise Refusal(f"Got --set {text!r}; expected NAME=VALUE, for example --set clip=0.5.", WRONG_USE)
+            raise Refusal(f"Got --set {text!r}; expected NAME=VALUE, for example --set model.state=64.", WRONG_USE)
         try:
             found[name.strip().replace("-", "_")] = _from_toml(tomllib.loads(f"value = {value}")["value"])
         except tomllib.TOMLDecodeError:
@@ -117,10 +225,11 @@ def whole_or_auto(text: str | None, flag: str) -> int | str | None:
     return int(text)
 
 
-def as_toml(settings: Settings) -> str:
+def as_toml(settings: RunSettings) -> str:
     """The settings as a file that `settings_of` reads.
 
-    >>> print(as_toml(Settings(data="a.csv", table={"id": "patient"}, model={"depth": 2, "patience": None})), end="")
+    >>> options = {"model": {"name": "log-ncde", "state": 64}, "patience": None}
+    >>> print(as_toml(RunSettings(data="a.csv", table={"id": "patient"}, estimator=options)), end="")
     data = "a.csv"
     seed = 0
     divide = "auto"
@@ -130,12 +239,20 @@ def as_toml(settings: Settings) -> str:
     id = "patient"
     <BLANKLINE>
     [model]
-    depth = 2
+    name = "log-ncde"
+    state = 64
+    <BLANKLINE>
+    [training]
     patience = "none"
     """
     lines = [f"{name} = {_toml(getattr(settings, name))}" for name in ("data", "seed", "divide", "folds")]
-    for name in ("table", "model"):
-        lines += ["", f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in getattr(settings, name).items())]
+    given = settings.estimator
+    # A short name alone, or a list of transforms, is no section: TOML wants those before the first one.
+    lines += [f"{name} = {_toml(given[name])}" for name in PARTS if isinstance(given.get(name), str | list)]
+    sections = {"table": settings.table} | {name: given[name] for name in PARTS if isinstance(given.get(name), dict)}
+    sections["training"] = {name: value for name, value in given.items() if name not in PARTS}
+    for name, section in sections.items():
+        lines += ["", f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in section.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -146,20 +263,22 @@ def _read(file: Path) -> dict[str, Any]:
         raise Refusal(f"There is no file {file}, which --config names.", WRONG_USE) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Refusal(f"{file} is not TOML: {error}.", WRONG_USE) from None
-    _check_names(found, ("data", "seed", "divide", "folds", "table", "model"), str(file))
-    for section in ("table", "model"):
+    _check_names(found, ("data", "seed", "divide", "folds", "table", *PARTS, "training"), str(file))
+    for section in ("table", "training"):
         if not isinstance(found.get(section, {}), dict):
             raise Refusal(f"Got {section} = {found[section]!r} in {file}; expected a section [{section}].", WRONG_USE)
-    return found | {"model": _from_toml(found.get("model", {}))}
+    return found | {name: _from_toml(found[name]) for name in (*PARTS, "training") if name in found}
 
 
 def _check_names(names: Iterable[str], known: Iterable[str], where: str) -> None:
     known = list(known)
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else f" There are: {', '.join(known)}."
-            raise Refusal(f"There is no setting {name!r} in {where}.{hint}", WRONG_USE)
+            raise Refusal(f"There is no setting {name!r} in {where}.{_nearest(name, known)}", WRONG_USE)
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    return did_you_mean(name, known) or f" There are: {', '.join(known)}."
 
 
 def _merged(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,6 +288,8 @@ def _merged(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
 def _from_toml(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _from_toml(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_from_toml(item) for item in value]
     return None if value == "none" else value
 
 

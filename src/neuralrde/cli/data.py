@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from ..datasets import available, data_folder, load
+from ..datasets.readers import READERS
 from . import flags
 from .screen import print_json, table
 
@@ -23,6 +24,14 @@ def list_(json: flags.AsJson = False) -> None:
     rows = [[e.name, e.size, e.task, w, e.origin] for e, w in zip(entries, where, strict=True)]
     print(table(rows, header=["name", "size", "task", "where", "origin"], indent=0))
     print(f"\nAny other set of the UEA, UCR and TSER archives can be had by its name. Kept in {data_folder()}.")
+
+
+@data_app.command()
+def formats() -> None:
+    """The formats of files that can be read, by the endings of their names."""
+    rows = [[" ".join(filter(None, r.endings)), "table" if r.load else "series", r.about] for r in READERS]
+    print(table(rows, header=["endings", "holds", "what it is"], indent=0))
+    print("\nA table's columns are explained by --id, --time, --target and so on. Text may be gzipped (.gz).")
 
 
 @data_app.command()

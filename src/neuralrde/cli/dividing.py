@@ -1,14 +1,17 @@
 """How data are divided: into training, validation and test part, or into folds; and a sentence about it."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
-from ..datasets import Dataset, Split, by_group, duplicates, given, random_split, stratified
+from .. import datasets
+from ..datasets import Dataset, Split, duplicates, given, in_order
+from ..datasets.splits import WAYS, TooFewSamples, usual_way
 from .errors import WRONG_USE, Refusal
 from .screen import count
 
-DIVIDES = ("auto", "given", "group", "class", "random", "order")
+DIVIDES = ("auto", "given", *WAYS, "order")
 _USUAL, _VALIDATION = (0.7, 0.15, 0.15), 0.15
 
 
@@ -16,14 +19,16 @@ def divided(data: Dataset, how: str, seed: int) -> tuple[Split, str]:
     """Training, validation and test part, and a sentence about them."""
     if how == "auto":
         own = data.split is not None and (data.split == "train").any()
-        how = "given" if own else _suitable(data)
+        how = "given" if own else usual_way(data)
     if how == "given":
         own = data.split is not None and (data.split == "validation").any()
-        split = given(data, validation=0.0 if own else _VALIDATION, seed=seed)
-        told = "as the data's source gives it" + ("" if own else f", {_VALIDATION:.0%} of the training set to validate")
+        with _too_few(data, usual_way(data)):
+            split = given(data, validation=0.0 if own else _VALIDATION, seed=seed)
+        sentence = "as the data's source gives it"
+        sentence += "" if own else f", {_VALIDATION:.0%} of the training set to validate"
     else:
         split = _divide(data, how, _USUAL, seed)
-        told = {
+        sentence = {
             "group": "70/15/15 by group, so that no group is in two parts",
             "class": "70/15/15 at random, each class in proportion",
             "random": "70/15/15 at random",
@@ -31,58 +36,45 @@ def divided(data: Dataset, how: str, seed: int) -> tuple[Split, str]:
         }[how]
     has = "has" if split.leaked == 1 else "have"
     twins = f"; {count(split.leaked, 'test or validation sample')} {has} a twin elsewhere" if split.leaked else ""
-    return split, f"{told}{twins}"
+    return split, f"{sentence}{twins}"
 
 
 def divided_for_all(data: Dataset, how: str, seed: int) -> Split:
     """A training and a validation part, and nothing to test on."""
-    return _divide(data, _suitable(data) if how == "auto" else how, (1 - _VALIDATION, _VALIDATION, 0.0), seed)
+    return _divide(data, usual_way(data) if how == "auto" else how, (1 - _VALIDATION, _VALIDATION, 0.0), seed)
 
 
-def folds(data: Dataset, number: int, how: str, seed: int) -> tuple[Iterator[Split], str]:
+def folds(data: Dataset, number: int, how: str, seed: int) -> tuple[list[Split], str]:
     """As many splits; each sample is in the test part of one of them. And how they were made."""
     if how == "auto":
-        how = _suitable(data)
-    if how in ("given", "order"):
+        how = usual_way(data)
+    if how not in WAYS:
         raise Refusal(
             f"Got --folds with --divide {how}; expected group, class or random, because each sample is tested once.",
             WRONG_USE,
         )
-    told = {"group": "by group", "class": "each class in proportion", "random": "at random"}[how]
-    return _folds(data, number, how, seed), told
-
-
-def _folds(data: Dataset, number: int, how: str, seed: int) -> Iterator[Split]:
-    from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
-
-    # Twins stay together, and so do the samples of a group.
-    units = duplicates(data.series)
-    if how == "group":
-        units = np.unique(np.asarray(data.groups), return_inverse=True)[1].ravel()
-    if (different := len(np.unique(units))) < number:
+    different = len(np.unique(np.asarray(data.groups) if how == "group" else duplicates(data.series)))
+    if different < number:
         what = count(different, "group" if how == "group" else "different sample")
         raise Refusal(f"Got --folds {number} for {what}; expected at most one fold for each.", WRONG_USE)
-    kind = StratifiedGroupKFold if how == "class" else GroupKFold
-    rows, target = np.arange(len(data)), np.asarray(data.target) if how == "class" else None
-    for rest, test in kind(number, shuffle=True, random_state=seed).split(rows, target, units):
-        inner = _divide(data[rest], how, (1 - _VALIDATION, _VALIDATION, 0.0), seed)
-        yield Split(rest[inner.train], rest[inner.validation], test)
-
-
-def _suitable(data: Dataset) -> str:
-    classes = data.classes is not None and not data.per_time
-    return "group" if data.groups is not None else "class" if classes else "random"
+    sentence = {"group": "by group", "class": "each class in proportion", "random": "at random"}[how]
+    with _too_few(data, how):
+        return datasets.folds(data, number, by=how, validation=_VALIDATION, seed=seed), sentence  # type: ignore
 
 
 def _divide(data: Dataset, how: str, fractions: tuple[float, float, float], seed: int) -> Split:
-    if how == "order":
-        return in_order(data, fractions)
-    divide = {"group": by_group, "class": stratified, "random": random_split}[how]
+    with _too_few(data, how):
+        if how == "order":  # groups may be in several parts: a forecast is of those that are known
+            return in_order(data, fractions, by_time=True, keep_groups=False)
+        return WAYS[how](data, fractions, seed=seed)
+
+
+@contextmanager
+def _too_few(data: Dataset, how: str) -> Iterator[None]:
+    """Say in the command line's words that there is not enough to divide."""
     try:
-        return divide(data, fractions, seed=seed)
-    except ValueError as error:
-        if "set empty" not in str(error):
-            raise
+        yield
+    except TooFewSamples:
         what, different = count(len(data), "sample"), len(np.unique(duplicates(data.series)))
         what += f", of which {different:,} {'is' if different == 1 else 'are'} different" * (different < len(data))
         what += f" of {count(len(np.unique(np.asarray(data.groups))), 'group')}" if how == "group" else ""
@@ -90,14 +82,3 @@ def _divide(data: Dataset, how: str, fractions: tuple[float, float, float], seed
             f"Got {what}, too few for a training, a validation and a test part; expected some for each. Give more "
             "samples, or a column with --split that says train, validation or test."
         ) from None
-
-
-def in_order(data: Dataset, fractions: tuple[float, float, float] = _USUAL) -> Split:
-    """The earliest samples to train on, the latest to test: by their first times, or else in the order of the file."""
-    times = data.series.times
-    order = np.arange(len(data)) if times is None else np.argsort(times[:, 0], kind="stable")
-    ends = np.round(np.cumsum(fractions) * len(data)).astype(int)
-    parts = np.split(order, ends[:2])
-    if any(len(part) == 0 < share for part, share in zip(parts, fractions, strict=True)):
-        raise Refusal(f"Got {count(len(data), 'sample')}, too few for a training, a validation and a test part.")
-    return Split(*(np.sort(part) for part in parts))

@@ -8,9 +8,11 @@ import numpy as np
 import typer
 
 from ..datasets import Dataset, duplicates
+from ..paths import Windows
 from ..signatures import log_signature_channels
 from . import flags
 from .answers import is_classifier, load_model
+from .closed_form import is_closed_form
 from .describe import date, is_dated, is_timed, summary, task_hints, time_span
 from .loading import open_data
 from .screen import count, number, pairs, print_json
@@ -105,12 +107,10 @@ def about_channels(data: Dataset) -> list[dict[str, Any]]:
 
 def suggestions(data: Dataset) -> Iterator[str]:
     """What to begin with, and what to mind."""
-    from ..estimators.preparation import usual_step
-
     series = data.series
     missing = _missing(data).any(axis=0).sum()
     channels = series.values.shape[2] + 1 + int(missing)
-    step = usual_step(series, 32)
+    step = Windows.step_for(series, Windows.count)
     sizes = ", ".join(f"depth {depth}: {log_signature_channels(channels, depth):,}" for depth in (1, 2, 3))
     depth = 2 if log_signature_channels(channels, 2) <= 500 else 1
     yield f"begin with --depth {depth} --step {step} (about 32 windows per series); --depth auto --step auto searches"
@@ -150,22 +150,41 @@ def _few(names: list[str]) -> str:
 
 
 def about_model(estimator: Any) -> dict[str, Any]:
-    import equinox as eqx
     import jax
 
-    weights = sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(estimator.model_, eqx.is_inexact_array)))
-    sizes = estimator.kept_
+    from ..frozen import weights_of
+
+    if is_closed_form(estimator):
+        return _about_closed_form(estimator)
+    weights = sum(leaf.size for leaf in jax.tree.leaves(weights_of(estimator.model_)))
+    windows = estimator.windows_
     found = {
-        "model": type(estimator).__name__,
+        "estimator": type(estimator).__name__,
+        "model": str(estimator.config_),
         "predicts": "for each point" if estimator.per_time_ else "for each series",
         "expects": count(int(estimator.n_channels_in_), "channel"),
-        "preparation": str(estimator.steps_),
-        "depth": int(estimator.depth_),
-        "windows": f"{estimator.step_} points" if estimator.step_ is not None else f"time {estimator.cut_:g}",
-        "state": f"{sizes['state']} channels, network {sizes['layers']} x {sizes['width']}",
+        "transform": str(estimator.transform_),
+        "depth": windows.depth,
+        "scales": ", ".join(map(str, windows.scales)),
+        "windows": f"{windows.step} points" if windows.every is None else f"time {windows.every:g}",
         "weights": f"{weights:,}",
         "trained": f"{count(len(estimator.history_), 'epoch')}, best {estimator.best_epoch_}, "
         f"monitored loss {estimator.validation_loss_:.4g}",
+    }
+    if is_classifier(estimator):
+        found["classes"] = ", ".join(str(name) for name in estimator.classes_)
+    return found
+
+
+def _about_closed_form(estimator: Any) -> dict[str, Any]:
+    found = {
+        "estimator": type(estimator).__name__,
+        "model": "random log-signature features and ridge, in closed form",
+        "predicts": "for each series",
+        "expects": count(int(estimator.n_channels_in_), "channel"),
+        "transform": str(estimator.transform_),
+        "features": f"{estimator.features_:,}",
+        "penalty": f"{estimator.penalty_:.3g}, by the error on series that were left out",
     }
     if is_classifier(estimator):
         found["classes"] = ", ".join(str(name) for name in estimator.classes_)

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..assessment import Assessment, Baseline, TrainingTargets, baselines, trivial
 from ..datasets import Dataset
-from .answers import Answers
+from .answers import Answers, answers
+from .closed_form import as_baseline, kept_floor
 from .errors import Refusal
 from .loading import is_runs_own
 from .run_folder import RunFolder
@@ -41,14 +42,18 @@ def part_to_judge(model: Path, word: str | None, data: Dataset, *, everything: b
 
 
 def baselines_for(model: Path, part: str, data: Dataset, found: Answers, seed: int = 0) -> list[Baseline]:
-    """Those that can be had: all for a run's test samples, else the trivial one if the training targets are known."""
+    """Those that can be had: all for a run's test samples, else those that need nothing but the run's folder."""
     if not model.is_dir():
         return []
     folder = RunFolder(model)
     if part == "test":
-        return baselines(data[folder.rows("train", data)], data[folder.rows("test", data)], seed=seed)
-    known = folder.read_metrics().get("training_targets")
-    return [] if known is None else [trivial(TrainingTargets(**known), len(found.known().true))]
+        judged = data[folder.rows("test", data)]
+        beside = baselines(data[folder.rows("train", data)], judged, seed=seed)
+    else:
+        judged, known = data, folder.read_metrics().get("training_targets")
+        beside = [] if known is None else [trivial(TrainingTargets(**known), len(found.known().true))]
+    floor = kept_floor(folder) if beside else None
+    return beside if floor is None else [*beside, as_baseline(answers(floor, judged))]
 
 
 def pooled_baselines(folds: Sequence[tuple[list[Baseline], np.ndarray]]) -> list[Baseline]:

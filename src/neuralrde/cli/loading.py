@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets import Dataset, column_names, load, read
+from ..datasets import Dataset, column_names, endings, load, read
 from ..datasets.table import USUAL
-from .config import Settings, settings_of
+from .config import RunSettings, settings_of
 from .errors import WRONG_USE, Refusal
 
-# What a file is called by people who have mistyped it, and not what a data set is called.
-_ENDINGS = (".csv", ".tsv", ".txt", ".dat", ".parquet", ".pq", ".npz", ".ts", ".arff", ".gz")
-# What a run was told of its table that is true of another one too. The target is, if that has its column; labels in
+# What is said of a run's table that is true of another one too. The target is, if that has its column; labels in
 # another file are not, and a series without a target is no reason to predict nothing for it.
 _KEPT = (
     "id",
@@ -35,11 +33,15 @@ _KEPT = (
 def open_data(word: str | None, table: dict[str, Any]) -> Dataset:
     """The file or folder of this name, or else the data set."""
     if not word:
-        raise Refusal("Got no DATA; expected a file, a folder, or a name that `neuralrde data list` shows.", WRONG_USE)
+        raise Refusal(
+            f"Got no DATA; expected a file ({', '.join(endings())}), a folder, or a name that `neuralrde data list` "
+            "shows.",
+            WRONG_USE,
+        )
     path = Path(word).expanduser()
     if path.exists():
         return read(path, **table)
-    if os.sep in word or word.lower().endswith(_ENDINGS):
+    if os.sep in word or word.lower().endswith((*endings(), ".gz")):  # a file, mistyped, and no data set
         raise Refusal(f"There is no file or folder {word}.")
     if table:
         name = next(iter(table))
@@ -51,7 +53,7 @@ def open_data(word: str | None, table: dict[str, Any]) -> Dataset:
     return load(word)
 
 
-def with_channels(settings: Settings, data: Dataset) -> Settings:
+def with_channels(settings: RunSettings, data: Dataset) -> RunSettings:
     """The settings with the channels by name, if they are columns of a table: another table may have more or less."""
     table, names = settings.table, column_names(settings.data or "", settings.table.get("header"))
     if not names or "sensor" in table:
@@ -75,7 +77,7 @@ def open_for(run: Path, word: str | None, flags: dict[str, Any], *, classifier: 
     A run without a word about data is given its own. The model knows whether whole numbers are classes.
     """
     file = run / "settings.toml"
-    own = settings_of(file, table={}, model={}) if file.exists() else None
+    own = settings_of(file, table={}, estimator={}) if file.exists() else None
     task = "classification" if classifier else "regression"
     if word is None:
         if own is None:
@@ -84,18 +86,18 @@ def open_for(run: Path, word: str | None, flags: dict[str, Any], *, classifier: 
                 "trained on.",
                 WRONG_USE,
             )
-        word, told = own.data or "", own.table
+        word, table = own.data or "", own.table
     else:
-        told = {} if own is None else _still_told(own.table, word)
-    told = _but_named(told, flags)
-    _check_columns(told, flags, word, run)
-    return open_data(word, {**told, **flags, "task": task} if Path(word).expanduser().exists() else flags)
+        table = {} if own is None else _still_true(own.table, word)
+    table = _but_named(table, flags)
+    _check_columns(table, flags, word, run)
+    return open_data(word, {**table, **flags, "task": task} if Path(word).expanduser().exists() else flags)
 
 
-def _check_columns(told: dict[str, Any], flags: dict[str, Any], word: str, run: Path) -> None:
+def _check_columns(table: dict[str, Any], flags: dict[str, Any], word: str, run: Path) -> None:
     """Refuse a table that lacks what the model needs."""
-    names = column_names(word, told.get("header")) if "columns" in told and "columns" not in flags else []
-    absent = [name for name in told.get("columns", ()) if name not in names and name.partition("=")[0] not in names]
+    names = column_names(word, table.get("header")) if "columns" in table and "columns" not in flags else []
+    absent = [name for name in table.get("columns", ()) if name not in names and name.partition("=")[0] not in names]
     if names and absent:
         some = ", ".join(map(repr, absent[:5])) + (" ..." if len(absent) > 5 else "")
         raise Refusal(
@@ -104,17 +106,17 @@ def _check_columns(told: dict[str, Any], flags: dict[str, Any], word: str, run: 
         )
 
 
-def _but_named(told: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
+def _but_named(table: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
     """A column that a flag names has that role, and not the one that it had in the run."""
     named = {name for role in USUAL for name in _listed(flags.get(role))} | set(flags.get("columns", ()))
-    told = {role: value for role, value in told.items() if role not in USUAL or not named & set(_listed(value))}
-    if "columns" in told:
-        told["columns"] = [name for name in told["columns"] if name not in named]
-    return told
+    table = {role: value for role, value in table.items() if role not in USUAL or not named & set(_listed(value))}
+    if "columns" in table:
+        table["columns"] = [name for name in table["columns"] if name not in named]
+    return table
 
 
-def _still_told(table: dict[str, Any], word: str) -> dict[str, Any]:
-    """What a run was told of its table and is true of another: the target is there, or is still to come."""
+def _still_true(table: dict[str, Any], word: str) -> dict[str, Any]:
+    """What is said of a run's table and is true of another: the target is there, or is still to come."""
     names = column_names(word, table.get("header"))
     usual = [name for name in names if name.lower() in USUAL["target"]]
     there = all(name in names for name in _listed(table["target"])) if "target" in table else usual
@@ -157,5 +159,5 @@ def is_runs_own(run: Path, word: str | None) -> bool:
     file = run / "settings.toml"
     if not file.exists():
         return False
-    own = settings_of(file, table={}, model={}).data
+    own = settings_of(file, table={}, estimator={}).data
     return word is None or word == own or str(Path(word).expanduser().resolve()) == own

@@ -26,15 +26,13 @@ def draw_answers(found: Answers, folder: Path, *, name: str = "target", note: st
 
 def draw_windows(model: Any, series: Series, folder: Path) -> Path:
     """The first series of more than one point as the model sees it: prepared, cut, and its log-signatures."""
-    from ..paths import window_cuts
-
-    prepared = model.steps_(series[np.array([np.argmax(series.lengths > 1)])])
-    cuts = window_cuts(prepared, **({"step": model.cut_} if model.step_ is not None else {"every": model.cut_}))
+    prepared = model.transform_(series[np.array([np.argmax(series.lengths > 1)])])
+    cuts = model.windows_.cuts(prepared)
     path = prepared.values[0, : prepared.lengths[0]]
     picture = windows_over_series(
         path,
         cuts=np.unique(np.minimum(np.atleast_2d(cuts)[0], len(path) - 1)),
-        depth=model.depth_,
+        depth=model.windows_.depths[0],
         channels=prepared.channels,
     )
     return save(picture, folder / "windows.png")

@@ -6,9 +6,12 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from ..paths import Windows
 from ..plots import save, windows_over_series
+from ..transforms import Standard
 from . import flags
 from .answers import answers, check_known, is_classifier, load_model
+from .closed_form import is_closed_form
 from .errors import WRONG_USE, Refusal
 from .judging import part_to_judge
 from .loading import open_data, open_for
@@ -24,7 +27,7 @@ def curves(run: Annotated[Path, typer.Argument(help="A run's folder.")], out: Ou
     """Loss and metric of every epoch of a run."""
     folder = RunFolder(run)
     if not folder.history.exists():
-        raise Refusal(f"There is no history at {run}; expected the folder of a finished run.")
+        raise Refusal(f"There is no history at {run}; expected the folder of a finished run of a neural model.")
     print(draw_curves(folder.read_history(), out or folder.pictures))
 
 
@@ -66,14 +69,17 @@ def windows(
         dataset = open_for(model, data, table, classifier=is_classifier(estimator))
     if sample >= len(dataset):
         raise Refusal(f"Got --sample {sample}; expected one of the {len(dataset)} samples, from 0.", WRONG_USE)
+    if is_closed_form(estimator):
+        raise Refusal(f"{model} holds the closed form, whose windows are thousands; expected a neural model.")
     if estimator is not None:
         print(draw_windows(estimator, dataset.series[np.array([sample])], out or Path(".")))
         return
-    from ..estimators.preparation import preparation, usual_step
-
     one = dataset.series[np.array([sample])]
-    prepared = preparation(fill="forward").fit(one)(one)
+    prepared = Standard().fit(one)(one)
     picture = windows_over_series(
-        prepared.values[0], step=step or usual_step(prepared, 32), depth=depth, channels=prepared.channels
+        prepared.values[0],
+        step=step or Windows.step_for(prepared, Windows.count),
+        depth=depth,
+        channels=prepared.channels,
     )
     print(save(picture, (out or Path(".")) / "windows.png"))

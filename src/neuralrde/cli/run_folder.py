@@ -6,6 +6,7 @@ split.json         which samples were in which part, and a fingerprint of the da
 checkpoint.nrde    the state of training, for `--resume`
 history.jsonl      a line an epoch
 model.nrde         the trained model
+closed_form.nrde   the closed form that a neural model is compared with
 metrics.json       of each part
 predictions.csv    of the test set
 pictures/          learning curves, confusion or predicted against true, windows
@@ -13,7 +14,6 @@ pictures/          learning curves, confusion or predicted against true, windows
 
 import contextlib
 import json
-import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -24,6 +24,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._version import versions
+from .._write import writing
 from ..datasets import Dataset, Split
 from .errors import WRONG_USE, Refusal
 from .lock import Lock, Locked
@@ -52,6 +53,7 @@ class RunFolder:
             path / "pictures",
         )
         self.metrics, self.split = path / "metrics.json", path / "split.json"
+        self.closed_form = path / "closed_form.nrde"
 
     @classmethod
     def new(cls, name: str, out: Path | None, *, resume: bool) -> Self:
@@ -113,7 +115,8 @@ class RunFolder:
         write_json(self.split, {"how": told, "data": fingerprint(data), "by": by, **parts}, indent=None)
 
     def finish(self, history: Iterable[dict], metrics: dict[str, Any]) -> None:
-        write(self.history, "".join(json.dumps(record) + "\n" for record in history))
+        if lines := [json.dumps(record) + "\n" for record in history]:
+            write(self.history, "".join(lines))
         write_json(self.metrics, metrics)
 
     def read_history(self) -> list[dict[str, Any]]:
@@ -197,11 +200,5 @@ def write_json(path: Path, value: Any, *, indent: int | None = 2) -> None:
 
 def write(path: Path, text: str) -> None:
     """Whole or not at all; an error names the file."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
-    except OSError as error:  # a full disk names no file
-        raise OSError(error.errno, error.strerror, str(path)) from None
-    finally:
-        partial.unlink(missing_ok=True)
+    with writing(path, "w") as file:
+        file.write(text)

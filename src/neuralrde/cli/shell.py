@@ -6,18 +6,38 @@ import shlex
 from . import flags
 
 # Flags for parameters of the estimators, and for what else a message may name.
-_MODEL = ("depth", "step", "every", "epochs", "state", "width", "learning_rate", "batch_size", "time_budget")
+_MODEL = ("model", "depth", "step", "every", "loss", "epochs", "learning_rate", "batch_size", "time_budget")
 _FLAGS = {name: f"--{name.replace('_', '-')}" for name in (*flags.TABLE, "task", *_MODEL)} | {"random_state": "--seed"}
-# Parameters of the estimators that have no flag of their own.
-SET = (
-    "class_weight", "clip", "cuts", "fill", "layers", "loss", "patience", "readout", "schedule", "shuffle",
-    "time_channel", "validation_fraction", "weight_decay",
-)  # fmt: skip
+# Parameters of the estimators and of their parts that have no flag of their own, and where they are set.
+SET = {
+    name: name
+    for name in (
+        "class_weight",
+        "patience",
+        "shuffle",
+        "validation_fraction",
+        "transform",
+        "windows",
+        "optimizer",
+        "members",
+        "closed_form",
+    )
+}
+SET |= {name: f"model.{name}" for name in ("state", "width", "layers", "readout", "solver", "blocks")}
+SET |= {"shifts": "windows.shifts", "count": "windows.count", "fill": "transform.fill", "scale": "transform.scale"}
+SET |= {name: f"optimizer.{name}" for name in ("weight_decay", "clip", "schedule")}
+# Where settings of 0.1.0 have gone.
+MOVED = {name: f"Write --set {path}=..." for name, path in SET.items() if "." in path}
+MOVED |= {name: f"Write --{name}." for name in ("depth", "step", "every")}
+MOVED |= {"cuts": "Write --set windows.shifts=...", "time_channel": "Write --set transform.time=true or false."}
+MOVED["learning_rate"] = "Write --learning-rate."
 # What a switch is called that is off.
 _OFF = {"wide": "--long", "header": "--no-header"}
 
 # Sentences that only help who writes Python, and what helps at a shell.
 _SENTENCES = (
+    (r"windows=Windows\((step=\d+), (depth=\d+)\)", r"\1 and \2"),
+    (r"`model\.calibrate\(X, y\)`", "the library's `calibrate`"),
     (
         r"To count these values as missing write `np\.where\(np\.isinf\(values\), np\.nan, values\)` and fill them, "
         r"for example with `FillForward\(\)`\.",
@@ -47,7 +67,7 @@ def in_flags(message: str) -> str:
     """A message with flags where it has Python.
 
     >>> in_flags("Got columns=['acc_z'] and the columns ['x']. Write per_time=True, `wide=False` or `clip=0.5`.")
-    "Got --columns acc_z and the columns ['x']. Write --per-time, --long or --set clip=0.5."
+    "Got --columns acc_z and the columns ['x']. Write --per-time, --long or --set optimizer.clip=0.5."
     >>> in_flags("Got only one class, np.str_('yes'); write `id=` to name the column.")
     "Got only one class, 'yes'; write --id to name the column."
     """
@@ -63,7 +83,7 @@ def _as_flag(found: re.Match) -> str:
     if bool(opened) != bool(closed):  # a longer piece of code, of which this is only a part
         return found[0]
     if name not in _FLAGS:
-        return f"--set {name}={value.strip(chr(39) + chr(34))}".rstrip("=")
+        return f"--set {SET[name]}={value.strip(chr(39) + chr(34))}".rstrip("=")
     flag = _FLAGS[name]
     if value in ("True", "False"):
         return flag if value == "True" else _OFF.get(name, f"no {flag}")

@@ -12,8 +12,10 @@ import numpy as np
 
 from ..assessment import Training, TrainingTargets, assess, baselines, measures, verdict
 from ..datasets import Dataset, Split
+from ..registry import to_plain
 from .answers import Answers, answers, pooled, write_csv
-from .config import Settings, as_toml, check_model_names, resolve
+from .closed_form import Floor, fit_rows, floor, is_closed_form, kind_for, without_validation
+from .config import CLOSED_FORM, RunSettings, as_toml, estimator_of, resolve
 from .describe import summary, task_hints
 from .dividing import divided, divided_for_all, folds
 from .errors import INTERRUPTED, TERMINATED, WRONG_USE, Refusal, is_termination
@@ -31,21 +33,31 @@ Say = Callable[[str], None]
 class Job:
     """What is trained on what."""
 
-    settings: Settings
-    kind: type
+    settings: RunSettings
+    estimator: Any
     data: Dataset
     y: np.ndarray
-    verbose: bool
+    verbose: bool | None
     listeners: list[Any]
 
     @property
+    def closed_form(self) -> bool:
+        """Whether nothing is trained."""
+        return is_closed_form(self.estimator)
+
+    @property
     def searched(self) -> bool:
-        """Whether depth or step are searched for."""
-        return "auto" in (self.settings.model.get("depth"), self.settings.model.get("step"))
+        """Whether windows are searched for."""
+        return not self.closed_form and self.estimator._part("windows").searched
 
     def fit(self, rows: Split, **options: Any) -> Any:
         """An estimator that was trained on the training rows."""
-        estimator: Any = self.kind(random_state=self.settings.seed, verbose=self.verbose, **self.settings.model)
+        from sklearn.base import clone
+
+        estimator: Any = clone(self.estimator)
+        if self.closed_form:
+            return fit_rows(estimator, self.data, self.y, rows)
+        estimator.set_params(verbose=self.verbose)
         if len(rows.validation):
             options["validation"] = self.data[rows.validation].series, self.y[rows.validation]
         elif self.data.groups is not None and "groups" in inspect.signature(estimator.fit).parameters:
@@ -54,7 +66,7 @@ class Job:
 
 
 def train(
-    settings: Settings,
+    settings: RunSettings,
     out: Path | None,
     *,
     resume: bool,
@@ -71,6 +83,12 @@ def train(
     say(summary(data))
     for hint in task_hints(data, settings.table):
         say(f"  note    {hint}")
+    if settings.closed_form and data.per_time:
+        raise Refusal(
+            "Got a target for each point with --model closed-form; expected one for each series, because the closed "
+            "form looks at series as a whole. Leave --model out.",
+            WRONG_USE,
+        )
     if settings.folds:
         rows, told = divided_for_all(data, settings.divide, settings.seed), f"{settings.folds} folds"
         splits, how = folds(data, settings.folds, settings.divide, settings.seed)
@@ -78,6 +96,8 @@ def train(
     else:
         rows, told = divided(data, settings.divide, settings.seed)
         say(f"  parts   train {len(rows.train)}, validation {len(rows.validation)}, test {len(rows.test)}: {told}")
+    if settings.closed_form:
+        rows = without_validation(rows)
 
     # Model. Loaded here and not above, because scikit-learn and diffrax would slow every --help down.
     from ..devices import try_all_cores
@@ -85,30 +105,43 @@ def train(
     from ..training import EventFile, JSONLines
 
     try_all_cores()
-    kind = NeuralRDERegressor if data.classes is None else NeuralRDEClassifier
-    check_model_names(settings.model, kind)
-    job = Job(settings, kind, data, y, progress == "bar", [JSONLines(sys.stderr)] if progress == "json" else [])
-    once = job.searched or bool(settings.folds)
+    neural = NeuralRDERegressor if data.classes is None else NeuralRDEClassifier
+    kind = kind_for(data) if settings.closed_form else neural
+    job = Job(
+        settings,
+        estimator_of(kind, settings, random_state=settings.seed),
+        data,
+        y,
+        None if progress == "bar" else False,
+        [JSONLines(sys.stderr)] if progress == "json" else [],
+    )
+    once = job.searched or job.closed_form or bool(settings.folds)
     if resume and once:
-        what = "folds" if settings.folds else "depth or step auto"
+        what = "folds" if settings.folds else "--model closed-form" if job.closed_form else "depth or step auto"
         raise Refusal(
             f"Got --resume with {what}; expected a single training, because that has one state to go on from. Run it "
             "again"
-            + ("." if settings.folds else ", or give --depth and --step as an earlier metrics.json names them."),
+            + (
+                "."
+                if settings.folds or job.closed_form
+                else ", or give --depth and --step as an earlier metrics.json names them."
+            ),
             WRONG_USE,
         )
 
     # Training. What is resumed keeps its own settings until the checkpoint is found to belong to these.
     with RunFolder.new(data.name, out, resume=resume) as folder:
-        resolved = as_toml(resolve(settings, kind(**settings.model).get_params()))
+        resolved = as_toml(resolve(settings, job.estimator))
         if not resume:
             folder.begin(resolved, data, rows, told)
         if tensorboard:
             job.listeners.append(EventFile(folder.path / "events"))
+        lowest = None if job.closed_form or data.per_time else _floor(job, rows, folder, say)
         begun = time.monotonic()
         try:
-            cross = _cross_validated(job, splits, say) if settings.folds else None
-            estimator = job.fit(rows, checkpoint=None if once else folder.checkpoint, resume=resume)
+            cross = _cross_validated(job, splits, say, with_floor=lowest is not None) if settings.folds else None
+            options = {} if once else {"checkpoint": folder.checkpoint, "resume": resume}
+            estimator = job.fit(rows, **options)
         except KeyboardInterrupt as error:
             hint = "" if once else f" Go on with `neuralrde fit --resume --out {folder.path}`."
             word, code = ("Terminated", TERMINATED) if is_termination(error) else ("Interrupted", INTERRUPTED)
@@ -117,11 +150,40 @@ def train(
         if resume:
             folder.begin(resolved, data, rows, told)
         estimator.save(folder.model)
-        return _finish(job, folder, rows, estimator, cross, seconds=seconds, plots=plots, say=say)
+        return _finish(job, folder, rows, estimator, lowest, cross, seconds=seconds, plots=plots, say=say)
+
+
+def _floor(job: Job, rows: Split, folder: RunFolder, say: Say) -> Floor | None:
+    """The closed form, kept in the run's folder, with a line about what it reaches; the training has yet to begin."""
+    try:
+        found = floor(job.data, job.y, rows, seed=job.settings.seed)
+    except ValueError as error:  # what it cannot learn from, a neural model may
+        say(f"  closed form left out: {in_flags(str(error))}")
+        return None
+    if not folder.closed_form.exists():  # a run that is resumed has it, and may yet be refused
+        found.estimator.save(folder.closed_form)
+    judged = rows.test if len(rows.test) else rows.validation
+    if job.settings.folds or not len(judged):
+        return found
+    values = measures(answers(found.estimator, job.data[judged]).known())
+    metric = "accuracy" if job.data.classes is not None else "rmse"
+    which = f"on {count(len(judged), 'test sample')}" if len(rows.test) else "on the validation part"
+    say(f"  closed form, in {found.seconds:.1f} s: {_title(metric)} {number(values[metric])} {which}")
+    say("  now the neural model ...")
+    return found
 
 
 def _finish(
-    job: Job, folder: RunFolder, rows: Split, estimator: Any, cross: Any, *, seconds: float, plots: bool, say: Say
+    job: Job,
+    folder: RunFolder,
+    rows: Split,
+    estimator: Any,
+    lowest: Floor | None,
+    cross: Any,
+    *,
+    seconds: float,
+    plots: bool,
+    say: Say,
 ) -> dict[str, Any]:
     """What came out: metrics, a verdict, predictions, pictures."""
     parts = {part: job.data[getattr(rows, part)] for part in PARTS if len(getattr(rows, part))}
@@ -130,35 +192,26 @@ def _finish(
     last = list(found)[-1]
     if cross is None:
         judged, beside = found[last], baselines(parts["train"], parts[last], seed=job.settings.seed)
+        beside += [] if lowest is None else [lowest.baseline(parts[last])]
         part, where = last, f"{last.capitalize()} samples"
     else:
         judged, beside, part, where = cross.found, cross.beside, "folds", "All samples, each tested in its fold"
     assessment = assess(judged.known(), beside, seed=job.settings.seed)
-    budget = estimator.time_budget
-    training = Training(
-        epochs=len(estimator.history_),
-        best=int(estimator.best_epoch_),
-        searched=job.searched,
-        # A fifth of an epoch may have been left: training stops where one more would not fit.
-        out_of_time=budget is not None and estimator.history_[-1].get("seconds", 0.0) >= 0.8 * budget,
-        parts={name: values for name, values in measured.items() if name != "test"},
-        folds=job.settings.folds,
-    )
-    sentences = verdict(assessment, training)
+    learned = {name: values for name, values in measured.items() if name != "test"}
+    sentences = verdict(assessment, _training(job, estimator, learned))
     result = {
-        "model": job.kind.__name__,
-        "depth": int(estimator.depth_),
-        "step": None if estimator.step_ is None else int(estimator.step_),
-        "every": None if estimator.step_ is not None else float(estimator.cut_),
-        "epochs": len(estimator.history_),
-        "best_epoch": int(estimator.best_epoch_),
+        "estimator": type(estimator).__name__,
+        **(_about_closed_form(estimator) if job.closed_form else _about_neural(estimator)),
         "seconds": round(seconds, 2),
         "parts": measured,
         "assessment": as_json(assessment, sentences, part),
         "training_targets": asdict(TrainingTargets.of(parts["train"])),
-        "trials": [_trial(trial) for trial in estimator.trials_],
-    } | ({} if cross is None else {"folds": cross.rows})
-    folder.finish(estimator.history_, result)
+    }
+    if lowest is not None:
+        result["closed_form"] = {"seconds": round(lowest.seconds, 2)}
+    if cross is not None:
+        result["folds"] = cross.rows
+    folder.finish([] if job.closed_form else estimator.history_, result)
     write_csv(judged, folder.predictions)
     said = [
         _trials(result),
@@ -173,6 +226,39 @@ def _finish(
     return result | {"folder": str(folder.path)}
 
 
+def _training(job: Job, estimator: Any, learned: dict[str, Any]) -> Training:
+    """How it went, for the verdict."""
+    if job.closed_form:
+        return Training(epochs=0, best=0, searched=False, out_of_time=False, parts={}, folds=job.settings.folds)
+    budget = estimator.time_budget
+    return Training(
+        epochs=len(estimator.history_),
+        best=int(estimator.best_epoch_),
+        searched=job.searched,
+        # A fifth of an epoch may have been left: training stops where one more would not fit.
+        out_of_time=budget is not None and estimator.history_[-1].get("seconds", 0.0) >= 0.8 * budget,
+        parts=learned,
+        folds=job.settings.folds,
+    )
+
+
+def _about_neural(estimator: Any) -> dict[str, Any]:
+    return {
+        "model": to_plain("model", estimator.config_)["name"],
+        "depth": estimator.windows_.depth,
+        "scales": estimator.windows_.scales,
+        "step": estimator.windows_.step,
+        "every": estimator.windows_.every,
+        "epochs": len(estimator.history_),
+        "best_epoch": int(estimator.best_epoch_),
+        "trials": estimator.trials_,
+    }
+
+
+def _about_closed_form(estimator: Any) -> dict[str, Any]:
+    return {"model": CLOSED_FORM, "features": estimator.features_, "penalty": estimator.penalty_}
+
+
 @dataclass(frozen=True)
 class _Folds:
     found: Answers
@@ -180,12 +266,14 @@ class _Folds:
     rows: list[dict[str, Any]]
 
 
-def _cross_validated(job: Job, splits: Any, say: Say) -> _Folds:
+def _cross_validated(job: Job, splits: Any, say: Say, *, with_floor: bool) -> _Folds:
     """Train once per fold; say how each went, and how much they differ."""
     found, beside, rows, metric = [], [], [], ""
     for split in splits:
         one = answers(job.fit(split), job.data[split.test])
         others = baselines(job.data[split.train], job.data[split.test], seed=job.settings.seed)
+        if with_floor:
+            others.append(floor(job.data, job.y, split, seed=job.settings.seed).baseline(job.data[split.test]))
         judged = assess(one.known(), others, seed=job.settings.seed)
         metric = judged.metric
         found.append((one, split.test))
@@ -213,8 +301,10 @@ def _title(metric: str) -> str:
 def _pictures(estimator: Any, judged: Answers, names: dict[str, str], part: Dataset, folder: RunFolder) -> list[str]:
     """Draw them; what could not be drawn is said."""
     try:
-        draw_curves(estimator.history_, folder.pictures)
         draw_answers(judged, folder.pictures, **names)
+        if is_closed_form(estimator):
+            return []
+        draw_curves(estimator.history_, folder.pictures)
         if (part.series.lengths > 1).any():
             draw_windows(estimator, part.series, folder.pictures)
         else:
@@ -224,17 +314,9 @@ def _pictures(estimator: Any, judged: Answers, names: dict[str, str], part: Data
     return []
 
 
-def _trial(trial: dict[str, Any]) -> dict[str, Any]:
-    """What was tried in a search, by its names."""
-    what = trial["candidate"]
-    named = dict(what) if isinstance(what, dict) else dict(zip(("depth", "step"), what, strict=False))
-    named |= {name: value for name, value in trial.items() if name != "candidate"}
-    return {name: value.item() if isinstance(value, np.generic) else value for name, value in named.items()}
-
-
 def _trials(result: dict[str, Any]) -> str:
     """A row for each trial of a search; the one that was gone on with is marked."""
-    trials = result["trials"]
+    trials = result.get("trials")
     if not trials:
         return ""
     titles = {"loss": "validation loss", "epoch": "epochs"}
@@ -245,11 +327,14 @@ def _trials(result: dict[str, Any]) -> str:
 
 
 def _summary(result: dict[str, Any]) -> str:
-    cut = f"step {result['step']}" if result["step"] is not None else f"every {result['every']:g}"
     names = list(next(iter(result["parts"].values())))
     rows = [[part, *(number(values[name]) for name in names)] for part, values in result["parts"].items()]
-    return (
-        f"{result['model']}, depth {result['depth']}, {cut}: {count(result['epochs'], 'epoch')} in "
-        f"{result['seconds']:.0f} s, the weights of epoch {result['best_epoch']} kept\n"
-        + table(rows, header=["part", *(_title(name) for name in names)])
-    )
+    if result["model"] == CLOSED_FORM:
+        how = f"{result['features']:,} features, penalty {result['penalty']:.3g}, in {result['seconds']:.1f} s"
+    else:
+        cut = f"step {result['step']}" if result["step"] is not None else f"every {result['every']:g}"
+        how = (
+            f"{result['model']}, depth {result['depth']}, {cut}: {count(result['epochs'], 'epoch')} in "
+            f"{result['seconds']:.0f} s, the weights of epoch {result['best_epoch']} kept"
+        )
+    return f"{result['estimator']}, {how}\n" + table(rows, header=["part", *(_title(name) for name in names)])

@@ -1,14 +1,15 @@
 """Data sets: readers of files, named and simulated sets, and how to divide them."""
 
+from ._read import column_names, read
 from .arff import read_arff
 from .cache import data_folder
 from .catalogue import available, load
 from .csv import read_csv
-from .dataset import Dataset, pool
+from .dataset import Dataset, concatenate
 from .errors import DatasetUnavailable, ReadError
 from .npz import read_npz, write_npz
 from .parquet import read_parquet
-from .read import column_names, read
+from .readers import endings
 from .simulated import fractional_brownian_motion, order_of_events, spirals
 from .splits import Split, by_group, duplicates, folds, given, in_order, random_split, stratified
 from .targets import guess_task
@@ -22,8 +23,10 @@ __all__ = [
     "available",
     "by_group",
     "column_names",
+    "concatenate",
     "data_folder",
     "duplicates",
+    "endings",
     "folds",
     "fractional_brownian_motion",
     "given",
@@ -31,7 +34,6 @@ __all__ = [
     "in_order",
     "load",
     "order_of_events",
-    "pool",
     "random_split",
     "read",
     "read_arff",

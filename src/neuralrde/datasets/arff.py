@@ -12,10 +12,8 @@ import numpy as np
 
 from neuralrde.paths import Series
 
-from .damage import name_file
-from .dataset import Dataset
-from .errors import ReadError
-from .names import safe_name
+from .dataset import Dataset, safe_name
+from .errors import ReadError, name_file
 from .targets import Task
 from .text import is_no_label, lengths_without_gaps, open_text
 from .ts import row_of_numbers

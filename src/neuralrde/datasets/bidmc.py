@@ -8,25 +8,26 @@ some patients were recorded several times, so only a split by patient shows what
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from neuralrde._write import writing
 from neuralrde.paths import Series
 
-from .cache import check_seal, data_folder, fetch, make_folder, seal
+from .cache import check_checksum, data_folder, fetch, make_folder, write_checksum
 from .csv import read_csv
 from .dataset import Dataset
 from .errors import DatasetUnavailable, ReadError
-from .npz import load_shapes, save_arrays
+from .npz import load_shapes
 
 TARGETS = {"BIDMC32HR": "HR", "BIDMC32RR": "RESP", "BIDMC32SpO2": "SpO2"}
 # The patient (MIMIC II) of each of the 53 recordings.
 _PATIENTS = (
-    "s01182 s01241 s01795 s01840 s01995 s03386 s03386 s03386 s03386 s03516 s04641 s06914 s07432 "
-    "s07784 s08452 s08915 s08936 s09483 s09968 s11342 s11342 s11342 s11342 s12531 s12589 s13314 "
-    "s13927 s15646 s17236 s17497 s17735 s17756 s19981 s20471 s20486 s22348 s24455 s25323 s25323 "
-    "s26845 s26868 s29093 s29125 s29503 s29622 s29866 s30026 s30243 s31106 s31141 s31400 s32195 "
-    "s32628"
+    "s01182 s01241 s01795 s01840 s01995 s03386 s03386 s03386 s03386 s03516 s04641 s06914 s07432 s07784 s08452 s08915 "
+    "s08936 s09483 s09968 s11342 s11342 s11342 s11342 s12531 s12589 s13314 s13927 s15646 s17236 s17497 s17735 s17756 "
+    "s19981 s20471 s20486 s22348 s24455 s25323 s25323 s26845 s26868 s29093 s29125 s29503 s29622 s29866 s30026 s30243 "
+    "s31106 s31141 s31400 s32195 s32628"
 )
 PATIENTS = _PATIENTS.split()
 CHANNELS = ("RESP", "PLETH", "II")
@@ -97,7 +98,7 @@ def _records() -> tuple[np.ndarray, np.ndarray]:
     """Signals `(53, 60001, 3)` and numerics `(53, 481, 4)`."""
     found = find_bidmc()
     if found is not None and found.suffix == ".npz":
-        check_seal(found)
+        check_checksum(found)
         records, points, seconds = SIZES
         shapes = {"X": (records, points, len(CHANNELS)), "numerics": (records, seconds, len(NUMERICS))}
         arrays = load_shapes(found, shapes)
@@ -121,8 +122,9 @@ def _records() -> tuple[np.ndarray, np.ndarray]:
         ) from None
     signals, numerics = _read_records(folder / "bidmc_csv")
     path = folder / "bidmc_records.npz"
-    save_arrays(path, {"X": signals, "numerics": numerics, "mimic_id": np.array(PATIENTS), "channels": CHANNELS})
-    seal(path)
+    with writing(path) as file:
+        np.savez_compressed(file, X=signals, numerics=numerics, mimic_id=np.array(PATIENTS), channels=CHANNELS)
+    write_checksum(path)
     return signals, numerics
 
 
@@ -167,7 +169,7 @@ def _read_wfdb(path: Path, names: tuple[str, ...]) -> np.ndarray:
             f"Got the WFDB record {path}, and no wfdb to read it with. Write `pip install "
             "'neuralrde[physionet]'`, or fetch PhysioNet's CSV files."
         ) from None
-    record = wfdb.rdrecord(str(path))
+    record: Any = wfdb.rdrecord(str(path))
     there = [name.strip(" ,") for name in record.sig_name]
     absent = [name for name in names if name not in there]
     if absent:

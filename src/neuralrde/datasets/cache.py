@@ -5,7 +5,6 @@ import hashlib
 import http.client
 import ipaddress
 import os
-import secrets
 import sys
 import tempfile
 import urllib.error
@@ -14,6 +13,8 @@ import urllib.request
 from pathlib import Path
 
 import platformdirs
+
+from neuralrde._write import writing
 
 from .errors import DatasetUnavailable, ReadError
 
@@ -46,8 +47,9 @@ def make_folder(folder: Path, why: str) -> Path:
         ) from None
 
 
+# Not pooch: it follows redirects to plain http, takes files of any size, and accepts empty ones.
 def fetch(url: str, path: Path, *, checksum: str | None = None, limit: int = LIMIT) -> Path:
-    """Download over https to a temporary file beside `path`, check it and rename it.
+    """Download over https, check it, and only then put it into its place.
 
     Args:
         url: the address; http is for servers on this machine only.
@@ -58,11 +60,10 @@ def fetch(url: str, path: Path, *, checksum: str | None = None, limit: int = LIM
     if path.exists():
         return path
     digest = hashlib.new(_hash_of(checksum, url))
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     _check_scheme(url)
+    request = urllib.request.Request(url, headers={"User-Agent": "neuralrde"})
     try:
-        request = urllib.request.Request(url, headers={"User-Agent": "neuralrde"})
-        with _OPENER.open(request, timeout=30) as source, open(part, "wb") as file:
+        with _OPENER.open(request, timeout=30) as source, writing(path) as file:
             said = source.headers.get("Content-Length") or ""
             size, done = int(said) if said.isdecimal() else 0, 0
             _check_limit(size, limit, url)
@@ -72,21 +73,18 @@ def fetch(url: str, path: Path, *, checksum: str | None = None, limit: int = LIM
                 file.write(block)
                 digest.update(block)
                 _progress(path.name, done, size)
-        if done < max(size, 1):
-            got = f"{done:,} of {size:,} bytes" if size else "an empty file"
-            raise DatasetUnavailable(f"Got {got} from {url}. Try again.")
-        if checksum and digest.hexdigest() != checksum.partition(":")[2]:
-            raise DatasetUnavailable(
-                f"Got {url} with the checksum {digest.name}:{digest.hexdigest()}; expected {checksum}. It "
-                "was damaged on its way, or is another version. Try again."
-            )
-        os.replace(part, path)
+            if done < max(size, 1):
+                got = f"{done:,} of {size:,} bytes" if size else "an empty file"
+                raise DatasetUnavailable(f"Got {got} from {url}. Try again.")
+            if checksum and digest.hexdigest() != checksum.partition(":")[2]:
+                raise DatasetUnavailable(
+                    f"Got {url} with the checksum {digest.name}:{digest.hexdigest()}; expected {checksum}. It "
+                    "was damaged on its way, or is another version. Try again."
+                )
     except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
         if isinstance(error, DatasetUnavailable):
             raise
         raise DatasetUnavailable(f"Could not download {url} ({error})") from None
-    finally:
-        part.unlink(missing_ok=True)
     return path
 
 
@@ -131,13 +129,14 @@ def checksum_of(path: Path) -> str:
         return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
-def seal(path: Path) -> None:
+def write_checksum(path: Path) -> None:
     """Write the checksum of a file beside it."""
     beside = path.with_name(path.name + ".sha256")
-    beside.write_text(f"{checksum_of(path).partition(':')[2]}  {path.name}\n")
+    with writing(beside, "w") as file:
+        file.write(f"{checksum_of(path).partition(':')[2]}  {path.name}\n")
 
 
-def check_seal(path: Path) -> None:
+def check_checksum(path: Path) -> None:
     """Raise if the file is not the one whose checksum was written beside it; nothing if there is none."""
     beside = path.with_name(path.name + ".sha256")
     if beside.exists() and beside.read_bytes().split()[:1] != [checksum_of(path).partition(":")[2].encode()]:

@@ -10,7 +10,6 @@ from typing import Any
 
 from .archive import find_archive_set, load_archive_set
 from .bidmc import TARGETS, find_bidmc, load_bidmc
-from .converted import WORDS, WORMS, find_converted, load_eigenworms_source44, load_speech_commands
 from .dataset import Dataset
 from .errors import DatasetUnavailable
 from .simulated import fractional_brownian_motion, order_of_events, spirals
@@ -60,30 +59,16 @@ CATALOGUE = (
         for name, (size, task) in _BIDMC.items()
     ),
     _archive("EigenWorms", (259, 17984, 6), 5),
-    Entry(
-        "eigenworms_source44",
-        "43 x 17984 x 6",
-        "5 classes",
-        "Medical Research Council; not UEA's EigenWorms",
-        load_eigenworms_source44,
-        partial(find_converted, WORMS),
-    ),
     _archive("SelfRegulationSCP1", (561, 896, 6), 2, "UEA archive, from a wheel"),
     _archive("SelfRegulationSCP2", (380, 1152, 7), 2, "UEA archive, from a wheel"),
     _archive("FingerMovements", (416, 50, 28), 2, "UEA archive, from a wheel"),
     _archive("HandMovementDirection", (234, 400, 10), 4, "UEA archive, from a wheel"),
+    _archive("BasicMotions", (80, 100, 6), 4, "UEA archive, from a wheel"),
+    _archive("JapaneseVowels", (640, 29, 12), 9, "UEA archive, from a wheel"),
     _archive("EthanolConcentration", (524, 1751, 3), 4),
     _archive("Heartbeat", (409, 405, 61), 2),
     _archive("MotorImagery", (378, 3000, 64), 2),
     _archive("StandWalkJump", (27, 2500, 4), 3),
-    Entry(
-        "SpeechCommands10",
-        "1000 x 16000 x 1",
-        "10 classes",
-        "Google, test files only",
-        load_speech_commands,
-        partial(find_converted, WORDS),
-    ),
     Entry("order_of_events", "1000 x 256 x 2", "2 classes", "Levy area tells the classes", order_of_events),
     Entry("spirals", "1000 x 100 x 2", "2 classes", "irregular times", spirals),
     Entry(

@@ -13,8 +13,8 @@ import numpy as np
 
 from .dataset import Dataset
 from .errors import ReadError
-from .layouts import from_table
-from .numerals import SPELLINGS, NotANumber, Numerals, find_numerals
+from .layouts import read_table
+from .numerals import SPELLINGS, NotANumber, Numerals, convert_numbers, numerals_of
 from .table import Roles, Source, Table, TableOptions, each_distinct, find_roles, set_text
 from .targets import Task
 from .text import is_missing, number, read_bytes
@@ -34,8 +34,7 @@ def read_csv(path: str | Path, *, task: Task | None = None, name: str | None = N
         name: of the data set; None takes the file's.
         options: which column is what, and how the table is laid out: those of `read`.
     """
-    told = TableOptions.of(options)
-    return from_table(load_csv(path, told), told, task=task, name=name or Path(path).name.split(".")[0])
+    return read_table(load_csv, path, task, name, options)
 
 
 def load_csv(path: str | Path, options: TableOptions, *, channels_needed: bool = True) -> Table:
@@ -46,27 +45,13 @@ def load_csv(path: str | Path, options: TableOptions, *, channels_needed: bool =
     row_numbers = "" in names[:1]
     if row_numbers:
         names = ["Unnamed: 0", *names[1:]]
-    roles = find_roles(
-        [name for name in names if name],
-        path,
-        columns=options.columns,
-        target=options.target,
-        id=options.id,
-        time=options.time,
-        group=options.group,
-        split=options.split,
-        sensor=options.sensor,
-        value=options.value,
-        channels_needed=channels_needed,
-    )
+    roles = find_roles([name for name in names if name], path, options, channels_needed=channels_needed)
     _check_padding(text)
     as_text = options.decimal == "," or options.thousands is not None
     frame = _frame(text, names, roles, options, as_text=as_text)
-    numerals = Numerals(options.decimal or ".", options.thousands)
-    if options.decimal is None and options.thousands is None:
-        numerals = _numerals(frame, roles, path)
-        if numerals.decimal == ",":  # 1.234 is not what it was taken for
-            frame = _frame(text, names, roles, options, as_text=True)
+    numerals = numerals_of(_text_columns(frame, roles), options, path)
+    if numerals.decimal == "," and not as_text:  # 1.234 is not what it was taken for
+        frame = _frame(text, names, roles, options, as_text=True)
     rows = frame.index.to_numpy()
     table = Table(
         path,
@@ -78,14 +63,14 @@ def load_csv(path: str | Path, options: TableOptions, *, channels_needed: bool =
     if numerals != Numerals():
         signs = "decimal commas" if numerals.decimal == "," else "decimal points"
         table.notes.append(f"{signs}, thousands by {numerals.thousands!r}" if numerals.thousands else signs)
-    _convert(table, numerals, options)
+    convert_numbers(table, numerals, options)
+    _convert_targets(table, numerals)
     return table
 
 
-def csv_header(path: str | Path, header: bool | None = None) -> tuple[str, int, list[str]]:
-    """What divides the cells, the line that names the columns, and their names; without one line 0, and numbers."""
-    text = _open(path, header)
-    return text.delimiter, text.header_line, text.names
+def csv_names(path: str | Path, header: bool | None = None) -> list[str]:
+    """Of the columns: numbers if there is no header."""
+    return [name for name in _open(path, header).names if name]
 
 
 @dataclass(frozen=True)
@@ -314,27 +299,16 @@ def _short_row(text: _Text, width: int, frame) -> tuple[int, str] | None:
     return None
 
 
-def _numerals(frame, roles: Roles, path) -> Numerals:
+def _text_columns(frame, roles: Roles) -> list[Any]:
     columns = [name for name in (*roles.numeric, roles.time, *roles.target) if name is not None and name in frame]
-    text = [frame[name].unique() for name in columns if frame[name].dtype.kind == "O"]
-    try:
-        return find_numerals(text)
-    except ValueError as error:
-        raise ReadError(path, str(error)) from None
+    return [frame[name].unique() for name in columns if frame[name].dtype.kind == "O"]
 
 
-def _convert(table: Table, numerals: Numerals, options: TableOptions) -> None:
-    """Text to numbers, in columns that hold numbers; words stay."""
-    frame, roles = table.frame, table.roles
-    for name in (*roles.numeric, *([roles.time] if roles.time and not options.time_format else [])):
-        if name in frame and frame[name].dtype.kind == "O" and name not in roles.labels:
-            try:
-                frame[name] = numerals.column(frame[name])
-            except NotANumber as error:
-                table.words[name] = error.row, error.cell
-    for name in roles.target if numerals != Numerals() else ():
+def _convert_targets(table: Table, numerals: Numerals) -> None:
+    """Targets stay text, in which numbers are spelled as Python spells them."""
+    for name in table.roles.target if numerals != Numerals() else ():
         try:
-            values = numerals.column(frame[name])
+            values = numerals.column(table.frame[name])
         except NotANumber:
             continue
-        set_text(frame, name, ["" if np.isnan(value) else repr(float(value)) for value in values])
+        set_text(table.frame, name, ["" if np.isnan(value) else repr(float(value)) for value in values])

@@ -1,5 +1,6 @@
 """Dataset: series with what is to be predicted from them, and how they were grouped and divided."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -7,12 +8,15 @@ import numpy as np
 from jaxtyping import Shaped
 from numpy.typing import ArrayLike
 
-from neuralrde.paths import Series, concatenate
+from neuralrde import paths
+from neuralrde.paths import Series
+from neuralrde.paths.series import unshared
 
 from .targets import Task, as_target, sorted_names
 from .times import time_text
 
 PARTS = ("train", "validation", "test")
+_LONGEST_NAME = 60  # letters take up to 4 bytes, and file systems allow 255
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -81,17 +85,17 @@ class Dataset:
             groups = _one_a_sample(groups, "groups", series)
         if split is not None:
             split = _as_split(split, series)
-        for field, value in (
-            ("series", series),
-            ("target", _read_only(target)),
-            ("classes", classes),
-            ("groups", _read_only(groups)),
-            ("split", _read_only(split)),
-            ("name", str(name)),
-            ("source", str(source)),
-            ("reading", str(reading)),
-            ("time_unit", time_unit),
-        ):
+        # What was checked stays checked: nobody else can write to these arrays.
+        checked = {"target": target, "groups": groups, "split": split}
+        for field, value in {
+            "series": series,
+            **{field: None if array is None else unshared(np.asarray(array)) for field, array in checked.items()},
+            "classes": classes,
+            "name": str(name),
+            "source": str(source),
+            "reading": str(reading),
+            "time_unit": time_unit,
+        }.items():
             object.__setattr__(self, field, value)
 
     @property
@@ -162,17 +166,17 @@ class Dataset:
         return f"Dataset({self.name!r}: {samples}{' at each point' if self.per_time else ''}; {rest})"
 
 
-def pool(parts: Iterable[Dataset]) -> Dataset:
+def concatenate(parts: Iterable[Dataset]) -> Dataset:
     """The samples of several data sets, one after the other; classes are matched by their names.
 
     >>> series = Series.from_array([[1.0, 2.0]])
-    >>> both = pool([Dataset(series, ["walk"]), Dataset(series, ["run"])])
+    >>> both = concatenate([Dataset(series, ["walk"]), Dataset(series, ["run"])])
     >>> both.target.tolist(), both.classes
     ([1, 0], ('run', 'walk'))
     """
     parts = list(parts)
     if not parts:
-        raise ValueError("Got no data sets to pool; expected at least one.")
+        raise ValueError("Got no data sets to concatenate; expected at least one.")
     if len({(part.task, part.per_time) for part in parts}) > 1:
         raise ValueError(
             f"Got data sets for {[part.task for part in parts]}; expected the same task in all of them. Say "
@@ -183,14 +187,14 @@ def pool(parts: Iterable[Dataset]) -> Dataset:
     if len({part.time_unit for part in parts}) > 1:
         units = [part.time_unit or "numbers" for part in parts]
         raise ValueError(f"Got times in {units}; expected one unit, because their distance is not known otherwise.")
-    target, classes = _pooled_target(parts)
+    target, classes = _joined_target(parts)
 
     def join(arrays):
         return None if any(array is None for array in arrays) else np.concatenate(arrays)
 
     return replace(
         parts[0],
-        series=concatenate(part.series for part in parts),
+        series=paths.concatenate(part.series for part in parts),
         target=target,
         classes=classes,
         groups=join([part.groups for part in parts]),
@@ -199,7 +203,25 @@ def pool(parts: Iterable[Dataset]) -> Dataset:
     )
 
 
-def _pooled_target(parts: list[Dataset]) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
+def safe_name(name: object, otherwise: str = "data") -> str:
+    """A name as one part of a path: letters, digits, `-`, `_` and `.`; never empty, hidden or a way out.
+
+    Data files carry names of their own, and results are kept under them: what a file says must not choose
+    where they go. Of a path the last part is kept, and other characters become `_`.
+
+    >>> safe_name("EigenWorms"), safe_name("two words"), safe_name("../../outside"), safe_name("..")
+    ('EigenWorms', 'two_words', 'outside', 'data')
+
+    Args:
+        name: what a file, or a user, says.
+        otherwise: what takes its place if nothing of it is left.
+    """
+    last = re.split(r"[/\\]", str(name).strip())[-1]
+    safe = re.sub(r"[^\w.-]+", "_", last)
+    return safe.strip("._-")[:_LONGEST_NAME].strip("._-") or otherwise
+
+
+def _joined_target(parts: list[Dataset]) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
     targets = [part.target for part in parts if part.target is not None]
     lists = [part.classes for part in parts if part.classes is not None]
     if not targets:
@@ -213,7 +235,7 @@ def _pooled_target(parts: list[Dataset]) -> tuple[np.ndarray | None, tuple[str, 
 
 
 def _as_split(split, series: Series) -> np.ndarray:
-    split = _one_a_sample(split, "split", series).astype(str)
+    split = _one_a_sample(split, "split", series).astype(str, copy=False)
     strange = sorted(set(split.tolist()) - set(PARTS))
     if strange:
         raise ValueError(f"Got split with {strange[:5]}; expected for each sample one of {list(PARTS)}.")
@@ -232,13 +254,6 @@ def _check_length(array: np.ndarray, name: str, series: Series) -> None:
     if array.ndim == 0 or len(array) != len(series):
         count = "a single one" if array.ndim == 0 else f"{len(array)}"
         raise ValueError(f"Got {count} in {name} for {len(series)} samples; expected one for each sample.")
-
-
-def _read_only(array: np.ndarray | None) -> np.ndarray | None:
-    if array is not None:
-        array = array.view()
-        array.flags.writeable = False
-    return array
 
 
 def _inside(data: Dataset) -> str:

@@ -1,4 +1,21 @@
-"""What can go wrong with data: a file that does not say what it should, a data set that cannot be had."""
+"""What can go wrong with data: files that are damaged, wrong or too large, and sets that cannot be had.
+
+A sentence that names the file, never a raw error.
+"""
+
+import errno
+import gzip
+import io
+import lzma
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from neuralrde.paths.memory import check_fits
 
 
 class ReadError(ValueError):
@@ -14,3 +31,101 @@ class ReadError(ValueError):
 
 class DatasetUnavailable(FileNotFoundError):
     """A data set is not here and cannot be fetched; the message says which file to put where."""
+
+
+# What unpacking, decoding and NumPy's headers raise when bytes are not what they should be.
+_DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    lzma.LZMAError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+# Text of numbers packs to a tenth or so of its size, and one number again and again to a thousandth. A file
+# that stays below _SMALL bytes may be packed as tightly as it likes.
+_RATIO, _SMALL = 250, 64 * 2**20
+
+
+@contextmanager
+def name_damage(path: object, kind: str = "file") -> Iterator[None]:
+    """Turn whatever goes wrong while bytes are unpacked and decoded into a ReadError that names the file."""
+    try:
+        yield
+    except ReadError:
+        raise
+    except MemoryError as error:
+        raise ReadError(path, _too_large(error)) from error
+    except _DAMAGE as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # a place that no file has
+            raise ReadError(path, f"Got a file that cannot be read ({error.strerror}).") from error
+        if "password" in str(error):
+            raise ReadError(
+                path, f"Got an encrypted {kind}; expected one without a password. Unpack it first."
+            ) from error
+        why = " ".join(str(error).split())[:100] or type(error).__name__
+        raise ReadError(path, f"Got a damaged {kind} ({why}). Make or fetch it again.") from error
+
+
+@contextmanager
+def name_file(path: object) -> Iterator[None]:
+    """Put the file's name before the sentence with which its content is refused."""
+    try:
+        yield
+    except ReadError:
+        raise
+    except (ArithmeticError, MemoryError, TypeError, ValueError) as error:
+        raise ReadError(path, _too_large(error) if isinstance(error, MemoryError) else str(error)) from error
+
+
+def check_room(size: float, path: object, what: str, instead: str = "Read it in parts.") -> None:
+    """Refuse a file, by its name, if `size` bytes for `what` are more than are free."""
+    with name_file(path):
+        check_fits(size, what, instead)
+
+
+def unpacked(stream: Any, path: object, kind: str, size: int) -> io.BufferedReader:
+    """A stream that unpacks a file of `size` bytes; damage, and a bomb, are a ReadError when they are met."""
+    return io.BufferedReader(_Unpacked(stream, path, kind, size), 1 << 16)
+
+
+def open_gzip(path: Path) -> io.BufferedReader:
+    return unpacked(gzip.open(path), path, "gzip file", path.stat().st_size)
+
+
+class _Unpacked(io.RawIOBase):
+    def __init__(self, stream: Any, path: object, kind: str, size: int):
+        self.stream, self.path, self.kind, self.size, self.done = stream, path, kind, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with name_damage(self.path, self.kind):
+            block = self.stream.read(len(buffer))
+        self.done += len(block)
+        if self.done > max(_SMALL, _RATIO * self.size):
+            raise ReadError(
+                self.path,
+                f"Got {self.size:,} bytes that unpack to more than {self.done:,}; expected at most {_RATIO} times as "
+                "many, because a small file must not fill the memory. Unpack it yourself, for example with "
+                "`gunzip`, if you trust it.",
+            )
+        buffer[: len(block)] = block
+        return len(block)
+
+    def close(self) -> None:
+        self.stream.close()
+        super().close()
+
+
+def _too_large(error: MemoryError) -> str:
+    return str(error) or "Got a file that needs more memory than there is; expected a smaller one. Read it in parts."

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from .dataset import Dataset, pool
+from .dataset import Dataset, concatenate
 from .errors import ReadError
-from .kinds import READERS, TABLES, kind_of, names_in
 from .labels import with_labels
 from .layouts import from_table
+from .readers import Reader, names_in, reader_of
 from .table import Table, TableOptions, join_tables, set_text
 from .targets import Task
 
@@ -58,7 +58,7 @@ def read_folder(
     found = replace(found, files=[file for file in found.files if not _same(file.path, labels)])
     if labels is not None:
         options = replace(options, labels=labels)
-    if all(kind_of(file.path) in TABLES for file in found.files):
+    if all(reader_of(file.path).load for file in found.files):
         data = _from_tables(path, found, options, task)
     else:
         data = _from_files(path, found, options, task)
@@ -101,9 +101,8 @@ def _find(path: Path) -> _Found:
         if [file for file in files if file.name.lower() != _LABELS]:
             raise ReadError(
                 path,
-                f"Got the sub-folders {[f.name for f in folders][:5]} beside the files "
-                f"{[f.name for f in files][:5]}; expected sub-folders only (a class each), or files only (a "
-                "series each).",
+                f"Got the sub-folders {[f.name for f in folders][:5]} beside the files {[f.name for f in files][:5]}; "
+                "expected sub-folders only (a class each), or files only (a series each).",
             )
         inside = [_File(file, label=folder.name) for folder in folders for file in _inside(folder)[1]]
         return _Found(inside)
@@ -125,10 +124,7 @@ def _from_tables(path: Path, found: _Found, options: TableOptions, task: Task | 
         raise ReadError(path, f"Got the files {both}; expected different names, because a name is an id.")
     tables = []
     for file, name in zip(found.files, names, strict=True):
-        own = options if options.labels is None else data_options(options, file.path)
-        table = TABLES[kind_of(file.path)](file.path, own)
-        if options.labels is not None:
-            table.roles = replace(table.roles, target=())
+        table = _load(reader_of(file.path), file.path, options)
         if found.single and table.roles.id is None:
             set_text(table.frame, _FILE, [name] * len(table.frame))
             table.roles = replace(table.roles, id=_FILE)
@@ -175,17 +171,11 @@ def _prefix(tables: list[Table], names: list[str]) -> None:
 
 
 def _from_files(path: Path, found: _Found, options: TableOptions, task: Task | None) -> Dataset:
-    """Files in other formats than tables: one data set each, pooled."""
+    """Files in other formats than tables: one data set each, joined."""
     parts = []
     for file in found.files:
-        kind = kind_of(file.path)
         own = task if file.label is None and options.labels is None else None
-        if kind in TABLES:
-            told = replace(options, wide=False, labels=None, labels_id=None)
-            data = from_table(TABLES[kind](file.path, told), told, task=own, name=_stem(file.path))
-        else:
-            check_no_options(file.path, kind, options)
-            data = READERS[kind](file.path, task=own)
+        data = read_file(file.path, replace(options, wide=False) if reader_of(file.path).load else options, task=own)
         if found.single:
             if len(data) != 1:
                 raise ReadError(
@@ -200,31 +190,47 @@ def _from_files(path: Path, found: _Found, options: TableOptions, task: Task | N
             data = Dataset(data.series, time_unit=data.time_unit, groups=data.groups, split=data.split)
         parts.append(data if file.part is None else replace(data, split=np.full(len(data), file.part)))
     try:
-        return pool(parts)
+        return concatenate(parts)
     except ValueError as error:
         raise ReadError(path, str(error)) from None
 
 
-def check_no_options(path: Path, kind: str, options: TableOptions) -> None:
+def read_file(path: Path, options: TableOptions, *, task: Task | None, name: str | None = None) -> Dataset:
+    """The series of one file; labels in a second file are still to come."""
+    reader = reader_of(path)
+    if reader.read is not None:
+        _check_no_options(path, reader, options)
+        return reader.read(path, task=task, name=name)
+    table = _load(reader, path, options)
+    plain = replace(options, labels=None, labels_id=None)
+    return from_table(table, plain, task=task, name=name or path.name.split(".")[0])
+
+
+def _load(reader: Reader, path: Path, options: TableOptions) -> Table:
+    """A table; if its targets are in a second file, that may also have groups and parts."""
+    assert reader.load is not None
+    if options.labels is None:
+        return reader.load(path, options)
+    names = names_in(path, options.header)
+    elsewhere = {role: None for role in ("group", "split") if str(getattr(options, role)) not in names}
+    table = reader.load(path, replace(options, target=None, **elsewhere))
+    table.roles = replace(table.roles, target=())
+    return table
+
+
+def _check_no_options(path: Path, reader: Reader, options: TableOptions) -> None:
     """Options of tables mean nothing to a file that says itself what is what."""
+    allowed = ["labels", "labels_id", "drop_unlabelled"]
+    allowed += [] if options.labels is None else ["target", "group", "split"]
     for one in fields(TableOptions):
         value = getattr(options, one.name)
-        if value != one.default and one.name not in ("labels", "labels_id", "drop_unlabelled"):
-            if options.labels is not None and one.name in ("target", "group", "split"):
-                continue
+        if value != one.default and one.name not in allowed:
+            kind = reader.endings[0]
             raise ReadError(
                 path,
-                f"Got `{one.name}={value!r}` for a {kind} file; expected it for tables only, "
-                f"because a {kind} file says "
-                "itself what is what. Leave it out.",
+                f"Got `{one.name}={value!r}` for a {kind} file; expected it for tables only, because a {kind} file "
+                "says itself what is what. Leave it out.",
             )
-
-
-def data_options(options: TableOptions, path: Path) -> TableOptions:
-    """Options for the data, when targets are in a second file: that may also have groups and parts."""
-    names = names_in(path, options.header)
-    told = {role: None for role in ("group", "split") if str(getattr(options, role)) not in names}
-    return replace(options, target=None, **told)
 
 
 def _inside(path: Path) -> tuple[list[Path], list[Path]]:

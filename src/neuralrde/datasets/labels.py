@@ -5,15 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from .csv import csv_header, load_csv
 from .dataset import Dataset
 from .errors import ReadError
-from .parquet import load_parquet, parquet_names
-from .samples import per_series
+from .readers import endings, reader_of
+from .samples import owners, per_series
 from .table import USUAL, Table, TableOptions, few
 from .targets import Task
-
-_ENDINGS = (".gz", ".csv", ".tsv", ".txt", ".dat", ".parquet", ".pq", ".ts", ".arff", ".npz")
 
 
 def with_labels(data: Dataset, options: TableOptions, task: Task | None = None) -> Dataset:
@@ -27,9 +24,8 @@ def with_labels(data: Dataset, options: TableOptions, task: Task | None = None) 
     if data.series.ids is None:
         raise ReadError(
             path,
-            "Got labels for series that have no ids; expected ids, to find each series' label by. "
-            "Write `id=` to name the "
-            "data's column of ids.",
+            "Got labels for series that have no ids; expected ids, to find each series' label by. Write `id=` to name "
+            "the data's column of ids.",
         )
     table = _load(path, options)
     wanted = np.asarray(data.series.ids).astype(str)
@@ -45,7 +41,7 @@ def with_labels(data: Dataset, options: TableOptions, task: Task | None = None) 
             f"Got no row for {few(wanted[:3].tolist())}, nor for any other series; expected the same ids in column "
             f"{table.roles.id!r}, where {few(first[:3])} stand. Write `labels_id=` to name another column.",
         )
-    owner, ids = _owners(table)
+    owner, ids = owners(table)
     # A series that is not in the data needs no label: what is said of the others is checked below.
     found = per_series(table, replace(options, drop_unlabelled=True), owner, ids, len(ids))
     place = np.where(rows < 0, -1, owner[rows])
@@ -92,10 +88,11 @@ def with_labels(data: Dataset, options: TableOptions, task: Task | None = None) 
 
 def _load(path: Path, options: TableOptions) -> Table:
     ask = TableOptions(header=True, decimal=options.decimal, thousands=options.thousands)
-    parquet = path.suffix.lower() in (".parquet", ".pq")
-    load = load_parquet if parquet else load_csv
-    names = [name for name in (parquet_names(path) if parquet else csv_header(path, header=True)[2]) if name]
-    told = {role: getattr(options, role) for role in ("group", "split") if str(getattr(options, role)) in names}
+    reader = reader_of(path)
+    if reader.load is None or reader.names is None:
+        raise ReadError(path, f"Got labels in a {reader.endings[0]} file; expected a table with a row per series.")
+    names = reader.names(path, True)
+    roles = {role: getattr(options, role) for role in ("group", "split") if str(getattr(options, role)) in names}
     id = options.labels_id
     if id is None:
         usual = [name for name in names if name.lower() in USUAL["id"]]
@@ -114,7 +111,7 @@ def _load(path: Path, options: TableOptions) -> Table:
         )
     if not targets and not any(name.lower() in USUAL["target"] for name in names if name != id):
         usual = {word for role, words in USUAL.items() if role in ("group", "split") for word in words}
-        others = [name for name in names if name not in (id, *told.values()) and name.lower() not in usual]
+        others = [name for name in names if name not in (id, *roles.values()) and name.lower() not in usual]
         if len(others) != 1:
             raise ReadError(
                 path,
@@ -122,18 +119,10 @@ def _load(path: Path, options: TableOptions) -> Table:
                 1,
             )
         targets = others
-    return load(path, replace(ask, id=id, target=targets or None, columns=[], **told), channels_needed=False)
-
-
-def _owners(table: Table) -> tuple[np.ndarray, np.ndarray]:
-    import pandas as pd
-
-    owner, ids = pd.factorize(table.frame[table.roles.id])
-    return owner, np.asarray(ids, dtype=object)
+    return reader.load(path, replace(ask, id=id, target=targets or None, columns=[], **roles), channels_needed=False)
 
 
 def _bare(id: str) -> str:
-    bare = id
-    for ending in _ENDINGS:
-        bare = bare.removesuffix(ending)
-    return bare
+    for ending in (".gz", *endings()):
+        id = id.removesuffix(ending)
+    return id

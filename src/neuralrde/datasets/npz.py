@@ -1,8 +1,6 @@
 """NumPy's `.npz`: arrays by name. Also the form in which this package keeps data sets."""
 
 import math
-import os
-import secrets
 import sys
 import zipfile
 from collections.abc import Collection, Iterator
@@ -12,13 +10,12 @@ from typing import IO, Any
 
 import numpy as np
 
+from neuralrde._write import writing
 from neuralrde.paths import Series
 from neuralrde.paths.memory import check_fits
 
-from .damage import name_damage, name_file
-from .dataset import Dataset
-from .errors import ReadError
-from .names import safe_name
+from .dataset import Dataset, safe_name
+from .errors import ReadError, name_damage, name_file
 from .targets import Task
 from .text import check_file, lengths_without_gaps
 
@@ -101,7 +98,8 @@ def write_npz(dataset: Dataset, path: str | Path) -> None:
             f"Got {objects} of mixed types; expected numbers or strings, because only these are stored "
             "without pickling. Write `np.array([str(x) for x in ids])`."
         )
-    save_arrays(path, {key: array for key, array in arrays.items() if array is not None})
+    with writing(path) as file:
+        np.savez_compressed(file, **{key: array for key, array in arrays.items() if array is not None})
 
 
 def load_arrays(path: str | Path, keys: Collection[str] | None = None) -> dict[str, np.ndarray]:
@@ -185,18 +183,6 @@ def _check_letters(array: np.ndarray, member: zipfile.ZipInfo) -> np.ndarray:
         if (letters > sys.maxunicode).any():
             raise ValueError(f"{member.filename} holds letters that do not exist")
     return array
-
-
-def save_arrays(path: str | Path, arrays: dict[str, Any]) -> None:
-    """Write arrays to a temporary file beside `path`, then rename it: nobody sees half a file."""
-    path = Path(path)
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        with open(part, "wb") as file:
-            np.savez_compressed(file, **arrays)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _names(array: np.ndarray | None) -> list[str] | None:

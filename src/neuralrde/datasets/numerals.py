@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from .errors import ReadError
+from .table import Table, TableOptions
 from .text import MISSING, is_missing, number
 
 # Missing values as pandas' reader compares them: to the letter.
@@ -110,3 +112,31 @@ def find_numerals(columns: Iterable[Any]) -> Numerals:
     if decimal:
         return Numerals(",", "." if points else None)
     return Numerals(".", "," if thousands else None)
+
+
+def numerals_of(columns: Iterable[Any], options: TableOptions, file: object) -> Numerals:
+    """How columns of text write their numbers: as the caller says, or else as they look."""
+    if options.decimal is not None or options.thousands is not None:
+        return Numerals(options.decimal or ".", options.thousands)
+    try:
+        return find_numerals(columns)
+    except ValueError as error:
+        raise ReadError(file, str(error)) from None
+
+
+def convert_numbers(table: Table, numerals: Numerals | None, options: TableOptions) -> None:
+    """Text to numbers, in columns of channels and times that hold numbers; words stay, and are noted."""
+    frame, roles = table.frame, table.roles
+    names = [*roles.numeric, *([roles.time] if roles.time and not options.time_format else [])]
+    text = [name for name in names if name in frame and name not in roles.labels and _is_text(frame[name])]
+    if numerals is None:
+        numerals = numerals_of((frame[name].unique() for name in text), options, table.file)
+    for name in text:
+        try:
+            frame[name] = numerals.column(frame[name])
+        except NotANumber as error:
+            table.words[name] = error.row, error.cell
+
+
+def _is_text(column: Any) -> bool:
+    return column.dtype.kind == "O" and all(isinstance(cell, str) for cell in column)

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .damage import check_room
 from .dataset import Dataset
-from .errors import ReadError
-from .layouts import from_table
-from .numerals import NotANumber, Numerals, find_numerals
+from .errors import ReadError, check_room
+from .layouts import read_table
+from .numerals import convert_numbers
 from .table import Source, Table, TableOptions, find_roles
 from .targets import Task
 from .text import check_file
@@ -31,8 +30,7 @@ def read_parquet(path: str | Path, *, task: Task | None = None, name: str | None
         name: of the data set; None takes the file's.
         options: which column is what, and how the table is laid out: those of `read`.
     """
-    told = TableOptions.of(options)
-    return from_table(load_parquet(path, told), told, task=task, name=name or Path(path).stem)
+    return read_table(load_parquet, path, task, name, options)
 
 
 def load_parquet(path: str | Path, options: TableOptions, *, channels_needed: bool = True) -> Table:
@@ -41,19 +39,7 @@ def load_parquet(path: str | Path, options: TableOptions, *, channels_needed: bo
 
     options.check(path)
     path = check_file(path)
-    roles = find_roles(
-        parquet_names(path),
-        path,
-        columns=options.columns,
-        target=options.target,
-        id=options.id,
-        time=options.time,
-        group=options.group,
-        split=options.split,
-        sensor=options.sensor,
-        value=options.value,
-        channels_needed=channels_needed,
-    )
+    roles = find_roles(parquet_names(path), path, options, channels_needed=channels_needed)
     dates = [] if roles.time is None else [roles.time]
     kept = list(dict.fromkeys([*roles.numeric, *roles.words, *roles.labels, *dates]))
     with _parquet(path) as parquet:
@@ -71,12 +57,12 @@ def load_parquet(path: str | Path, options: TableOptions, *, channels_needed: bo
     made = {name: pd.Series(column, dtype=getattr(column, "dtype", None)) for name, column in columns.items()}
     frame = pd.DataFrame(made)
     whole = Table(path, frame, roles, [Source(path, np.arange(len(frame)))], time_unit=unit)
-    _convert(whole, options)
+    convert_numbers(whole, None, options)
     return whole
 
 
-def parquet_names(path: str | Path) -> list[str]:
-    """Of the columns, without the row numbers that pandas stores."""
+def parquet_names(path: str | Path, header: bool | None = None) -> list[str]:
+    """Of the columns, without the row numbers that pandas stores; the file always has a header."""
     path = check_file(path)
     with _parquet(path) as parquet:
         schema = parquet.read_schema(path)
@@ -166,21 +152,3 @@ def _seconds(moments) -> np.ndarray:
     if moments.isna().any():
         raise ValueError("a date is missing in a list")
     return moments.to_numpy().astype("M8[ns]").astype(np.int64) / 1e9
-
-
-def _convert(table: Table, options: TableOptions) -> None:
-    """Text to numbers, in columns that hold numbers as text; words stay."""
-    roles, frame = table.roles, table.frame
-    names = [*roles.numeric, *([roles.time] if roles.time and not options.time_format else [])]
-    text = [name for name in names if frame[name].dtype.kind == "O" and all(isinstance(x, str) for x in frame[name])]
-    numerals = Numerals(options.decimal or ".", options.thousands)
-    if options.decimal is None and options.thousands is None:
-        try:
-            numerals = find_numerals(frame[name].unique() for name in text)
-        except ValueError as error:
-            raise ReadError(table.file, str(error)) from None
-    for name in text:
-        try:
-            frame[name] = numerals.column(frame[name])
-        except NotANumber as error:
-            table.words[name] = error.row, error.cell

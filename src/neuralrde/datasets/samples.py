@@ -1,10 +1,15 @@
-"""What a table says once for a series, though perhaps in each of its rows: target, group and split."""
+"""What a table says once for a series, though perhaps in each of its rows: target, group and split.
 
-from dataclasses import dataclass
+And how series and labels become a data set, with a sentence about how the table was understood.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from .dataset import Dataset
 from .table import Table, TableOptions
 from .targets import Task, guess_task, number_classes
 from .text import is_no_label, number
@@ -45,31 +50,20 @@ class Labels:
         [column] = columns
         chosen, why = guess_task(sorted(set(column)), len(column)) if task is None else (task, "as told")
         if chosen == "regression":
-            told = f"real numbers: {why}" if why != "numbers with a fraction" else "real numbers"
-            return {
-                "target": _numbers(column, self.names[0]),
-                "task": "regression",
-            }, f"target {named} ({_said(told, why)})"
+            said = "real numbers" if why == "numbers with a fraction" else f"real numbers: {why}"
+            return {"target": _numbers(column, self.names[0]), "task": chosen}, f"target {named} ({_said(said, why)})"
         target, classes = number_classes(column)
-        count = f"{len(classes)} class{'' if len(classes) == 1 else 'es'}"
-        told = (
-            f"{count}: {why}" if why not in ("words", "as told") else f"{count}, as told" if why == "as told" else count
-        )
-        return {"target": target, "classes": classes}, f"target {named} ({_said(told, why)})"
-
-    def others(self, kept: np.ndarray | None) -> dict[str, Any]:
-        def pick(array):
-            return array if array is None or kept is None else array[kept]
-
-        return {"groups": pick(self.groups), "split": pick(self.split)}
+        said = f"{len(classes)} class{'' if len(classes) == 1 else 'es'}"
+        said += {"words": "", "as told": ", as told"}.get(why, f": {why}")
+        return {"target": target, "classes": classes}, f"target {named} ({_said(said, why)})"
 
 
-def _said(told: str, why: str) -> str:
+def _said(kind: str, why: str) -> str:
     """Where whole numbers were counted, how to have it otherwise."""
     if "distinct whole" not in why:
-        return told
-    other = "regression" if "class" in told else "classification"
-    return f'{told}; `task="{other}"` to change'
+        return kind
+    other = "regression" if "class" in kind else "classification"
+    return f'{kind}; `task="{other}"` to change'
 
 
 def _numbers(column: np.ndarray, name: str) -> np.ndarray:
@@ -103,9 +97,8 @@ def per_series(table: Table, options: TableOptions, owner, ids, samples: int, *,
     if labelled is not None and not labelled.all() and not options.drop_unlabelled:
         i, more = int(np.argmin(labelled)), int((~labelled).sum()) - 1
         raise table.error(
-            f"Got nothing for {who(ids, i)}{f' (and {more} more)' if more else ''} in column "
-            f"{roles.target[0]!r}; expected a target for each series. Write `drop_unlabelled=True` "
-            f"to leave such series out."
+            f"Got nothing for {who(ids, i)}{f' (and {more} more)' if more else ''} in column {roles.target[0]!r}; "
+            "expected a target for each series. Write `drop_unlabelled=True` to leave such series out."
         )
     return labels
 
@@ -117,8 +110,7 @@ def _given(table: Table, name: str | None, role: str, owner, ids, samples: int) 
     if (column == "").any():
         i = int(np.argmax(column == ""))
         raise table.error(f"Got nothing for {who(ids, i)} in column {name!r}; expected a {role}.")
-    widest = max(map(len, column))
-    return column if 4 * widest * samples > 2**26 else column.astype(str)
+    return text_array(column)
 
 
 def _one_each(table: Table, name: str, role: str, owner, ids, samples: int) -> np.ndarray:
@@ -140,9 +132,8 @@ def _one_each(table: Table, name: str, role: str, owner, ids, samples: int) -> n
         elif table.roles.id is None:
             hint = f" Write `id={name!r}` if it says which series a row belongs to."
         raise table.error(
-            f"Got for {who(ids, i)} both {texts[label[i]]!r} and {texts[codes[row]]!r} in column "
-            f"{name!r}; expected one "
-            f"for all its rows.{hint}",
+            f"Got for {who(ids, i)} both {texts[label[i]]!r} and {texts[codes[row]]!r} in column {name!r}; expected "
+            f"one for all its rows.{hint}",
             row,
         )
     return texts[label]
@@ -182,3 +173,61 @@ def per_point(table: Table, task: Task | None) -> PointTargets:
         column[there] = _numbers(labels[there], name)
         columns.append(column)
     return PointTargets(columns, None, "real numbers")
+
+
+def owners(table: Table) -> tuple[np.ndarray, np.ndarray]:
+    """For each row the number of its series, and the series' ids in the order in which they appear."""
+    import pandas as pd
+
+    if table.roles.id is None:
+        return np.zeros(len(table.frame), np.int64), np.array([None], dtype=object)
+    owner, ids = pd.factorize(table.frame[table.roles.id])
+    return owner, np.asarray(ids, dtype=object)
+
+
+def finish(table, options, series, labels: Labels, targets, task, name, unit, reading: str) -> Dataset:
+    """Targets, groups and parts put beside the series, and the sentence completed."""
+    roles = table.roles
+    there: Any  # which series have a target; None if there is none to have
+    if targets is not None:
+        values = np.where(series.valid[..., None], series.values[..., len(roles.channels) :], np.nan)
+        series = replace(series, values=series.values[..., : len(roles.channels)], channels=roles.channels)
+        target = np.nan_to_num(values[..., 0], nan=-1).astype(np.int64) if targets.classes else values
+        fields: dict[str, Any] = {"target": target, "classes": targets.classes}
+        said = f"target {listed(roles.target, quoted=True)} at each point ({targets.why})"
+        known = np.asarray(target >= 0) if targets.classes else np.asarray(~np.isnan(target).all(axis=2))
+        there = known.any(axis=1)
+    else:
+        fields, said = labels.target(task)
+        there = labels.labelled
+    parts = [reading, *([said] if said else [])]
+    groups, split = labels.groups, labels.split
+    if options.drop_unlabelled and there is not None and not there.all():
+        if not there.any():
+            raise ValueError("Got no series with a target; expected some. Leave `drop_unlabelled` out.")
+        table.notes.append(f"{int((~there).sum())} series without a target left out")
+        series = series[there]
+        groups, split = (None if one is None else one[there] for one in (groups, split))
+        if targets is not None:  # `labels.target` has left them out already
+            fields["target"] = fields["target"][there]
+    reading = "; ".join([", ".join(parts), *table.notes])
+    return Dataset(series, **fields, groups=groups, split=split, name=name, time_unit=unit, reading=reading)
+
+
+def time_said(table: Table, kind: str) -> str:
+    return "" if table.roles.time is None else f"time from `{table.roles.time}` ({kind})"
+
+
+def joined(parts: Sequence[str]) -> str:
+    return ", ".join(part for part in parts if part)
+
+
+def listed(names: Sequence[str], *, quoted: bool = False) -> str:
+    names = [f"`{name}`" if quoted else name for name in names]
+    return ", ".join(names if len(names) <= 8 else [*names[:6], f"... ({len(names)} in all)"])
+
+
+def text_array(texts: np.ndarray) -> np.ndarray:
+    """Strings as NumPy keeps them, in equal widths, unless one long one would make them large."""
+    widest = max((len(text) for text in texts), default=0)
+    return texts if 4 * widest * len(texts) > 2**26 else np.array([str(text) for text in texts])

@@ -7,6 +7,7 @@ into the same part; the same holds for the samples of a group in `by_group`, `in
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Int
@@ -16,7 +17,12 @@ from neuralrde.paths import Series
 from .dataset import PARTS, Dataset
 
 Fractions = Sequence[float]
+Way = Literal["group", "class", "random"]
 _USUAL = (0.7, 0.15, 0.15)
+
+
+class TooFewSamples(ValueError):
+    """There are not enough samples, or groups of them, for every part to have some."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,12 +94,14 @@ def by_group(dataset: Dataset, fractions: Fractions = _USUAL, *, seed: int = 0) 
     return _divide(_units(dataset, twins), np.zeros(len(dataset), int), twins, fractions, seed)
 
 
-def in_order(dataset: Dataset, fractions: Fractions = _USUAL) -> Split:
+def in_order(
+    dataset: Dataset, fractions: Fractions = _USUAL, *, by_time: bool = False, keep_groups: bool = True
+) -> Split:
     """Divide the samples in the order in which they come: the first are to train on, the last to test.
 
-    This is how a forecast is judged, by what comes later, so the samples must be in the order of time; if they
-    are not, sort them, `dataset[np.argsort(dates)]`. A group, and samples with the same content, come where
-    the first of them comes.
+    This is how a forecast is judged, by what comes later, so the samples must be in the order of time: write
+    `by_time=True`, or sort them, `dataset[np.argsort(dates)]`. A group, and samples with the same content, come
+    where the first of them comes.
 
     >>> from neuralrde.datasets import spirals
     >>> in_order(spirals(samples=10, length=5), (0.6, 0.2, 0.2)).test.tolist()
@@ -102,24 +110,28 @@ def in_order(dataset: Dataset, fractions: Fractions = _USUAL) -> Split:
     Args:
         dataset: whose samples to divide.
         fractions: of the training, validation and test set; any but the first may be 0.
+        by_time: order the samples by their first times, if they have times.
+        keep_groups: whether a group stays in one part; False lets a model forecast the groups it knows.
     """
     twins = duplicates(dataset.series)
-    units = _units(dataset, twins)
+    units = _units(dataset, twins) if keep_groups else twins
     shares = _as_fractions(fractions)
-    _, first, unit, sizes = np.unique(units, return_index=True, return_inverse=True, return_counts=True)
+    times = dataset.series.times if by_time else None
+    order = np.arange(len(units)) if times is None else np.argsort(times[:, 0], kind="stable")
+    _, first, unit, sizes = np.unique(units[order], return_index=True, return_inverse=True, return_counts=True)
     appearance = np.argsort(first)
     before = np.zeros(len(first), int)
     before[appearance] = np.cumsum(sizes[appearance]) - sizes[appearance]
     ends = np.cumsum(_rounded(shares * len(units), np.zeros(3), keep_first=True)[0])
-    part = np.searchsorted(ends, before, side="right")[unit.ravel()]
+    part = np.zeros(len(units), int)
+    part[order] = np.searchsorted(ends, before, side="right")[unit.ravel()]
     return _as_split(part, shares, units, twins)
 
 
-def folds(dataset: Dataset, k: int = 5, *, validation: float = 0.0, seed: int = 0) -> list[Split]:
+def folds(
+    dataset: Dataset, k: int = 5, *, by: Way | None = None, validation: float = 0.0, seed: int = 0
+) -> list[Split]:
     """Divide the samples into `k` folds of about the same size: each is the test set of one split.
-
-    By group if there are groups, so that none is in two folds; else by class if there are classes, each fold
-    with its share of every class; else at random.
 
     >>> from neuralrde.datasets import spirals
     >>> folds(spirals(samples=10, length=5), 5)[0]
@@ -128,23 +140,26 @@ def folds(dataset: Dataset, k: int = 5, *, validation: float = 0.0, seed: int = 
     Args:
         dataset: whose samples to divide.
         k: how many folds, at least 2.
-        validation: the fraction of each training set to take out as a validation set, as in `given`.
+        by: "group" keeps every group in one fold, "class" gives each fold its share of every class, and "random"
+            does neither; None takes "group" if there are groups, else "class" if there are classes.
+        validation: the fraction of each training set to take out as a validation set, in the same way.
         seed: of NumPy's default generator; the same seed divides in the same way.
     """
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 2:
         raise ValueError(f"Got k={k!r} folds; expected a whole number from 2, for example k=5.")
+    by = by or usual_way(dataset)
     twins = duplicates(dataset.series)
-    units = _units(dataset, twins)
-    strata = np.asarray(dataset.target) if _has_classes(dataset) and dataset.groups is None else np.zeros_like(units)
+    units = _units(dataset, twins) if by == "group" else twins
+    strata = np.asarray(dataset.target) if by == "class" else np.zeros_like(units)
     fold = _assigned(units, strata, np.full(k, 1 / k), seed)
     if len(np.unique(fold)) < k:
-        raise ValueError(
+        raise TooFewSamples(
             f"Got {_counted(units, twins)} for {k} folds, too few for each to have some. Take fewer folds."
         )
     splits = []
     for number in range(k):
         rest, test = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-        train, own = _with_validation(dataset, rest, validation, seed)
+        train, own = _with_validation(dataset, rest, validation, by, seed)
         splits.append(_with_twins((train, own, test), twins))
     return splits
 
@@ -169,7 +184,7 @@ def given(dataset: Dataset, *, validation: float = 0.0, seed: int = 0) -> Split:
             raise ValueError(
                 f"Got validation={validation} for a data set with a validation set of {len(own)}; expected 0."
             )
-        train, own = _with_validation(dataset, train, validation, seed)
+        train, own = _with_validation(dataset, train, validation, usual_way(dataset), seed)
     return _with_twins((train, own, test), duplicates(dataset.series))
 
 
@@ -189,6 +204,14 @@ def duplicates(series: Series) -> Int[np.ndarray, "samples"]:
     return twins
 
 
+def usual_way(dataset: Dataset) -> Way:
+    """By group if there are groups, so that none is divided; else by class if there are classes; else at random."""
+    return "group" if dataset.groups is not None else "class" if _has_classes(dataset) else "random"
+
+
+WAYS = {"group": by_group, "class": stratified, "random": random_split}
+
+
 def _has_classes(dataset: Dataset) -> bool:
     return dataset.classes is not None and not dataset.per_time
 
@@ -201,13 +224,12 @@ def _units(dataset: Dataset, twins: np.ndarray) -> np.ndarray:
 
 
 def _with_validation(
-    dataset: Dataset, train: np.ndarray, validation: float, seed: int
+    dataset: Dataset, train: np.ndarray, validation: float, by: Way, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """A training set, and the validation set that is taken out of it."""
     if not validation:
         return train, train[:0]
-    divide = by_group if dataset.groups is not None else stratified if _has_classes(dataset) else random_split
-    inner = divide(dataset[train], (1 - validation, validation, 0.0), seed=seed)
+    inner = WAYS[by](dataset[train], (1 - validation, validation, 0.0), seed=seed)
     return train[inner.train], train[inner.validation]
 
 
@@ -243,7 +265,7 @@ def _as_split(part: np.ndarray, shares: np.ndarray, units: np.ndarray, twins: np
     empty = [name for name, got, share in zip(PARTS, rows, shares, strict=True) if share > 0 and len(got) == 0]
     if empty:
         percent = " / ".join(f"{100 * share:.3g} %" for share in shares)
-        raise ValueError(
+        raise TooFewSamples(
             f"Got {_counted(units, twins)} to divide into {' / '.join(PARTS)} = {percent}, which leaves the {empty[0]} "
             "set empty; expected enough for each part. Give more samples, or a fraction of 0 for a part that you do "
             "not need."

@@ -110,18 +110,11 @@ class Roles:
         return [self.value] if self.value is not None else list(dict.fromkeys(self.channels))
 
 
-def find_roles(
-    names: Sequence[str],
-    file: Any,
-    *,
-    columns: Sequence[str] | None = None,
-    target: str | int | Sequence[str] | None = None,
-    channels_needed: bool = True,
-    **given: str | int | None,
-) -> Roles:
+def find_roles(names: Sequence[str], file: Any, options: TableOptions, *, channels_needed: bool = True) -> Roles:
     """Which column is what: as given, or else by the usual names; all other columns are channels."""
-    targets = TableOptions(target=target).targets
-    found: dict[str, str | None] = {role: str(name) for role, name in given.items() if name is not None}
+    targets, columns = options.targets, options.columns
+    roles = ("id", "time", "group", "split", "sensor", "value")
+    found: dict[str, str | None] = {role: str(name) for role in roles if (name := getattr(options, role)) is not None}
     for role, name in [*found.items(), *(("target", name) for name in targets)]:
         if name not in names:
             raise ReadError(

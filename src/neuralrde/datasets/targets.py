@@ -29,7 +29,7 @@ def as_target(
                 f"Got a target that does not number the {len(classes)} classes {list(classes)[:10]}; "
                 "expected whole numbers from 0. Leave `classes` out to have labels numbered."
             )
-        target = target.astype(np.int64)
+        target = target.astype(np.int64, copy=False)
     elif is_classes(target, task):
         target, classes = number_classes(target)
     else:
@@ -44,9 +44,8 @@ def as_target(
     absent = (target < 0) if classes else np.isnan(target)
     if target.ndim < at_points and absent.any():
         raise ValueError(
-            f"Got no target (NaN or -1) for sample {int(np.argwhere(absent)[0][0])} (and "
-            f"{int(absent.sum()) - 1} more); expected one for each sample, because nothing can be learned "
-            "without. Leave such samples out."
+            f"Got no target (NaN or -1) for sample {int(np.argwhere(absent)[0][0])} (and {int(absent.sum()) - 1} "
+            "more); expected one for each sample, because nothing can be learned without. Leave such samples out."
         )
     return target, classes
 
@@ -131,7 +130,7 @@ def _as_real(target: np.ndarray) -> np.ndarray:
     try:
         words = target.dtype.kind in "OUS"
         real = np.array([number(str(x)) for x in target.ravel()]).reshape(target.shape) if words else target
-        real = real.astype(np.float64)
+        real = real.astype(np.float64, copy=False)
     except (TypeError, ValueError):
         wrong = next((label for label in target.ravel() if not _is_number(label)), target.ravel()[0])
         raise ValueError(

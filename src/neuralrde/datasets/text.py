@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .damage import check_room, open_gzip
-from .errors import ReadError
+from .errors import ReadError, check_room, open_gzip
 
 # How files spell a value that is not there.
 MISSING = frozenset({"", "?", "nan", "na", "n/a", "#n/a", "#na", "<na>", "null", "none", "-", ".", "missing"})

@@ -1,8 +1,38 @@
 """scikit-learn estimators: a classifier, a regressor and a transformer."""
 
+import os
+from typing import Any
+
 from .classifier import NeuralRDEClassifier
-from .load import load
+from .closed_form import LogSignatureClassifier, LogSignatureRegressor
+from .features import LogSignatureFeatures
+from .file import load_any
 from .regressor import NeuralRDERegressor
 from .transformer import LogSignatureTransformer
 
-__all__ = ["LogSignatureTransformer", "NeuralRDEClassifier", "NeuralRDERegressor", "load"]
+ESTIMATORS: dict[str, Any] = {
+    cls.__name__: cls
+    for cls in (
+        LogSignatureClassifier,
+        LogSignatureRegressor,
+        LogSignatureFeatures,
+        NeuralRDEClassifier,
+        NeuralRDERegressor,
+        LogSignatureTransformer,
+    )
+}
+
+__all__ = [
+    "LogSignatureClassifier",
+    "LogSignatureFeatures",
+    "LogSignatureRegressor",
+    "LogSignatureTransformer",
+    "NeuralRDEClassifier",
+    "NeuralRDERegressor",
+    "load",
+]
+
+
+def load(path: str | os.PathLike) -> Any:
+    """The estimator that `save` wrote to a file: a classifier, a regressor or a transformer."""
+    return load_any(path, ESTIMATORS)

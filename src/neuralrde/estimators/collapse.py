@@ -8,39 +8,42 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float, Int
 
-from ..training import TrainingState, TrainingWarning, predict
-from .run import Cut, Run
+from ..paths import Windows
+from ..training import AdamW, TrainingState, TrainingWarning, predict
+from .run import Run
 
 # A model that predicts one class this often, and whose loss is above this share of a constant prediction's.
 _ONE_CLASS, _NO_BETTER = 0.98, 0.95
 _RESTARTS = 2
-# Of the optimiser: a shorter training has not had the time to learn.
+# Of the optimizer: a shorter training has not had the time to learn.
 _FEWEST_STEPS = 50
 
 
-def restarted_if_collapsed(run: Run, cut: Cut, state: TrainingState) -> tuple[TrainingState, list[dict[str, Any]]]:
+def restarted_if_collapsed(
+    run: Run, windows: Windows, state: TrainingState
+) -> tuple[TrainingState, list[dict[str, Any]]]:
     """The state, or that of another training if it has collapsed; and a record for each of several trainings.
 
     Another training begins from other weights, without weight decay, at half the rate. The one with the best monitored
     loss is kept.
     """
-    tries, collapsed = [(run, state)], [_is_collapsed(run, cut, state)]
-    while collapsed[-1] and len(tries) <= _RESTARTS and run.model is None:
+    tries, collapsed = [(run, state)], [_is_collapsed(run, windows, state)]
+    while collapsed[-1] and len(tries) <= _RESTARTS and run.model is None and _can_be_gentler(run):
         last, budget = tries[-1][0].settings, run.settings.time_budget
         left = None if budget is None else budget - sum(one.seconds for _, one in tries)
         if left is not None and left <= 0:
             break
-        settings = replace(last, weight_decay=0.0, rate=last.rate / 2, time_budget=left)
+        settings = replace(last, optimizer=_gentler(last.optimizer), time_budget=left)
         warnings.warn(
             "The model predicts one class for nearly all series that it was trained on, and its loss is no better than "
             "that of a constant prediction. It is trained again from other weights, without weight decay, at a "
-            f"learning rate of {settings.rate:g}.",
+            f"learning rate of {settings.optimizer.learning_rate:g}.",
             TrainingWarning,
             stacklevel=4,
         )
         another = replace(run, settings=settings, seed=run.seed + len(tries))
-        tries.append((another, another(cut)))
-        collapsed.append(_is_collapsed(another, cut, tries[-1][1]))
+        tries.append((another, another(windows)))
+        collapsed.append(_is_collapsed(another, windows, tries[-1][1]))
     best = min(range(len(tries)), key=lambda i: tries[i][1].best_loss)
     if collapsed[best]:
         warnings.warn(
@@ -49,10 +52,12 @@ def restarted_if_collapsed(run: Run, cut: Cut, state: TrainingState) -> tuple[Tr
             TrainingWarning,
             stacklevel=4,
         )
+    if len(tries) == 1:  # whose optimizer may keep its learning rate to itself
+        return state, []
     records = [
         {
-            "learning_rate": float(one.settings.rate),
-            "weight_decay": float(one.settings.weight_decay),
+            "learning_rate": float(one.settings.optimizer.learning_rate),
+            "weight_decay": float(one.settings.optimizer.weight_decay),
             "epochs": state.epoch,
             "monitored": float(state.best_loss),
             "collapsed": collapsed[i],
@@ -60,14 +65,14 @@ def restarted_if_collapsed(run: Run, cut: Cut, state: TrainingState) -> tuple[Tr
         }
         for i, (one, state) in enumerate(tries)
     ]
-    return tries[best][1], records if len(tries) > 1 else []
+    return tries[best][1], records
 
 
-def _is_collapsed(run: Run, cut: Cut, state: TrainingState) -> bool:
-    steps = state.epoch * -(-len(run.parts.training) // run.settings.batch)
-    if run.parts.training.target.dtype.kind != "i" or not state.best_epoch or steps < _FEWEST_STEPS:
+def _is_collapsed(run: Run, windows: Windows, state: TrainingState) -> bool:
+    steps = state.epoch * -(-len(run.data.training) // run.settings.batch_size)
+    if run.data.training.target.dtype.kind != "i" or not state.best_epoch or steps < _FEWEST_STEPS:
         return False
-    examples = run.examples(run.parts.training, cut, run.estimator._firsts(cut)[0])
+    examples = run.examples(state.best, run.data.training, windows)
     target, weight = np.asarray(examples.target), examples.weight
     weight = None if weight is None else np.asarray(weight)
     # Spares most trainings the predictions. An epoch's loss is that of weights on the move: the best epoch's alone may
@@ -76,6 +81,16 @@ def _is_collapsed(run: Run, cut: Cut, state: TrainingState) -> bool:
     if max(losses) < 0.9 * constant_loss(target, weight):
         return False
     return has_collapsed(predict(state.best, examples, mesh=run.mesh), target, weight)
+
+
+def _can_be_gentler(run: Run) -> bool:
+    return run.settings.optimizer.learning_rate is not None  # else it is inside an optimizer of Optax
+
+
+def _gentler(optimizer: Any) -> Any:
+    """Half the rate, and no weight decay."""
+    changes = {"learning_rate": optimizer.learning_rate / 2}
+    return replace(optimizer, **changes | ({"weight_decay": 0.0} if isinstance(optimizer, AdamW) else {}))
 
 
 def has_collapsed(

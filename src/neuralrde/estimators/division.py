@@ -1,18 +1,49 @@
-"""Which series to train on and which to validate with: at random, by class, by group, or in their order."""
+"""Samples, and which of them to train on and to validate with: at random, by class, by group, or in their order."""
 
 import warnings
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from ..datasets import Dataset, by_group, random_split, stratified
 from ..paths import Series
+from ..transforms import Transform
 
 # Fewer series do not decide when to stop or which weights to keep: an accuracy of 0.8 has a standard error of 0.07 with
 # 30 of them and of 0.16 with 6, more than most epochs differ by.
 FEWEST_TO_DECIDE = 30
 _TRIES = 10
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Series, their targets, how much each counts, and the group of each."""
+
+    series: Series
+    target: np.ndarray
+    weight: np.ndarray | None = None
+    groups: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    def __getitem__(self, rows: Any) -> "Samples":
+        others = (None if array is None else array[rows] for array in (self.weight, self.groups))
+        return Samples(self.series[rows], self.target[rows], *others)
+
+    def prepared(self, transform: Transform) -> "Samples":
+        return replace(self, series=transform(self.series))
+
+
+@dataclass(frozen=True)
+class Division:
+    """What to train on and what to validate with, and whether that decides when to stop and which weights to keep."""
+
+    training: Samples
+    validation: Samples | None = None
+    decides: bool = False
 
 
 def divide(
@@ -59,6 +90,42 @@ def divide(
     return rows, held_out
 
 
+def folds(
+    target: Shaped[np.ndarray, "samples ..."],
+    number: int,
+    *,
+    groups: Shaped[np.ndarray, "samples"] | None = None,
+    shuffle: bool = True,
+    seed: int = 0,
+) -> Int[np.ndarray, "samples"]:
+    """The fold of each series, for members of an ensemble that each leave out one; -1 for those that nobody leaves out.
+
+    Classes are dealt out evenly, and a class of a single series is left out by nobody. Groups stay together.
+
+    >>> folds(np.array([0, 0, 1, 1, 1, 2]), 2, seed=1).tolist()
+    [0, 1, 0, 1, 0, -1]
+    """
+    rng, count = np.random.default_rng(seed), len(target)
+    found = np.full(count, -1, np.int32)
+    if groups is not None:
+        _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+        filled = np.zeros(number, int)
+        for one in rng.permutation(len(sizes)) if shuffle else np.arange(len(sizes)):
+            found[group == one] = filled.argmin()
+            filled[filled.argmin()] += sizes[one]
+        return found
+    if not shuffle:
+        return (np.arange(count) * number // count).astype(np.int32)
+    classes = target if target.dtype.kind == "i" and target.ndim == 1 else np.zeros(count, int)
+    dealt = 0
+    for one in np.unique(classes):
+        rows = rng.permutation(np.flatnonzero(classes == one))
+        if len(rows) > 1:
+            found[rows] = (dealt + np.arange(len(rows))) % number
+            dealt += len(rows)
+    return found
+
+
 def _shuffled(series: Series, classes: Any, fraction: float, groups: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
     dataset = Dataset(series, classes, task=None if classes is None else "classification", groups=groups)
     parts = (1 - fraction, fraction, 0.0)
@@ -101,3 +168,13 @@ def check_groups(groups: Any, count: int) -> Shaped[np.ndarray, "samples"] | Non
     if groups.shape != (count,):
         raise ValueError(f"Got groups of shape {groups.shape} for {count} series; expected ({count},), one per series.")
     return groups
+
+
+def check_sample_weight(weight: Any, count: int) -> Float[np.ndarray, "samples"] | None:
+    """One weight per series."""
+    if weight is None:
+        return None
+    weight = np.asarray(weight, np.float64)
+    if weight.shape != (count,):
+        raise ValueError(f"Got sample_weight of shape {weight.shape}; expected ({count},), one weight per series.")
+    return weight.astype(np.float32)

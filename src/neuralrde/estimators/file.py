@@ -12,12 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from ..paths import Step
+from .. import registry
 from ..training import FileRefused
 from ..training.archive import arrays_of, read_archive, with_arrays, write_archive
+from ..transforms import Transform
 from .learned import array_of, check_finite_weights, check_learned
+from .old_files import renewed
+from .parameters import part
 
-_KIND, _FORMAT = "model", 2
+_KIND, _FORMAT = "model", 3
+# The attribute that may hold another estimator.
+_INSIDE = "closed_form_"
 
 
 class Saved:
@@ -27,15 +32,27 @@ class Saved:
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted estimator to one file: weights in safetensors, settings in JSON, no pickle."""
+        header, arrays = self._parts_of_file("model")
+        write_archive(path, _KIND, format=_FORMAT, header=header, arrays=arrays)
+
+    def _parts_of_file(self, prefix: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Header and arrays; an estimator inside, `closed_form_`, has a header inside and arrays of its own prefix."""
         estimator: Any = self
         estimator._check_fitted()
         header = {
             "estimator": type(self).__name__,
-            "parameters": to_plain(estimator.get_params(deep=False)),
-            "learned": {name: to_plain(getattr(self, name)) for name in self._learned if hasattr(self, name)},
+            # A part that was set after `fit` has no part in what was fitted.
+            "parameters": {
+                name: to_json(value, name)
+                for name, value in (estimator.get_params(deep=False) | getattr(self, "_kept", {})).items()
+            },
+            "learned": {name: to_json(getattr(self, name), name) for name in self._learned if hasattr(self, name)},
         }
-        arrays = arrays_of(getattr(self, "model_", None), "model")
-        write_archive(path, _KIND, format=_FORMAT, header=header, arrays=arrays)
+        arrays = arrays_of(getattr(self, "model_", None), prefix)
+        if (inside := getattr(self, _INSIDE, None)) is not None:
+            header[_INSIDE], more = inside._parts_of_file(_INSIDE)
+            arrays |= more
+        return header, arrays
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Any:
@@ -48,23 +65,20 @@ class Saved:
 
 def load_any(path: str | os.PathLike, kinds: dict[str, Any]) -> Any:
     """The estimator in a file, which must be one of `kinds`."""
-    header, arrays = read_archive(path, _KIND, format=_FORMAT)
+    header, arrays = read_archive(path, _KIND, format=(2, _FORMAT))
     name = header.get("estimator")
     kind = kinds.get(name) if isinstance(name, str) else None
     if kind is None:
         raise FileRefused(f"Got the file {str(path)!r}, which holds a {_brief(name)}; expected one of {list(kinds)}.")
     try:
-        parameters = from_plain(header["parameters"])
-        _check_truths(kind, parameters)
-        estimator = kind(**parameters)
-        estimator._check_parameters()
-        learned = {name: from_plain(value) for name, value in header["learned"].items()}
-        check_learned(learned, kind._learned)
-        for name, value in learned.items():
-            setattr(estimator, name, value)
-        estimator._check_learned(numbers=sum(array.size for array in arrays.values()))
-        _put_model(estimator, arrays)
-        estimator._check_fitted()
+        if header["format"] == 2:
+            header, arrays = renewed(header, arrays)
+        inside, within = header.get(_INSIDE), {n: array for n, array in arrays.items() if n.startswith(_INSIDE)}
+        estimator = _made(kind, header, {n: array for n, array in arrays.items() if n not in within}, "model")
+        if inside is not None:
+            estimator._put_inside(_made(estimator._kind_inside(), inside, within, _INSIDE))
+        elif within:
+            raise FileRefused(f"Got a file with the array {min(within)!r}, which these settings do not need.")
     except FileRefused as error:
         raise FileRefused(f"Got the file {str(path)!r}, whose parts do not fit together: {_brief(error)}") from None
     except Exception as error:  # whatever strange settings make a constructor stumble over
@@ -74,12 +88,28 @@ def load_any(path: str | os.PathLike, kinds: dict[str, Any]) -> Any:
     return estimator
 
 
-def _put_model(estimator: Any, arrays: dict[str, np.ndarray]) -> None:
+def _made(kind: Any, header: dict[str, Any], arrays: dict[str, np.ndarray], prefix: str) -> Any:
+    """A fitted estimator of this kind, checked."""
+    parameters = {name: from_json(value, name) for name, value in header["parameters"].items()}
+    _check_truths(kind, parameters)
+    estimator = kind(**parameters)
+    parts = estimator._check_parameters()
+    learned = {name: from_json(value, name) for name, value in header["learned"].items()}
+    check_learned(learned, kind._learned)
+    for name, value in learned.items():
+        setattr(estimator, name, value)
+    estimator._check_learned(parts, sum(array.size for array in arrays.values()))
+    _put_model(estimator, arrays, prefix)
+    estimator._check_fitted()
+    return estimator
+
+
+def _put_model(estimator: Any, arrays: dict[str, np.ndarray], prefix: str) -> None:
     """The weights, which must be all that the file holds: of the template's shapes, and finite."""
     used = {}
     if hasattr(estimator, "_template"):
-        estimator.model_ = with_arrays(estimator._template(), arrays, "model")
-        used = arrays_of(estimator.model_, "model")
+        estimator.model_ = with_arrays(estimator._template(), arrays, prefix)
+        used = arrays_of(estimator.model_, prefix)
     if unused := sorted(set(arrays) - set(used)):
         raise FileRefused(f"Got a file with the array {unused[0]!r}, which these settings do not need.")
     check_finite_weights(arrays)
@@ -97,19 +127,26 @@ def _brief(what: Any) -> str:
     return text if len(text) <= 500 else f"{text[:500]} ..."
 
 
-def to_plain(value: Any) -> Any:
+# The families of what is saved, by the names of parameters and learned attributes.
+_FAMILIES = {name: name for name in ("model", "transform", "windows", "loss", "optimizer")}
+_FAMILIES |= {"prepare": "transform", "config_": "model", "windows_": "windows", "loss_": "loss"}
+
+
+def to_json(value: Any, name: str = "") -> Any:
     """What JSON can hold, with a mark on what it must become again."""
-    if isinstance(value, Step):
-        return {"step": value.state()}
+    if name == "transform_":
+        return {"transform": value.state()}
+    if name in _FAMILIES and not isinstance(value, str | int | None):
+        return {"part": registry.to_plain(_FAMILIES[name], part(_FAMILIES[name], value))}
     if isinstance(value, np.ndarray):
         kind = "O" if value.dtype == object else value.dtype.str
-        return {"array": [to_plain(item) for item in value.tolist()], "type": kind}
+        return {"array": [to_json(item) for item in value.tolist()], "type": kind}
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, dict):
-        return {"pairs": [[to_plain(key), to_plain(item)] for key, item in value.items()]}
+        return {"pairs": [[to_json(key), to_json(item)] for key, item in value.items()]}
     if isinstance(value, list | tuple):
-        return [to_plain(item) for item in value]
+        return [to_json(item) for item in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.random.RandomState | np.random.Generator):
@@ -120,14 +157,16 @@ def to_plain(value: Any) -> Any:
     )
 
 
-def from_plain(value: Any) -> Any:
-    """What `to_plain` was given. Nothing in it is larger than the file, whatever it says."""
+def from_json(value: Any, name: str = "") -> Any:
+    """What `to_json` was given. Nothing in it is larger than the file, whatever it says."""
     if isinstance(value, list):
-        return [from_plain(item) for item in value]
+        return [from_json(item) for item in value]
     if not isinstance(value, dict):
         return value
-    if "step" in value:
-        return Step.from_state(value["step"])
+    if "transform" in value:
+        return Transform.from_state(value["transform"])
+    if "part" in value:
+        return registry.from_plain(_FAMILIES[name], value["part"])
     if "array" in value:
         return array_of(value["array"], value["type"])
-    return {key: from_plain(item) for key, item in value["pairs"]}
+    return {key: from_json(item) for key, item in value["pairs"]}

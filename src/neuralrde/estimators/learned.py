@@ -10,12 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from ..paths import BasePoint, Scale, Series, Step, Steps, TimeChannel
-from ..paths.filling import Fill
-from .parameters import check_whole
+from ..paths import Series, Windows
+from ..paths.checks import check_whole
+from ..registry import Config, params_of
+from ..signatures import basis_channels
+from ..training import AbstractLoss
+from ..transforms import BasePoint, Compose, FillForward, FillLinear, ObservationCounts, Scale, TimeChannel, Transform
+from ..transforms.filling import Fill
 
 # Labels and column names as arrays: their kinds, and the sizes of their items.
 _TYPES = {"b": (1,), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8)}
+
+
+# What "standard" transforms are made of: of these the channels of a path are known without data.
+_STANDARD = {ObservationCounts, FillForward, FillLinear, Scale, TimeChannel, BasePoint}
+# Numbers of a model that make none of its arrays larger.
+_FREE = {"substeps", "max_steps", "depth"}
 
 
 def check_learned(values: dict[str, Any], names: tuple[str, ...]) -> None:
@@ -45,28 +55,70 @@ def array_of(items: Any, kind: Any) -> np.ndarray:
     return array
 
 
-def check_steps(steps: Any, expected: Steps, channels: int, *, timed: bool = False, names: Any = None) -> Series:
-    """What fitted steps make of a series of two points; they must be the expected ones, fitted on so many channels.
+def check_transform(transform: Any, expected: Transform) -> None:
+    """The fitted transform of a file must be the expected one: what was learned is the file's, all else is not."""
+    # Two transforms of the same class and the same text differ in what they learned only.
+    kinds = lambda one: [type(inner) for inner in one.transforms] if isinstance(one, Compose) else [type(one)]
+    if not isinstance(transform, Transform) or kinds(transform) != kinds(expected) or repr(transform) != repr(expected):
+        raise ValueError(f"Got the transform {transform!r}; expected {expected!r}, which these settings make")
+
+
+def prepared_channels(transform: Any, channels: int, *, timed: bool = False, names: Any = None) -> tuple[str, ...]:
+    """The channels that fitted transforms make of a series of two points with so many channels.
 
     Args:
-        steps: from a file.
-        expected: the same steps before they were fitted: what was learned is the file's, all else is not.
+        transform: from a file.
         channels: of the series.
         timed: whether it must have times.
-        names: of its channels; None finds them in a step that has learned them.
+        names: of its channels; None finds them in a transform that has learned them.
     """
-    kinds = lambda steps: [type(step) for step in steps.steps]
-    # Two steps of the same class and the same text differ in what they learned only.
-    if not isinstance(steps, Steps) or kinds(steps) != kinds(expected) or repr(steps) != repr(expected):
-        raise ValueError(f"Got the preparation {steps!r}; expected {expected!r}, which these settings make")
+    inner = transform.transforms if isinstance(transform, Compose) else (transform,)
     if names is None:
-        taught = next((step.channels_ for step in steps.steps if isinstance(step, Fill | Scale)), None) or ()
+        taught = next((one.channels_ for one in inner if isinstance(one, Fill | Scale)), None) or ()
         names = taught[:channels]
     if len(names) != channels:
-        raise ValueError(f"Got a preparation of {len(names)} channels; expected {channels}")
-    timed = timed or any(_knows_times(step) for step in steps.steps)
+        raise ValueError(f"Got a transform of {len(names)} channels; expected {channels}")
+    timed = timed or any(_knows_times(one) for one in inner)
     with np.errstate(all="ignore"):
-        return steps(Series(np.zeros((1, 2, channels)), times=[[0.0, 1.0]] if timed else None, channels=names))
+        series = Series(np.zeros((1, 2, channels)), times=[[0.0, 1.0]] if timed else None, channels=names)
+        return transform(series).channels
+
+
+def check_file(estimator: Any, expected: Transform, numbers: int) -> None:
+    """Raise unless what a file says an estimator learned fits together, and needs no more numbers than its arrays hold.
+
+    Args:
+        estimator: with all that the file says.
+        expected: the transform of its settings, not fitted.
+        numbers: in the file's arrays.
+    """
+    windows, channels = estimator.windows_, check_inputs(estimator)
+    if windows.searched or (windows.step is None) == (windows.every is None):
+        raise ValueError(f"Got windows_={windows!r}; expected a depth and a step or a time")
+    if windows.shifts > 1 and estimator.per_time_:
+        raise ValueError(f"Got windows_={windows!r}; expected shifts=1, for these settings")
+    check_transform(estimator.transform_, expected)
+    inner = expected.transforms if isinstance(expected, Compose) else (expected,)
+    if {type(one) for one in inner} <= _STANDARD and any(isinstance(one, Fill | Scale) for one in inner):
+        path = prepared_channels(estimator.transform_, channels, timed=windows.every is not None)
+        if len(path) != estimator.path_channels_:
+            raise ValueError(f"Got path_channels_={estimator.path_channels_}; expected {len(path)}")
+    if not estimator.config_.cls.__module__.startswith("neuralrde."):
+        return  # of a model of one's own nothing is known before it is made
+    # A model of ours has at least as many weights as these: nothing is made that the file could not fill.
+    outputs = estimator.loss_.outputs(estimator.outputs_)
+    sizes = {name: value for name, value in params_of(estimator.config_).items() if _is_whole(value)}
+    seen = getattr(estimator.config_.cls, "channels_seen", lambda channels: channels)(estimator.path_channels_)
+    logs = basis_channels(seen, windows.depth, scales=windows.scales)
+    largest = {"path_channels_": estimator.path_channels_, "log-signature channels": logs, "outputs_": outputs}
+    largest |= {name: value for name, value in sizes.items() if name not in _FREE}
+    if "state" in sizes and "width" in sizes:  # the last layer of a field, or of a stack of them
+        largest["weights"] = sizes["state"] * min(logs, sizes["width"])
+    for name, size in largest.items():
+        if size > numbers:
+            raise ValueError(f"Got {numbers} weights; expected many more, for {size} {name}")
+    for name in _FREE & set(sizes):
+        check_whole(name, sizes[name], low=0, high=2**20)
 
 
 def check_inputs(estimator: Any) -> int:
@@ -80,26 +132,25 @@ def check_inputs(estimator: Any) -> int:
     return channels
 
 
-def most_windows(steps: Any, step: int | None, every: float | None) -> float:
-    """Windows of the longest series that steps were fitted on, as far as a channel of time tells its length."""
+def most_windows(transform: Any, step: int | None, every: float | None) -> float:
+    """Windows of the longest series that transforms were fitted on, as far as a channel of time tells its length."""
     if step is None and every is None:
         return 1
-    durations = [one.duration_ or 0.0 for one in steps.steps if isinstance(one, TimeChannel)]
-    gaps = [one.gap_ or 1.0 for one in steps.steps if isinstance(one, BasePoint)]
+    inner = transform.transforms if isinstance(transform, Compose) else (transform,)
+    durations = [one.duration_ or 0.0 for one in inner if isinstance(one, TimeChannel)]
+    gaps = [one.gap_ or 1.0 for one in inner if isinstance(one, BasePoint)]
     # One more, for the part of a window at the end.
     return (sum(durations) + sum(gaps)) // (every or step or 1) + 1 if durations else np.inf
 
 
 def check_finite_weights(arrays: dict[str, np.ndarray]) -> None:
     for name, array in arrays.items():
-        # Constants of the training set are floats held as whole numbers of the same bits.
-        floats = array.view(f"f{array.itemsize}") if name.endswith(".bits") and array.dtype.kind == "i" else array
-        if floats.dtype.kind == "f" and not np.isfinite(floats).all():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError(f"Got the weights {name!r} with numbers that are not finite")
 
 
-def _knows_times(step: Step) -> bool:
-    return bool(getattr(step, "timed_", None)) or getattr(step, "gap_", None) is not None
+def _knows_times(transform: Transform) -> bool:
+    return bool(getattr(transform, "timed_", None)) or getattr(transform, "gap_", None) is not None
 
 
 def _whole(low: int = 1, high: int = 2**31, also: tuple = ()) -> Callable[[str, Any], None]:
@@ -116,6 +167,10 @@ def _kind(what: str, test: Callable[[Any], bool]) -> Callable[[str, Any], None]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_plain(value: Any) -> bool:
@@ -143,12 +198,14 @@ _truth = _kind("True or False", lambda value: isinstance(value, bool))
 _records = _kind("a list of records", lambda value: _is_list(value, _is_record))
 
 LEARNED: dict[str, Callable[[str, Any], None]] = {
-    "steps_": _kind("steps", lambda value: isinstance(value, Steps)),
-    "kept_": _kind("parameters", _is_record),
-    "cuts_": _whole(high=1024),
-    "depth_": _whole(high=12),
-    "step_": _whole(also=(None,)),
-    "cut_": _kind("a number above 0", lambda value: _is_number(value) and 0 < value < np.inf),
+    "transform_": _kind("a transform", lambda value: isinstance(value, Transform)),
+    "windows_": _kind("windows", lambda value: isinstance(value, Windows)),
+    "config_": _kind("a model and its options", lambda value: isinstance(value, Config)),
+    "loss_": _kind("a loss", lambda value: isinstance(value, AbstractLoss)),
+    "scores_": _kind(
+        "lists of numbers, or None",
+        lambda value: value is None or _is_list(value, lambda one: _is_list(one, _is_number) and one == sorted(one)),
+    ),
     "per_time_": _truth,
     "outputs_": _whole(),
     "path_channels_": _kind(
@@ -169,7 +226,14 @@ LEARNED: dict[str, Callable[[str, Any], None]] = {
     ),
     "classes_": _kind("at least two different labels, in order", _are_labels),
     "one_dimensional_": _truth,
-    "windows_": _whole(high=2**24),
+    "windows_per_series_": _whole(high=2**24),
+    "features_": _whole(),
+    "members_": _whole(high=1000),
+    "blend_": _kind(
+        "two numbers of 0 or more",
+        lambda value: _is_list(value, _is_number) and len(value) == 2 and all(0 <= one < np.inf for one in value),
+    ),
+    "penalty_": _kind("a positive number", lambda value: _is_number(value) and value > 0),
 }
 # Names are learned from tables with named columns only; the others were not in the first files of this format.
-OPTIONAL = {"feature_names_in_", "label_share_", "restarts_"}
+OPTIONAL = {"feature_names_in_", "label_share_", "restarts_", "scores_", "members_", "blend_"}

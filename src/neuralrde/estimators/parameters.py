@@ -1,40 +1,123 @@
-"""Parameters are checked in `fit`, as scikit-learn wants it; wrong names when they are given."""
+"""Parameters of the estimators: declared once, as fields of dataclasses; nested ones as scikit-learn names them.
 
-import difflib
+A part (model, transform, windows, loss, optimizer) is an object or a short name. Its own parameters are reached as
+`model__state=64`. Parts are never changed in place: setting one of their parameters puts another part in place.
+"""
+
 import inspect
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from ..paths import Windows
+from ..paths.checks import check_whole
+from ..registry import config_of, did_you_mean, from_plain, params_of, with_params
 
-class NamedParameters:
-    """Says which name was meant when a parameter's name is wrong."""
+__all__ = ["Parameters", "check_choice", "check_flag", "check_number", "check_whole", "part"]
+
+
+class Parameters:
+    """Nested parameters of parts, and hints where a name is wrong. Comes before scikit-learn's `BaseEstimator`."""
+
+    _parts: ClassVar[dict[str, str]] = {}
+    """Parameters that are parts, and the family of each."""
+    _defaults: ClassVar[dict[str, Any]] = {}
+    """What None stands for, where it stands for a part."""
 
     def __new__(cls, *args, **parameters):
         check_names(cls, parameters, TypeError)
         return super().__new__(cls)
 
-    def set_params(self, **parameters):
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Every parameter by its name; with `deep`, those of the parts too."""
+        found = {name: vars(self)[name] for name in self._get_param_names()}  # type: ignore
+        if deep:
+            for name in self._parts:
+                try:
+                    found |= {f"{name}__{own}": option for own, option in params_of(self._part(name)).items()}
+                except (ValueError, TypeError):  # `fit` will say what is wrong with it
+                    continue
+        return found
+
+    def set_params(self, **parameters: Any):
+        """Set parameters, `model__state=64` for those of a part. Returns the estimator."""
         check_names(type(self), {name.partition("__")[0]: value for name, value in parameters.items()}, ValueError)
-        return super().set_params(**parameters)  # type: ignore
+        for name, value in parameters.items():
+            if "__" not in name:
+                setattr(self, name, value)
+        nested: dict[str, dict[str, Any]] = {}
+        for name, value in parameters.items():
+            first, dots, own = name.partition("__")
+            if dots:
+                nested.setdefault(first, {})[own] = value
+        for first, options in nested.items():
+            if first not in self._parts:
+                raise ValueError(f"Invalid parameter {first!r}__...: it has no parameters of its own.")
+            setattr(self, first, with_params(self._parts[first], self._part(first), **options))
+        return self
+
+    def _part(self, name: str) -> Any:
+        """The object that a parameter stands for."""
+        value = vars(self)[name]
+        return part(self._parts[name], self._defaults[name] if value is None and name in self._defaults else value)
+
+
+class Hidden:
+    """A parameter that is no attribute.
+
+    For scikit-learn, what has an attribute `transform` is a transformer. The parameter of that name is therefore in
+    `get_params()` only.
+    """
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __get__(self, estimator: Any, owner: type) -> Any:
+        raise AttributeError(
+            f"{owner.__name__} has no attribute {self.name!r}, because it would look like a method. Its parameter is "
+            f"`get_params()[{self.name!r}]`, and the fitted one `{self.name}_`."
+        )
+
+    def __set__(self, estimator: Any, value: Any) -> None:
+        vars(estimator)[self.name] = value
+
+
+def part(family: str, value: Any) -> Any:
+    """The object that a parameter stands for: of a short name, of a dictionary as TOML has it, or as it is.
+
+    Models stay a `Config`, because they cannot be made before the channels are known.
+    """
+    if family == "model":
+        return config_of(family, value)
+    if family == "windows":
+        return Windows.of(from_plain(family, value) if isinstance(value, dict) else value)
+    # Optimizers of Optax are tuples, too.
+    if isinstance(value, str | dict | list) or (family == "transform" and isinstance(value, tuple)):
+        return from_plain(family, value)
+    return value() if isinstance(value, type) else value
 
 
 def check_names(cls: type, parameters: dict[str, Any], error: type[Exception]) -> None:
     known = [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
     for name in parameters:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            meant = f" Did you mean {near[0]!r}?" if near else ""
+            meant = f" {MOVED[name]}" if name in MOVED else did_you_mean(name, known, cutoff=0.5)
             # scikit-learn's own words first, which its tools look for.
             raise error(f"Invalid parameter {name!r} for {cls.__name__}.{meant} Valid parameters are: {known}.")
 
 
-def check_whole(name: str, value: Any, *, low: int = 1, high: int = 2**20, also: tuple = ()) -> None:
-    if isinstance(value, str | None) and value in also:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
-        others = "".join(f", or {other!r}" for other in also)
-        raise ValueError(f"Got {name}={value!r}; expected a whole number from {low} to {high}{others}.")
+def _moved(names: str, example: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), f"It is a parameter of a part now: write {example}.")
+
+
+# Where parameters of 0.1.0 have gone.
+MOVED = (
+    _moved("depth step every", "for example windows=Windows(step=32, depth=2)")
+    | _moved("cuts", "windows=Windows(shifts=4)")
+    | _moved("fill time_channel scale base_point", 'for example transform=Standard(fill="linear", time=True)')
+    | _moved("state width layers readout", 'for example model=Config(NeuralRDE, state=64, readout="final")')
+    | _moved("learning_rate weight_decay clip schedule", "for example optimizer=AdamW(learning_rate=1e-3)")
+)
 
 
 def check_number(
@@ -58,6 +141,5 @@ def check_flag(name: str, value: Any) -> None:
 def check_choice(name: str, value: Any, choices: Any) -> None:
     choices = list(choices)
     if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
-        near = difflib.get_close_matches(str(value), [c for c in choices if isinstance(c, str)], n=1)
-        meant = f" Did you mean {near[0]!r}?" if near else ""
+        meant = did_you_mean(str(value), [choice for choice in choices if isinstance(choice, str)])
         raise ValueError(f"Got {name}={value!r}; expected one of {choices}.{meant}")

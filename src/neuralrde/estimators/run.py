@@ -1,4 +1,4 @@
-"""One training of an estimator: its data, in parts, and all that decides about it but the depth and the step."""
+"""One training of an estimator: its data, divided, and all that decides about it but the windows."""
 
 import os
 import warnings
@@ -9,85 +9,67 @@ from typing import Any
 import numpy as np
 from jax.sharding import Mesh
 
-from ..models import NeuralRDE
-from ..paths import Series, Step
-from ..training import Examples, Listener, Settings, TrainingState, Versions, fit, targets_at_cuts
-from .at_points import are_known, share_at_cuts
-
-Cut = tuple[int, Any]
-"""A depth, and a window's number of points or time."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """Series and their targets."""
-
-    series: Series
-    target: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.series)
-
-    def __getitem__(self, rows: Any) -> "Part":
-        return Part(self.series[rows], self.target[rows])
-
-    def prepared(self, steps: Step) -> "Part":
-        return replace(self, series=steps(self.series))
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What to train on and what to validate with, and whether that decides when to stop and which weights to keep."""
-
-    training: Part
-    validation: Part | None
-    decides: bool
-
-    def prepared(self, steps: Step) -> "Parts":
-        validation = None if self.validation is None else self.validation.prepared(steps)
-        return replace(self, training=self.training.prepared(steps), validation=validation)
+from ..models import CrossFitted, Ensemble
+from ..paths import Windows
+from ..training import EachMember, Examples, Listener, RandomChoice, Settings, TrainingState, fit, targets_at_cuts
+from .division import Division, Samples
+from .examples import inputs_of
+from .targets import are_known, share_at_cuts
 
 
 @dataclass(frozen=True)
 class Run:
-    """Called with a depth and a window, it trains: `run(cut)`.
+    """Called with windows, it trains: `run(windows)`.
 
-    The estimator says how windows, weights, losses and models are made. `model` is the one to go on from, if any.
+    The estimator says how weights, losses and models are made. `model` is the one to go on from, if any.
     """
 
     estimator: Any
-    parts: Parts
+    data: Division
+    """Prepared, as the model sees it."""
     settings: Settings
     seed: int
     listeners: Sequence[Listener]
     mesh: Mesh | None = None
-    model: NeuralRDE | None = None
+    model: Any = None
+    folds: np.ndarray | None = None
+    """Of the training samples, for an ensemble: each member leaves out one."""
+
+    @property
+    def channels(self) -> int:
+        """Of the prepared series."""
+        return self.data.training.series.values.shape[2]
 
     def __call__(
         self,
-        cut: Cut,
+        windows: Windows,
         state: TrainingState | None = None,
         until: int | None = None,
         *,
         checkpoint: str | os.PathLike | None = None,
         resume: bool = False,
     ) -> TrainingState:
-        estimator, target = self.estimator, self.parts.training.target
-        versions = [self.examples(self.parts.training, cut, first) for first in estimator._firsts(cut)]
-        loss, metric = estimator._loss_and_metric(target)
+        estimator, training = self.estimator, self.data.training
+        model = estimator._build(self.channels, windows, self.seed) if self.model is None else self.model
+        versions = [self.examples(model, training, windows, shift) for shift in windows.all_shifts()]
+        if self.model is None:
+            model = self._conditioned(model, versions[0])
         others: dict[str, Any] = {}
-        if self.parts.validation is not None:
-            others["validation"] = self.examples(self.parts.validation, cut)
-            others["decides"] = self.parts.decides
+        if self.data.validation is not None:
+            others["validation"] = self.examples(model, self.data.validation, windows)
+            others["decides"] = self.data.decides
+        loss, metric = estimator.loss_, estimator._metric()
+        if isinstance(model, Ensemble):
+            model, loss, metric = CrossFitted(model), EachMember(loss), _OfMean(metric)
         if self.mesh is not None:
             others["mesh"] = self.mesh
         return fit(
-            estimator._model(versions[0], target, cut[0], self.seed) if self.model is None else self.model,
-            versions[0] if len(versions) == 1 else Versions(versions, self.seed),
+            model,
+            versions[0] if len(versions) == 1 else RandomChoice(versions, self.seed),
             loss=loss,
             metric=metric,
             # Without a validation set that decides, training runs to its end: its own loss cannot say when to stop.
-            settings=self.settings if self.parts.decides else replace(self.settings, patience=None),
+            settings=self.settings if self.data.decides else replace(self.settings, patience=None),
             state=state,
             until=until,
             checkpoint=checkpoint,
@@ -96,29 +78,40 @@ class Run:
             **others,
         )
 
-    def examples(self, part: Part, cut: Cut, first: int | None = None) -> Examples:
-        """Log-signatures over windows and targets at their ends; windows end at labels too, where these are sparse."""
-        estimator, target = self.estimator, part.target
-        at = None
-        if estimator.per_time_ and self.labels(cut)[0]:
-            at = are_known(target)
-        windows = estimator._windows(part.series, cut, first, at=at, keep=True)
-        weight = estimator._weights(target, self.parts.training.target)
-        if estimator.per_time_:
-            target = targets_at_cuts(target, windows.cuts)
-        return Examples((windows.x0, windows.log_signatures), target, windows=windows.count, weight=weight)
+    def _conditioned(self, model: Any, training: Examples) -> Any:
+        """The model with statistics of the training set."""
+        if hasattr(model, "fit_inputs"):
+            model = model.fit_inputs(training.inputs, windows=training.windows)
+        scale = self.estimator.loss_.label_scale(self.data.training.target)
+        return model.with_labels(scale) if scale is not None and hasattr(model, "with_labels") else model
 
-    def labels(self, cut: Cut) -> tuple[bool, float]:
+    def examples(self, model: Any, samples: Samples, windows: Windows, shift: int = 0) -> Examples:
+        """A model's inputs and targets at windows' ends; windows end at labels too, where these are sparse."""
+        estimator, target = self.estimator, samples.target
+        at = are_known(target) if estimator.per_time_ and self.labels(windows)[0] else None
+        inputs = inputs_of(model, samples.series, windows, shift=shift, at=at, keep=True)
+        weight = estimator._weights(target, self.data.training.target)
+        if samples.weight is not None:
+            weight = samples.weight if weight is None else weight * samples.weight
+        if estimator.per_time_:
+            target = targets_at_cuts(target, inputs.cuts)
+        arrays = inputs.arrays
+        if isinstance(model, Ensemble):
+            fold = self.folds if samples is self.data.training else None
+            arrays = (*arrays, np.full(len(samples), -1, np.int32) if fold is None else fold)
+        return Examples(arrays, target, windows=inputs.windows, weight=weight)
+
+    def labels(self, windows: Windows) -> tuple[bool, float]:
         """Whether windows end at labels too, and the share of the training labels that are used."""
         if not self.estimator.per_time_:
             return False, 1.0
-        part = self.parts.training
-        return share_at_cuts(part.series, are_known(part.target), **self.estimator._how(cut))
+        samples = self.data.training
+        return share_at_cuts(samples.series, are_known(samples.target), windows)
 
-    def say_share(self, cut: Cut) -> None:
+    def say_share(self, windows: Windows) -> None:
         """Warn, or raise, where labels do not stand at windows' ends."""
-        _, share = self.labels(cut)
-        how = " and ".join(f"{name}={value}" for name, value in self.estimator._how(cut).items())
+        _, share = self.labels(windows)
+        how = f"step={windows.step}" if windows.every is None else f"every={windows.every}"
         if share == 0:
             raise ValueError(
                 f"Got labels none of which stands at the end of a window of {how}; expected some, because the model is "
@@ -130,3 +123,13 @@ class Run:
                 "Write step=1 to use all of them.",
                 stacklevel=4,
             )
+
+
+class _OfMean:
+    """A metric of the members' mean."""
+
+    def __init__(self, metric: Any):
+        self.metric, self.__name__ = metric, getattr(metric, "__name__", "metric")
+
+    def __call__(self, outputs: np.ndarray, target: np.ndarray) -> float:
+        return self.metric(outputs.mean(axis=1), target)

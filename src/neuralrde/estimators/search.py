@@ -1,4 +1,4 @@
-"""Successive halving: train all candidates a little, keep the better ones, train those further.
+"""The search for windows: which to try, how large a model over them would be, and successive halving.
 
 Every candidate is trained under the schedule of a full training and only paused, so that what was spent on the
 winner is not lost: it goes on from where it stands. (Jamieson and Talwalkar 2016, Non-stochastic best arm
@@ -7,18 +7,80 @@ identification and hyperparameter optimization.)
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+import equinox as eqx
+import jax
+
+from ..frozen import weights_of
+from ..paths import Series, Windows
+from ..signatures import basis_channels, log_signature_channels
 from ..training import TrainingState
+
+# What "auto" tries: steps for so many windows, and these depths.
+SEARCHED_COUNTS = (16, 32, 64, 128)
+SEARCHED_DEPTHS = (1, 2, 3)
+# Beyond so many log-signature channels a depth is not searched: it would cost more than all the others.
+MOST_CHANNELS = 500
+# A training of more weights takes gigabytes and hours on most machines, and is a mistaken depth more often than a wish.
+MOST_WEIGHTS = 50_000_000
+# Measured for a training of large models: weights, the best of them, Adam's moments, gradients and what lies between.
+_BYTES_PER_WEIGHT = 108
 
 # Runs a candidate from its state (None at first) until an epoch.
 Run = Callable[[Any, TrainingState | None, int], TrainingState]
 
 
+def candidates(windows: Windows, prepared: Series) -> list[Windows]:
+    """Windows to choose from, with numbers for all that is open, the cheapest first.
+
+    >>> import numpy as np
+    >>> candidates(Windows(step=8, depth="auto"), Series.from_array(np.zeros((1, 100, 2))))
+    [Windows(step=8, depth=1), Windows(step=8, depth=2), Windows(step=8, depth=3)]
+    """
+    channels = prepared.values.shape[2]
+    steps: list[Any] = [windows.step]
+    if windows.step == "auto":
+        steps = sorted({Windows.step_for(prepared, count) for count in SEARCHED_COUNTS})
+    depths: list[Any] = [windows.depth]
+    if windows.depth == "auto":
+        depths = [n for n in SEARCHED_DEPTHS if n == 1 or log_signature_channels(channels, n) <= MOST_CHANNELS]
+    every: list[Any] = [
+        replace(windows, step=step, depth=depth).resolved(prepared) for step in steps for depth in depths
+    ]
+    cost: Any = lambda one: basis_channels(channels, one.depth, scales=one.scales) / (one.step or one.every)
+    return sorted(every, key=cost)
+
+
+def check_size(build: Callable[[], Any], channels: int, windows: Windows) -> None:
+    """Raise if a model of so many channels (time included) would have too many weights."""
+    depth: Any = windows.depth
+    logs = basis_channels(channels, depth, scales=windows.scales)
+    # A model has at least a weight for each of them; the exact number is that of its shapes, if they can be had.
+    weights = logs
+    if logs <= MOST_WEIGHTS:
+        leaves = jax.tree.leaves(eqx.filter_eval_shape(lambda: weights_of(build())))
+        weights = sum(leaf.size for leaf in leaves)
+    if weights <= MOST_WEIGHTS:
+        return
+    lower = ""
+    if max(windows.depths) > 1:
+        less: Any = tuple(max(1, n - 1) for n in depth) if isinstance(depth, tuple) else depth - 1
+        lower = f"depth={less} ({basis_channels(channels, less, scales=windows.scales):,} log-signature channels), "
+    raise ValueError(
+        f"Got depth {depth} of {channels} channels, time included, which has {logs:,} log-signature channels: a model "
+        f"of {weights / 1e6:,.0f} million weights, some {weights * _BYTES_PER_WEIGHT / 1e9:,.0f} GB in training; "
+        f"expected at most {MOST_WEIGHTS / 1e6:.0f} million. Write {lower}fewer channels, or a smaller state or width."
+    )
+
+
 def successive_halving(
     candidates: Sequence[Any], run: Run, *, epochs: int, seconds: float | None = None, keep: float = 1 / 3
 ) -> tuple[Any, TrainingState, list[dict[str, Any]]]:
-    """The candidate with the best validation loss, its state so far, and what was seen on the way.
+    """Train all candidates a little, keep the better ones, train those further.
+
+    Returns the candidate with the best validation loss, its state so far, and what was seen on the way.
 
     Args:
         candidates: in the order in which to try them, cheapest first: when time is up, the rest is not tried.

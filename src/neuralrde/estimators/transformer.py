@@ -1,99 +1,76 @@
 """Log-signatures as features, for any scikit-learn estimator that comes after."""
 
-from typing import Any, Self
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import TransformerMixin
 
-from ..paths import Step, window_cuts
-from ..signatures import log_signature_channels, lyndon_words
-from .file import Saved
+from ..paths import Series, Windows
+from ..signatures import basis_channels, lyndon_words
+from ..transforms import Standard
+from .base import SeriesEstimator
+from .examples import log_signatures_of
 from .inputs import as_series
-from .learned import check_inputs, check_steps, most_windows
-from .parameters import NamedParameters, check_choice, check_number, check_whole
-from .preparation import FILLS, preparation, windows_of
+from .learned import check_inputs, check_transform, most_windows, prepared_channels
 
 
-class LogSignatureTransformer(NamedParameters, Saved, TransformerMixin, BaseEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class LogSignatureTransformer(TransformerMixin, SeriesEstimator):
     """Turns each series into its log-signatures over windows, side by side as features.
 
+    Take it for a few features that have names, of series that line up in time. `LogSignatureFeatures` has thousands of
+    random features at many scales, which predict better and have no names.
+
     >>> X = np.random.default_rng(0).normal(size=(8, 100, 3))
-    >>> LogSignatureTransformer(depth=2).fit_transform(X).shape  # time and 3 channels: 4 + 6
+    >>> LogSignatureTransformer().fit_transform(X).shape  # time and 3 channels: 4 + 6
     (8, 10)
-    >>> LogSignatureTransformer(depth=2, step=25, flatten=False).fit_transform(X).shape
+    >>> LogSignatureTransformer(windows=25, flatten=False).fit_transform(X).shape
     (8, 4, 10)
 
     Args:
-        depth: of the log-signatures.
-        step: points in a window; None takes the whole series as one window.
-        every: instead of `step`, the time in a window, for a `Series` with times.
-        fill: how missing values are filled: "forward" with the last observation, which looks only back, or
-            "linear"; None expects none.
-        scale: whether channels are standardised, as measured in `fit`.
-        time_channel: whether time is a channel of the path.
-        base_point: whether paths start from the origin, so that the features know where a series begins.
+        windows: `Windows(step=..., depth=...)` or a number of points; None takes each series as one window.
+        prepare: a transform of the series, before anything else; None takes `Standard(base_point=True)`: paths start
+            from the origin, so that the features know where a series begins.
         flatten: `(n, features)` for estimators that come after; False keeps `(n, windows, channels)`.
 
     Attributes:
-        steps_: the fitted preparation.
-        windows_: of the longest series in `fit`. A shorter series has zeros at its end, as nothing happens there.
+        transform_: the fitted transform.
+        windows_per_series_: of the longest series in `fit`. A shorter series has zeros at its end, as nothing happens
+            there.
     """
 
-    _learned = (
-        "steps_",
-        "windows_",
-        "path_channels_",
-        "flat_",
-        "n_channels_in_",
-        "n_features_in_",
-        "feature_names_in_",
-    )
+    windows: Any = None
+    prepare: Any = None
+    flatten: bool = True
 
-    def __init__(
-        self,
-        *,
-        depth: int = 2,
-        step: int | None = None,
-        every: float | None = None,
-        fill: str | None = "forward",
-        scale: bool = True,
-        time_channel: bool = True,
-        base_point: bool = True,
-        flatten: bool = True,
-    ):
-        self.depth = depth
-        self.step = step
-        self.every = every
-        self.fill = fill
-        self.scale = scale
-        self.time_channel = time_channel
-        self.base_point = base_point
-        self.flatten = flatten
+    _parts: ClassVar = {"windows": "windows", "prepare": "transform"}
+    _defaults: ClassVar = {"windows": Windows(count=1), "prepare": Standard(base_point=True)}
+    _learned = (*SeriesEstimator._learned, "windows_per_series_", "path_channels_")
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn how to fill and scale, and the number of windows."""
-        self._check_parameters()
+        parts = self._check_parameters()
         series = as_series(self, X, reset=True)
-        steps = preparation(fill=self.fill, scale=self.scale, time=self.time_channel, base_point=self.base_point)
-        self.steps_: Step = steps.fit(series)
-        prepared = self.steps_(series[:1])
-        self.path_channels_ = list(prepared.channels)
-        longest = self.steps_(series[[int(series.lengths.argmax())]] if self.every is None else series)
-        self.windows_ = window_cuts(longest, **self._cut(longest)).shape[-1] - 1
+        self.transform_ = parts.prepare.fit(series)
+        self.path_channels_ = list(self.transform_(series[:1]).channels)
+        longest = self.transform_(series[[int(series.lengths.argmax())]] if parts.windows.every is None else series)
+        self.windows_per_series_ = self._windows(longest).cuts(longest).shape[-1] - 1
         return self
 
     def transform(self, X: Any) -> np.ndarray:
         """The features of each series."""
         self._check_fitted()
-        prepared = self.steps_(as_series(self, X, reset=False))
-        features = windows_of(prepared, self.depth, dtype=prepared.values.dtype, **self._cut(prepared)).log_signatures
-        missing = self.windows_ - features.shape[1]
+        prepared = self.transform_(as_series(self, X, reset=False))
+        windows, path = self._windows(prepared), np.asarray(prepared.values, np.float64)
+        features = log_signatures_of(path, windows, windows.cuts(prepared)).astype(prepared.values.dtype)
+        missing = self.windows_per_series_ - features.shape[1]
         if missing < 0:
             raise ValueError(
-                f"Got series of {features.shape[1]} windows; expected at most {self.windows_}, those of the longest "
-                "series in `fit`, because every window has its own features. Fit on the longest series, or use "
-                "step=None."
+                f"Got series of {features.shape[1]} windows; expected at most {self.windows_per_series_}, those of the "
+                "longest series in `fit`, because every window has its own features. Fit on the longest series, or use "
+                "windows=Windows(count=1)."
             )
         features = np.pad(features, [(0, 0), (0, missing), (0, 0)])
         return features.reshape(len(features), -1) if self.flatten else features
@@ -101,48 +78,44 @@ class LogSignatureTransformer(NamedParameters, Saved, TransformerMixin, BaseEsti
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names such as "[time, x0]", the Lyndon word; with several windows "window 3: [time, x0]".
 
-        >>> LogSignatureTransformer(depth=2).fit(np.zeros((2, 9))).get_feature_names_out().tolist()
+        >>> LogSignatureTransformer().fit(np.zeros((2, 9))).get_feature_names_out().tolist()
         ['time', 'x0', '[time, x0]']
         """
         self._check_fitted()
-        words = lyndon_words(len(self.path_channels_), self.depth)
-        letters = [", ".join(self.path_channels_[letter] for letter in word) for word in words]
-        names = [f"[{name}]" if len(word) > 1 else name for name, word in zip(letters, words, strict=True)]
-        if self.windows_ > 1:
-            names = [f"window {k}: {name}" for k in range(self.windows_) for name in names]
+        windows, names = self._part("windows"), []
+        for scale, depth in zip(windows.scales, windows.depths, strict=True):
+            words = lyndon_words(len(self.path_channels_), depth)
+            letters = [", ".join(self.path_channels_[letter] for letter in word) for word in words]
+            back = f"last {scale} windows: " if scale > 1 else ""
+            names += [back + (f"[{one}]" if len(word) > 1 else one) for one, word in zip(letters, words, strict=True)]
+        if self.windows_per_series_ > 1:
+            names = [f"window {k}: {name}" for k in range(self.windows_per_series_) for name in names]
         return np.array(names, dtype=object)
 
-    def _cut(self, prepared) -> dict[str, Any]:
-        if self.every is not None:
-            return {"every": self.every}
-        return {"step": max(1, prepared.values.shape[1] - 1) if self.step is None else self.step}
+    def _windows(self, prepared: Series) -> Windows:
+        return self._part("windows").resolved(prepared)
 
-    def _check_parameters(self) -> None:
-        check_whole("depth", self.depth, high=12)
-        check_whole("step", self.step, also=(None,))
-        check_number("every", self.every, also=(None,))
-        check_choice("fill", self.fill, [*FILLS, None])
+    def _check_parameters(self) -> SimpleNamespace:
+        parts = super()._check_parameters()
+        windows = parts.windows
+        if windows.searched or windows.shifts > 1:
+            raise ValueError(
+                f"Got windows={windows!r}; expected numbers and shifts=1, because nothing is trained here."
+            )
+        return parts
 
-    def _check_learned(self, numbers: int) -> None:
-        """Raise unless what a file says fits together."""
-        channels = check_inputs(self)
-        steps = preparation(fill=self.fill, scale=self.scale, time=self.time_channel, base_point=self.base_point)
-        names = self.path_channels_[self.time_channel :][:channels]
-        path = check_steps(self.steps_, steps, channels, timed=self.every is not None, names=names)
-        if list(path.channels) != self.path_channels_:
-            raise ValueError(f"Got path_channels_={self.path_channels_}; expected {list(path.channels)}")
-        most = most_windows(self.steps_, self.step, self.every)
-        if self.windows_ > most:
-            raise ValueError(f"Got windows_={self.windows_}; expected at most {most:g}, by the preparation")
-        features = self.windows_ * log_signature_channels(len(path.channels), self.depth)
+    def _check_learned(self, parts: SimpleNamespace, numbers: int) -> None:
+        channels, windows, most = check_inputs(self), parts.windows, np.inf
+        check_transform(self.transform_, parts.prepare)
+        if isinstance(self._part("prepare"), Standard):
+            names = self.path_channels_[self._part("prepare").time :][:channels]
+            path = prepared_channels(self.transform_, channels, timed=windows.every is not None, names=names)
+            if list(path) != self.path_channels_:
+                raise ValueError(f"Got path_channels_={self.path_channels_}; expected {list(path)}")
+            most = 1 if windows.count == 1 else most_windows(self.transform_, windows.step, windows.every)  # type: ignore
+        if self.windows_per_series_ > most:
+            raise ValueError(f"Got windows_per_series_={self.windows_per_series_}; expected at most {most:g}")
+        logs = basis_channels(len(self.path_channels_), windows.depth, scales=windows.scales)
+        features = self.windows_per_series_ * logs
         if features > 2**24:
-            raise ValueError(f"Got windows_={self.windows_} and so {features} features; expected at most {2**24}")
-
-    def _check_fitted(self) -> None:
-        check_is_fitted(self, "steps_")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.three_d_array = True
-        return tags
+            raise ValueError(f"Got {features} features; expected at most {2**24}")

@@ -1,4 +1,4 @@
-"""What a log-signature drives. A field's one duty is `contract(log_signature) -> (z -> dz/du)`.
+"""Fields, which log-signatures drive. A field's one duty is `contract(log_signature) -> (z -> dz/du)`.
 
 | field | driven by | F(z) |
 |---|---|---|
@@ -6,20 +6,46 @@
 | `BoundedField` | log-signature, words | the same with tanh last (Kidger) |
 | `BracketField` | log-signature, brackets | exact Lie brackets of a field of the path's channels |
 | `LinearField` | log-signature, brackets | affine, exact brackets; dense or block-diagonal |
-| `DiagonalField`, `RotationField` | anything | affine, a rate for each state or pair of states |
+| `DiagonalField`, `RotationField` | anything | affine, one rate per state or pair of states |
+| `SelectiveField` | tokens of a model | rotations whose speeds the input chooses |
 """
 
+import jax
+
+from ..registry import Registry
+from ._expm import expm
 from .affine import AbstractAffine, AbstractFlow
 from .base import AbstractField, Autonomous, check_controls
 from .bounded import BoundedField
 from .bracket import BracketField, MatrixField
 from .derivatives import lie_bracket, split_levels, taylor_step, tensor_field
 from .diagonal import DiagonalField, RotationField
-from .expm import expm
 from .free import ContractedNetwork, FreeField
 from .linear import FreeLinearField, LinearField
+from .selective import SelectiveField
+
+FIELDS = Registry(
+    "field",
+    AbstractField,
+    {
+        "free": FreeField,
+        "bounded": BoundedField,
+        "linear": LinearField,
+        "free-linear": FreeLinearField.random,
+        "diagonal": DiagonalField,
+        "rotation": RotationField,
+        "selective": SelectiveField,
+    },
+)
+ACTIVATIONS = Registry(
+    "activation",
+    object,
+    {"relu": jax.nn.relu, "silu": jax.nn.silu, "gelu": jax.nn.gelu, "tanh": jax.nn.tanh, "softplus": jax.nn.softplus},
+)
 
 __all__ = [
+    "ACTIVATIONS",
+    "FIELDS",
     "AbstractAffine",
     "AbstractField",
     "AbstractFlow",
@@ -33,6 +59,7 @@ __all__ = [
     "LinearField",
     "MatrixField",
     "RotationField",
+    "SelectiveField",
     "check_controls",
     "expm",
     "lie_bracket",

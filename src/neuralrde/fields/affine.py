@@ -1,7 +1,7 @@
 """Affine autonomous fields z' = A z + b and their exact flows z -> E z + c.
 
 Three kinds: dense or block-diagonal, diagonal, and rotations of pairs. Flows compose associatively, so that a long
-series can be solved in parallel over time (`neuralrde.solve.exponential`).
+series can be solved in parallel over time (`neuralrde.solvers.exponential`).
 """
 
 from abc import abstractmethod
@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .expm import affine_flow, augmented, expm, phi, phi_of_pair
+from ._expm import affine_flow, augmented, expm, phi, phi_of_pair
 
 
 class AbstractFlow(eqx.Module):

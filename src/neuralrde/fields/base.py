@@ -1,4 +1,4 @@
-"""What every field is: something that, given a window's log-signature, becomes an autonomous field of z."""
+"""The base class of fields. With a window's log-signature, a field becomes an autonomous field of z."""
 
 import warnings
 from abc import abstractmethod
@@ -23,8 +23,8 @@ class AbstractField(eqx.Module):
     """A vector field driven by log-signatures.
 
     Its one duty is `contract`: the log-signature of a window turns it into the autonomous field F of the
-    log-ODE (definition A.6 of the paper), z' = F(z) for unit time. Nothing else is asked, so that a new field
-    is one small file. A zero log-signature must give F = 0: that is what lets ragged series be padded.
+    log-ODE (definition A.6 of the paper), z' = F(z) for unit time. Nothing else is required, so a new field is one
+    small file. A zero log-signature must give F = 0, so that series of different lengths can be padded.
     """
 
     state: eqx.AbstractVar[int]
@@ -39,7 +39,7 @@ class AbstractField(eqx.Module):
         """The autonomous field of one window."""
 
     def prepare(self) -> "AbstractField":
-        """What does not depend on the window, done once a solve. By default nothing."""
+        """Does once per solve what does not depend on the window. By default it does nothing."""
         return self
 
 

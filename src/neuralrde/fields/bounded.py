@@ -16,9 +16,8 @@ from .base import AbstractField, Autonomous, check_size
 class BoundedField(AbstractField):
     """tanh(W features(z) + b) · LogSig: each entry of the field lies between -1 and 1 (Kidger et al., 2020).
 
-    Such a field cannot run away, whatever its weights. The price: the nonlinearity after the last map keeps
-    it from being contracted with the log-signature first, so each Runge-Kutta stage pays for the whole last
-    layer.
+    Such a field cannot run away, whatever its weights. But because of the last nonlinearity it cannot be contracted
+    with the log-signature first, so each Runge-Kutta stage pays for the whole last layer.
 
     >>> import jax, jax.numpy as jnp
     >>> field = BoundedField(controls=3, state=4, key=jax.random.key(0))

@@ -31,9 +31,8 @@ class BracketField(AbstractField):
 
     Args:
         vectors: f, a field with one control for each channel of the path, for example `FreeField(channels,
-            state, activation=jax.nn.silu, key=key)`. Any function z -> (state, channels) becomes one by
-            `MatrixField`.
-        depth: of the log-signatures.
+            state, activation=jax.nn.silu, key=key)`. `MatrixField` turns any function z -> (state, channels) into one.
+        depth: depth of the log-signatures.
 
     >>> import jax, jax.numpy as jnp
     >>> from neuralrde.fields import FreeField

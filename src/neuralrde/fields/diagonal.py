@@ -1,8 +1,7 @@
 """Diagonal linear fields: a rate of decay for each state, or a rotation for each pair of states.
 
-Diagonal matrices commute, so that exact brackets would all but vanish and depth would add nothing. Each
-channel of the log-signature has therefore a rate and an offset of its own, as the paper's network has a
-column of its own.
+Diagonal matrices commute, so exact brackets would nearly vanish and depth would add nothing. Therefore each channel of
+the log-signature has its own rate and offset, as it has its own column in the paper's network.
 """
 
 import math
@@ -48,7 +47,7 @@ class DiagonalField(AbstractField):
 
 
 class RotationField(AbstractField):
-    """A rotation and a decay for each pair of states: a diagonal field, as if with complex rates.
+    """A rotation and a decay for each pair of states: a diagonal field with complex rates.
 
     At first only the `clock` channel turns the states: pair k by `turns[k]` times its increment, with turns
     spaced evenly on a logarithmic scale, so that together they resolve slow and fast changes, and with a

@@ -19,15 +19,15 @@ class LinearField(AbstractField):
     paper).
 
     The brackets of affine fields are affine again, so F(z) = A z + b with A and b linear in the
-    log-signature, and the flow of a window is a matrix exponential: solve it with `neuralrde.Exponential()`.
-    The brackets depend on the weights only and are computed once a solve.
+    log-signature, and the flow of a window is a matrix exponential: solve it with `neuralrde.solvers.Exponential()`.
+    The brackets depend on the weights only and are computed once per solve.
 
     Args:
-        channels: of the path.
+        channels: channels of the path.
         state: channels of the hidden state.
-        depth: of the log-signatures, in the brackets basis.
+        depth: depth of the log-signatures, in the brackets basis.
         block: side of the diagonal blocks of the A_i; `state` (the default) for dense matrices. Blocks cost
-            (state / block) · block³ a window instead of state³. For blocks of 1 or rotations see
+            (state / block) · block³ per window instead of state³. For blocks of 1 or rotations see
             `DiagonalField` and `RotationField`.
 
     >>> import jax
@@ -72,7 +72,7 @@ class LinearField(AbstractField):
         return log_signature_channels(self.channels, self.depth)
 
     def prepare(self) -> "FreeLinearField":
-        """The brackets of all Lyndon words, once a solve."""
+        """The brackets of all Lyndon words, once per solve."""
         fields = {}
         for word in lyndon_words(self.channels, self.depth):
             if len(word) == 1:

@@ -1,21 +1,45 @@
 """Models: Equinox modules of one example; `jax.vmap` for a batch."""
 
+import equinox as eqx
+
+from ..registry import Registry
+from .base import AbstractDrivenModel, AbstractModel
 from .conditioning import ChannelScale, LabelScale, ScaledField
 from .cubic_cde import CubicCDE, hermite_control, natural_control
-from .driven import AbstractDrivenModel
+from .ensemble import CrossFitted, Ensemble, out_of_fold
 from .linear_rde import LinearBlock, LinearRDE
-from .neural_cde import LogNCDE, NeuralCDE
-from .neural_rde import NeuralRDE
+from .multi_scale import MultiScaleRDE
+from .neural_rde import LogNCDE, NeuralCDE, NeuralRDE
 from .ode_rnn import ODERNN, fold
 from .oscillators import OscillatorRDE
-from .readouts import AbstractReadout, EveryState, FinalState, MeanEnergy, MeanState
+from .readouts import READOUTS, AbstractReadout, EveryState, FinalState, MeanEnergy, MeanState, Pools
+
+MODELS = Registry(
+    "model",
+    eqx.Module,  # any will do
+    {
+        "multi-scale-rde": MultiScaleRDE,
+        "neural-rde": NeuralRDE,
+        "neural-cde": NeuralCDE,
+        "log-ncde": LogNCDE,
+        "linear-rde": LinearRDE,
+        "oscillator-rde": OscillatorRDE,
+        "ode-rnn": ODERNN,
+        "cubic-cde": CubicCDE,
+    },
+)
 
 __all__ = [
+    "MODELS",
     "ODERNN",
+    "READOUTS",
     "AbstractDrivenModel",
+    "AbstractModel",
     "AbstractReadout",
     "ChannelScale",
+    "CrossFitted",
     "CubicCDE",
+    "Ensemble",
     "EveryState",
     "FinalState",
     "LabelScale",
@@ -24,11 +48,14 @@ __all__ = [
     "LogNCDE",
     "MeanEnergy",
     "MeanState",
+    "MultiScaleRDE",
     "NeuralCDE",
     "NeuralRDE",
     "OscillatorRDE",
+    "Pools",
     "ScaledField",
     "fold",
     "hermite_control",
     "natural_control",
+    "out_of_fold",
 ]

@@ -1,71 +1,54 @@
 """Statistics of the training set, kept in the model: sizes of channels, mean and spread of the labels."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ..fields import AbstractField, Autonomous
+from ..frozen import Frozen
 from ..signatures.bases import Basis
 from ..signatures.lyndon import lyndon_words
 
 Statistics = np.ndarray | Array
 
 
-class Constant(eqx.Module):
-    """Numbers that are kept in a model, saved and loaded with it, and are no weights of it.
-
-    They are held as whole numbers of the same bits, 32 or (with `jax_enable_x64`) 64. Equinox and Optax take all
-    floating arrays for weights: a constant held as floats would get no gradient and still be shrunk by weight decay.
-
-    >>> Constant(np.array([0.5, 2.0])).value.tolist()
-    [0.5, 2.0]
-    """
-
-    bits: Int[Statistics, " size"]
-
-    def __init__(self, values: Float[Statistics, " size"]):
-        floats, whole = (np.float64, np.int64) if jax.config.jax_enable_x64 else (np.float32, np.int32)  # type: ignore
-        if isinstance(values, jax.Array):
-            self.bits = jax.lax.bitcast_convert_type(values.astype(floats), whole)
-        else:
-            self.bits = np.asarray(values, floats).view(whole)
-
-    @property
-    def value(self) -> Float[Array, " size"]:
-        bits = jnp.asarray(self.bits)
-        return jax.lax.bitcast_convert_type(bits, jnp.float32 if bits.dtype == jnp.int32 else jnp.float64)
-
-
 class ChannelScale(eqx.Module):
     """Multiplies each log-signature channel by a constant of the training set.
 
-    Log-signature channels differ in size by factors of 10,000, and what a state makes of them adds up over
-    windows. Each is divided by its root mean square (never by the standard deviation, which is about zero for
+    Log-signature channels differ in size by factors of 10,000, and their effect on a state adds up over windows. Each
+    is divided by its root mean square (never by the standard deviation, which is about zero for
     a steady channel such as time) and by the root of the number of windows. Zero stays zero, so that padding
     still drives nothing, and the number of windows is that of the training set, so that an example's padding
-    cannot change its answer.
+    cannot change its prediction.
 
     >>> ChannelScale.unit(3)(jnp.ones((2, 3))).tolist()
     [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
     """
 
-    factors: Constant
+    factors: Frozen
 
     @staticmethod
     def unit(controls: int) -> "ChannelScale":
         # JAX's ones, which `eqx.filter_eval_shape` does not make.
-        return ChannelScale(Constant(jnp.ones(controls)))
+        return ChannelScale(Frozen(jnp.ones(controls)))
 
     @staticmethod
     def fit(
         log_signatures: Float[Statistics, "batch windows controls"],
         windows: Int[Statistics, " batch"] | None = None,
     ) -> "ChannelScale":
-        """Each channel by itself: for fields that are free to use channels as they like."""
+        """Scales each channel by itself, for fields that use channels freely."""
         size, count = _root_mean_square(log_signatures, windows)
         return ChannelScale(_factors(1 / (size * np.sqrt(count))))
+
+    @staticmethod
+    def fit_tokens(
+        log_signatures: Float[Statistics, "batch windows controls"],
+        windows: Int[Statistics, " batch"] | None = None,
+    ) -> "ChannelScale":
+        """Scales each channel to a root mean square of 1, for networks that see windows one by one."""
+        return ChannelScale(_factors(1 / _root_mean_square(log_signatures, windows)[0]))
 
     @staticmethod
     def fit_homogeneous(
@@ -75,9 +58,9 @@ class ChannelScale(eqx.Module):
         channels: int,
         depth: int,
     ) -> "ChannelScale":
-        """A factor for each channel of the *path*, their products for words: a scaled path's log-signature.
+        """One factor per channel of the *path*, and their products for words: the log-signature of a scaled path.
 
-        For exact brackets, which would no longer be those of any CDE if channels were scaled one by one.
+        Exact brackets need this: if channels were scaled one by one, they would not be those of any CDE.
         """
         size, count = _root_mean_square(log_signatures, windows)
         letters = 1 / (size[:channels] * np.sqrt(count))
@@ -89,7 +72,7 @@ class ChannelScale(eqx.Module):
 
 
 class ScaledField(AbstractField):
-    """A field that scales each window's log-signature when it meets it: no scaled copy of a whole batch is made."""
+    """A field that scales each window's log-signature when it is used, without a scaled copy of the whole batch."""
 
     field: AbstractField
     scale: ChannelScale
@@ -116,7 +99,7 @@ class ScaledField(AbstractField):
         return ScaledField(self.field.prepare(), self.scale)
 
 
-def _factors(factors: np.ndarray) -> Constant:
+def _factors(factors: np.ndarray) -> Frozen:
     beyond = factors > np.finfo(np.float32).max
     if beyond.any():
         number = int(beyond.argmax())
@@ -124,7 +107,7 @@ def _factors(factors: np.ndarray) -> Constant:
             f"Got log-signatures so small in channel {number} that float32 cannot hold the factor "
             f"{factors[number]:.3g} that would make them of unit size. Scale the path first: `Scale().fit(training)`."
         )
-    return Constant(factors)
+    return Frozen(factors)
 
 
 def _root_mean_square(log_signatures: Statistics, windows: Statistics | None) -> tuple[np.ndarray, float]:
@@ -148,18 +131,22 @@ def _root_mean_square(log_signatures: Statistics, windows: Statistics | None) ->
 
 
 class LabelScale(eqx.Module):
-    """y -> mean + spread · y: a model of unit size predicts in the label's units from the first step on.
+    """y -> mean + spread · y, so that a model predicts in the label's units from the first step on.
 
     >>> LabelScale.fit(np.array([60.0, 80.0, 100.0]))(jnp.zeros(1)).tolist()
     [80.0]
     """
 
-    mean: Constant
-    spread: Constant
+    mean: Frozen
+    spread: Frozen
 
     @staticmethod
     def unit(outputs: int) -> "LabelScale":
-        return LabelScale(Constant(jnp.zeros(outputs)), Constant(jnp.ones(outputs)))
+        return LabelScale(Frozen(jnp.zeros(outputs)), Frozen(jnp.ones(outputs)))
+
+    @staticmethod
+    def of(mean: np.ndarray, spread: np.ndarray) -> "LabelScale":
+        return LabelScale(Frozen(mean), Frozen(spread))
 
     @staticmethod
     def fit(labels: Float[Statistics, "batch *outputs"]) -> "LabelScale":
@@ -181,8 +168,8 @@ class LabelScale(eqx.Module):
                 f"Got labels around {mean[one]:.6g} that differ by {spread[one]:.3g} only, which float32 cannot tell "
                 "apart well. Subtract their mean first, and add it to what is predicted."
             )
-        return LabelScale(Constant(mean), Constant(spread))
+        return LabelScale.of(mean, spread)
 
     def __call__(self, prediction: Float[Array, "*windows outputs"]) -> Float[Array, "*windows outputs"]:
-        mean, spread = (constant.value.astype(prediction.dtype) for constant in (self.mean, self.spread))
+        mean, spread = (frozen.value.astype(prediction.dtype) for frozen in (self.mean, self.spread))
         return mean + spread * prediction

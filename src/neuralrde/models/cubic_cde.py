@@ -1,16 +1,17 @@
 """The neural CDE with a smooth control path, through Diffrax (Kidger et al., 2020; Morrill et al., 2022)."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..fields import AbstractField, BoundedField
-from .driven import Decoder
+from .base import AbstractModel, Decoder
 from .readouts import AbstractReadout, Count, FinalState
 
 Times = Float[Array, " length"]
@@ -47,14 +48,13 @@ def natural_control(times: Times, path: Path) -> diffrax.CubicInterpolation:
     return diffrax.CubicInterpolation(times, (cubic, curvature[:-1] / 2, linear, path[:-1]))
 
 
-class CubicCDE(eqx.Module):
+class CubicCDE(AbstractModel):
     """dZ = f(Z) dX along a cubic spline X through the data, by Diffrax. For the linear path see `NeuralCDE`.
 
     Args:
         channels, outputs, state, width, layers, activation, readout: as for `NeuralRDE`.
-        control: `hermite_control`, `natural_control`, or any function of (times, path) that gives a Diffrax
-            path.
-        solver, controller, dt0, adjoint, max_steps: Diffrax's; by default adaptive.
+        control: `hermite_control`, `natural_control`, or any function of (times, path) that returns a Diffrax path.
+        solver, controller, dt0, adjoint, max_steps: passed to Diffrax; steps are adaptive by default.
 
     >>> import jax, jax.numpy as jnp
     >>> model = CubicCDE(channels=2, outputs=1, key=jax.random.key(0))
@@ -71,6 +71,8 @@ class CubicCDE(eqx.Module):
     adjoint: diffrax.AbstractAdjoint
     dt0: float | None = eqx.field(static=True)
     max_steps: int | None = eqx.field(static=True)
+    # Diffrax's recursive checkpoints do not work under `shard_map` (seen with Diffrax 0.7.2 and JAX 0.10).
+    many_devices: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -97,14 +99,19 @@ class CubicCDE(eqx.Module):
         self.control, self.solver, self.controller = control, solver, controller
         self.dt0, self.adjoint, self.max_steps = dt0, adjoint, max_steps
 
+    def inputs(self, path, times, cuts, *, compute=None):
+        """The points at which windows end, and their times, counted from 0. Windows of one point use all points."""
+        rows, ends = np.arange(len(path))[:, None], np.broadcast_to(cuts, (len(path), np.shape(cuts)[-1]))
+        return (times - times[:, :1])[rows, ends], path[rows, ends]
+
     def __call__(self, times: Times, path: Path, *, windows: Count | None = None) -> Float[Array, "*out outputs"]:
         """The prediction for one example: (outputs,), or (length, outputs) with `EveryState()`.
 
         Args:
             times: increasing. Times that repeat at the end, as in a padded `Series`, are padding.
             path: the points.
-            windows: the example's own number of intervals where it was padded; None counts them. What comes after
-                drives nothing with `hermite_control`, which looks back only; a natural spline feels it.
+            windows: if the example was padded, its own number of intervals; None counts them. Later points drive
+                nothing with `hermite_control`, which only looks back, but they do change a natural spline.
         """
         last = _intervals(times) if windows is None else windows
         times = _increasing(times, last)

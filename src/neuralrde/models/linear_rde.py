@@ -1,6 +1,6 @@
 """A stack of linear RDEs with nonlinear mixing between them: exact flows, parallel over time."""
 
-from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -8,11 +8,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..fields import AbstractField, RotationField
-from ..signatures.bases import Basis
-from ..signatures.lyndon import log_signature_channels
-from ..solve import Exponential, solve
+from ..paths.checks import check_whole
+from ..paths.scales import as_scales
+from ..registry import config_of
+from ..signatures.bases import Basis, basis_channels
+from ..solvers import Exponential, solve
+from .base import AbstractDrivenModel, Decoder
 from .conditioning import ChannelScale
-from .driven import AbstractDrivenModel, Decoder
 from .readouts import AbstractReadout, MeanState
 
 
@@ -20,9 +22,9 @@ class LinearBlock(eqx.Module):
     """Normalise, solve a linear RDE, mix through a gate, add to the input.
 
     The RDE is driven by the log-signatures of the data *and by the increments of the block's own input*, the
-    path that the block below has traced. Both vanish on padding, so padded windows leave every block's state
-    where it was; an input as it stands would keep driving. And the block asks for no channel that says how
-    much time has passed.
+    path that the block below has traced. Both vanish on padding, so padded windows leave every block's state where it
+    was. The input itself, instead of its increments, would keep driving the state. The block also needs no channel for
+    the time that has passed.
     """
 
     norm: eqx.nn.LayerNorm
@@ -36,7 +38,7 @@ class LinearBlock(eqx.Module):
         controls: int,
         width: int,
         state: int,
-        build: Callable,
+        field: Any,
         solver: Exponential,
         *,
         key: PRNGKeyArray,
@@ -44,13 +46,13 @@ class LinearBlock(eqx.Module):
         start_key, field_key, mix_key = jax.random.split(key, 3)
         self.norm = eqx.nn.LayerNorm(width)
         self.start = eqx.nn.Linear(width, state, key=start_key)
-        self.field = build(controls + width, state, key=field_key)
+        self.field = config_of("field", field)(controls=controls + width, state=state, key=field_key)
         self.mix = eqx.nn.Linear(state, 2 * width, key=mix_key)
         self.solver = solver
 
     def __call__(
-        self, path: Float[Array, "windows+1 width"], log_signatures: Float[Array, "windows controls"]
-    ) -> Float[Array, "windows+1 width"]:
+        self, path: Float[Array, "points width"], log_signatures: Float[Array, "points-1 controls"]
+    ) -> Float[Array, "points width"]:
         normed = jax.vmap(self.norm)(path)
         driving = jnp.concatenate([log_signatures, jnp.diff(normed, axis=0)], axis=1)
         states = solve(self.field, self.start(normed[0]), driving, solver=self.solver, every_window=True)
@@ -59,18 +61,18 @@ class LinearBlock(eqx.Module):
 
 
 class LinearRDE(AbstractDrivenModel):
-    """Linear RDE blocks in a stack: exact flows, with gates between them for nonlinearity.
+    """A stack of linear RDE blocks: their flows are exact, and gates between them are nonlinear.
 
     Args:
-        channels, outputs, depth: as for `NeuralRDE`.
-        width: of the residual stream between the blocks.
-        state: of each linear RDE.
-        blocks: how many.
-        field: `RotationField`, `DiagonalField`, `FreeLinearField.random`, or anything called with
-            (controls, state, key=key) that makes an affine field.
+        channels, outputs, depth, scales: as for `NeuralRDE`.
+        width: channels of the residual stream between the blocks.
+        state: channels of each linear RDE's state.
+        blocks: number of blocks.
+        field: `RotationField`, `DiagonalField`, `FreeLinearField.random`, or any function of `controls`, `state` and
+            `key` that returns an affine field.
         readout: `MeanState()`, `FinalState()` or `EveryState()`.
         solver: `Exponential()`, in parallel over time or not.
-        key: for the initial weights.
+        key: random key for the initial weights.
 
     >>> import jax, jax.numpy as jnp
     >>> model = LinearRDE(channels=3, outputs=2, depth=2, key=jax.random.key(0))
@@ -84,7 +86,8 @@ class LinearRDE(AbstractDrivenModel):
     decoder: Decoder
     scale: ChannelScale
     channels: int = eqx.field(static=True)
-    depth: int = eqx.field(static=True)
+    depth: int | tuple[int, ...] = eqx.field(static=True)
+    scales: tuple[int, ...] = eqx.field(static=True)
     basis: Basis = eqx.field(static=True)
 
     def __init__(
@@ -92,17 +95,20 @@ class LinearRDE(AbstractDrivenModel):
         channels: int,
         outputs: int,
         *,
-        depth: int,
+        depth: int | tuple[int, ...],
+        scales: tuple[int, ...] = (1,),
         width: int = 32,
         state: int = 64,
         blocks: int = 2,
-        field: Callable[..., AbstractField] = RotationField,
+        field: Any = RotationField,
         readout: AbstractReadout = MeanState(),  # noqa: B008 (immutable objects)
         solver: Exponential = Exponential(),  # noqa: B008
         key: PRNGKeyArray,
     ):
+        check_whole("blocks", blocks, high=100)
         encoder_key, decoder_key, *keys = jax.random.split(key, blocks + 2)
-        controls = log_signature_channels(channels, depth)
+        self.scales = as_scales(scales)
+        controls = basis_channels(channels, depth, scales=self.scales)
         self.encoder = eqx.nn.Linear(channels, width, key=encoder_key)
         self.blocks = tuple(LinearBlock(controls, width, state, field, solver, key=k) for k in keys)
         self.norm = eqx.nn.LayerNorm(width)

@@ -1,4 +1,4 @@
-"""The paper's model."""
+"""The paper's model and two relatives: the neural CDE on a linear path, and the Log-NCDE."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,37 +7,18 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..fields import AbstractField, FreeField, check_controls
+from ..fields import AbstractField, BracketField, FreeField, check_controls
+from ..paths.scales import as_scales
+from ..registry import accepted, config_of
 from ..signatures.bases import Basis, basis_channels
-from ..signatures.lyndon import log_signature_channels
-from ..solve import RK4, AbstractGradient, Recompute, solve
+from ..solvers import RK4, AbstractGradient, Recompute, solve
+from .base import AbstractDrivenModel, Decoder
 from .conditioning import ChannelScale, ScaledField
-from .driven import AbstractDrivenModel, Decoder
 from .readouts import AbstractReadout, FinalState
 
 
-class NeuralRDE(AbstractDrivenModel):
-    r"""The neural RDE: z0 = Linear(x0), z' = f(z) LogSig^N a window, y = Linear(readout of z) (section 3.1).
-
-    Args:
-        channels: of the path, time included.
-        outputs: channels of the prediction.
-        depth: N, of the log-signatures.
-        state: channels of the hidden state; None takes 32, or the field's own.
-        width, layers, activation: of the field's network; see `FreeField`.
-        field: another field instead: `BoundedField`, or a `LinearField` with `solver=Exponential()`.
-        readout: `FinalState()`, `MeanState()` or `EveryState()`.
-        solver, substeps, gradient: see `neuralrde.solve`.
-        key: for the initial weights.
-
-    >>> import jax, numpy as np
-    >>> path = np.random.default_rng(0).normal(size=(8, 1000, 3)).astype(np.float32)  # a batch of 8
-    >>> model = NeuralRDE(channels=3, outputs=2, depth=2, key=jax.random.key(0))
-    >>> windows = model.log_signatures(path, step=50)
-    >>> model = model.fit_scale(windows)
-    >>> jax.vmap(model)(jax.numpy.asarray(path[:, 0]), jax.numpy.asarray(windows)).shape
-    (8, 2)
-    """
+class AbstractNeuralRDE(AbstractDrivenModel):
+    """z0 = Linear(x0), z' = f(z) LogSig per window, y = Linear(readout of z). Subclasses choose the field f."""
 
     encoder: eqx.nn.Linear
     field: AbstractField
@@ -47,46 +28,36 @@ class NeuralRDE(AbstractDrivenModel):
     gradient: AbstractGradient
     substeps: int = eqx.field(static=True)
     channels: int = eqx.field(static=True)
-    depth: int = eqx.field(static=True)
+    depth: int | tuple[int, ...] = eqx.field(static=True)
+    scales: tuple[int, ...] = eqx.field(static=True)
+    basis: Basis = eqx.field(static=True)
 
     def __init__(
         self,
+        field: AbstractField,
         channels: int,
         outputs: int,
         *,
-        depth: int,
-        state: int | None = None,
-        width: int = 64,
-        layers: int = 3,
-        activation: Callable = jax.nn.relu,
-        field: AbstractField | None = None,
-        readout: AbstractReadout = FinalState(),  # noqa: B008 (immutable objects)
-        solver: Any = RK4(),  # noqa: B008
-        substeps: int = 1,
-        gradient: AbstractGradient = Recompute(),  # noqa: B008
-        key: PRNGKeyArray,
+        depth: int | tuple[int, ...],
+        scales: tuple[int, ...] = (1,),
+        readout: AbstractReadout,
+        solver: Any,
+        substeps: int,
+        gradient: AbstractGradient,
+        keys: tuple[PRNGKeyArray, PRNGKeyArray],
     ):
-        encoder_key, field_key, decoder_key = jax.random.split(key, 3)
-        if field is None:
-            controls = log_signature_channels(channels, depth)
-            state = 32 if state is None else state
-            field = FreeField(controls, state, width=width, layers=layers, activation=activation, key=field_key)
-        if state not in (None, field.state):
-            raise ValueError(
-                f"Got state={state} and a field of state {field.state}; expected the same, because a field has a state "
-                "of its own. Leave `state` out."
-            )
-        check_controls(field, basis_channels(channels, depth, field.basis))
-        self.encoder = eqx.nn.Linear(channels, field.state, key=encoder_key)
+        """From a field that is made already; `keys` are those of the encoder and of the decoder."""
+        check_controls(field, basis_channels(channels, depth, field.basis, scales=scales))
+        self.encoder = eqx.nn.Linear(channels, field.state, key=keys[0])
         self.field = field
-        self.decoder = Decoder(readout, field.state, outputs, key=decoder_key)
+        self.decoder = Decoder(readout, field.state, outputs, key=keys[1])
         self.scale = ChannelScale.unit(field.controls)
         self.solver, self.substeps, self.gradient = solver, substeps, gradient
-        self.channels, self.depth = channels, depth
+        self.channels, self.depth, self.scales, self.basis = channels, depth, scales, field.basis
 
     @property
-    def basis(self) -> Basis:
-        return self.field.basis
+    def many_devices(self) -> bool:
+        return getattr(self.solver, "many_devices", True)
 
     def states(self, x0: Float[Array, " channels"], logs: Float[Array, "windows controls"]) -> Float[Array, "..."]:
         return solve(
@@ -98,3 +69,183 @@ class NeuralRDE(AbstractDrivenModel):
             gradient=self.gradient,
             every_window=self.decoder.readout.every_window,
         )
+
+
+class NeuralRDE(AbstractNeuralRDE):
+    r"""The neural RDE: z0 = Linear(x0), z' = f(z) LogSig^N per window, y = Linear(readout of z) (section 3.1).
+
+    Args:
+        channels: channels of the path, time included.
+        outputs: channels of the prediction.
+        depth: depth N of the log-signatures.
+        scales: how many windows back they look; with several, all of them drive the state side by side, so that the
+            field must be a free one.
+        state: channels of the hidden state; None takes 32, or the field's own.
+        width, layers, activation: shape of the field's network; see `FreeField`.
+        field: a field to use instead of the network, or a class or `Config` that makes one, such as `BoundedField`, or
+            `LinearField` with `solver=Exponential()`.
+        readout: `FinalState()`, `MeanState()` or `EveryState()`.
+        solver, substeps, gradient: see `neuralrde.solve`.
+        key: random key for the initial weights.
+
+    >>> import jax, numpy as np
+    >>> path = np.random.default_rng(0).normal(size=(8, 1000, 3)).astype(np.float32)  # a batch of 8
+    >>> model = NeuralRDE(channels=3, outputs=2, depth=2, key=jax.random.key(0))
+    >>> windows = model.log_signatures(path, step=50)
+    >>> model = model.fit_scale(windows)
+    >>> jax.vmap(model)(jax.numpy.asarray(path[:, 0]), jax.numpy.asarray(windows)).shape
+    (8, 2)
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        outputs: int,
+        *,
+        depth: int | tuple[int, ...],
+        scales: tuple[int, ...] = (1,),
+        state: int | None = None,
+        width: int = 64,
+        layers: int = 3,
+        activation: Callable = jax.nn.relu,
+        field: Any = None,
+        readout: AbstractReadout = FinalState(),  # noqa: B008 (immutable objects)
+        solver: Any = RK4(),  # noqa: B008
+        substeps: int = 1,
+        gradient: AbstractGradient = Recompute(),  # noqa: B008
+        key: PRNGKeyArray,
+    ):
+        encoder_key, field_key, decoder_key = jax.random.split(key, 3)
+        network, scales = {"width": width, "layers": layers, "activation": activation}, as_scales(scales)
+        super().__init__(
+            _field(field, channels, depth, state, network, scales=scales, key=field_key),
+            channels,
+            outputs,
+            depth=depth,
+            scales=scales,
+            readout=readout,
+            solver=solver,
+            substeps=substeps,
+            gradient=gradient,
+            keys=(encoder_key, decoder_key),
+        )
+
+
+class NeuralCDE(AbstractNeuralRDE):
+    """The neural CDE driven by the piecewise-linear path (Kidger et al., 2020): a neural RDE of depth 1.
+
+    With `model.log_signatures(path, step=1)` it is the neural CDE itself (section 3.2 of the paper); with a larger step
+    it sees only increments over windows. For smooth control paths see `CubicCDE`. Arguments are those of `NeuralRDE`.
+
+    >>> import jax
+    >>> NeuralCDE(channels=3, outputs=1, key=jax.random.key(0)).depth
+    1
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        outputs: int,
+        *,
+        state: int | None = None,
+        width: int = 64,
+        layers: int = 3,
+        activation: Callable = jax.nn.relu,
+        field: Any = None,
+        readout: AbstractReadout = FinalState(),  # noqa: B008 (immutable objects)
+        solver: Any = RK4(),  # noqa: B008
+        substeps: int = 1,
+        gradient: AbstractGradient = Recompute(),  # noqa: B008
+        key: PRNGKeyArray,
+    ):
+        encoder_key, field_key, decoder_key = jax.random.split(key, 3)
+        network = {"width": width, "layers": layers, "activation": activation}
+        super().__init__(
+            _field(field, channels, 1, state, network, key=field_key),
+            channels,
+            outputs,
+            depth=1,
+            readout=readout,
+            solver=solver,
+            substeps=substeps,
+            gradient=gradient,
+            keys=(encoder_key, decoder_key),
+        )
+
+
+class LogNCDE(AbstractNeuralRDE):
+    """The Log-NCDE (Walker et al., 2024): a neural RDE whose field is that of a CDE, with exact Lie brackets.
+
+    It has fewer weights than the free network and is the true log-ODE, for one Jacobian-vector product per channel at
+    depth 2. The activation must be smooth, because brackets are made of its derivatives. Its log-signatures are in
+    the brackets basis: take them from `model.log_signatures`. Arguments are those of `NeuralRDE`.
+
+    >>> import jax
+    >>> LogNCDE(channels=3, outputs=1, depth=2, key=jax.random.key(0)).basis
+    'brackets'
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        outputs: int,
+        *,
+        depth: int,
+        state: int = 32,
+        width: int = 64,
+        layers: int = 3,
+        activation: Callable = jax.nn.silu,
+        readout: AbstractReadout = FinalState(),  # noqa: B008 (immutable objects)
+        solver: Any = RK4(),  # noqa: B008
+        substeps: int = 1,
+        gradient: AbstractGradient = Recompute(),  # noqa: B008
+        key: PRNGKeyArray,
+    ):
+        key, field_key = jax.random.split(key)
+        encoder_key, _, decoder_key = jax.random.split(key, 3)
+        vectors = FreeField(channels, state, width=width, layers=layers, activation=activation, key=field_key)
+        super().__init__(
+            BracketField(vectors, depth),
+            channels,
+            outputs,
+            depth=depth,
+            readout=readout,
+            solver=solver,
+            substeps=substeps,
+            gradient=gradient,
+            keys=(encoder_key, decoder_key),
+        )
+
+
+def _field(
+    field: Any,
+    channels: int,
+    depth: Any,
+    state: int | None,
+    network: dict[str, Any],
+    *,
+    scales: tuple[int, ...] = (1,),
+    key: PRNGKeyArray,
+) -> AbstractField:
+    """The field that was given, or one made for so many channels and this depth; None makes the paper's network."""
+    if not isinstance(field, AbstractField):
+        config = config_of("field", FreeField if field is None else field)
+        if scales != (1,) and "controls" not in accepted(config.cls):
+            raise ValueError(
+                f"Got scales={scales} and field={config!r}, whose Lie brackets are those of one log-signature; "
+                "expected scales=(1,), or a field that is free in its controls, such as FreeField."
+            )
+        field = config(
+            controls=basis_channels(channels, depth, scales=scales),
+            channels=channels,
+            state=32 if state is None else state,
+            depth=depth,
+            key=key,
+            **network,
+        )
+    if state not in (None, field.state):
+        raise ValueError(
+            f"Got state={state} and a field of state {field.state}; expected the same, because a field has a state "
+            "of its own. Leave `state` out."
+        )
+    return field

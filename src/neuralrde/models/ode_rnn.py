@@ -8,17 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..fields.trunk import Trunk
-from ..solve import RK4
-from ..solve.runge_kutta import advance
-from .driven import Decoder
+from ..fields.free import Trunk
+from ..solvers import RK4
+from ..solvers.runge_kutta import advance
+from .base import AbstractModel, Decoder
 from .readouts import AbstractReadout, Count, FinalState
 
 
 def fold(path: Float[Array | np.ndarray, "*batch length channels"], step: int) -> Any:
     """Blocks of `step` points, side by side as channels: (..., blocks, step · channels).
 
-    A last block that is not full is filled by repeating the last point; no block is made of filling alone.
+    If the last block is not full, its last point is repeated. No block consists of repeated points alone.
 
     >>> fold(np.arange(5.0)[:, None], step=2).tolist()
     [[0.0, 1.0], [2.0, 3.0], [4.0, 4.0]]
@@ -31,22 +31,21 @@ def fold(path: Float[Array | np.ndarray, "*batch length channels"], step: int) -
     return filled.reshape(*path.shape[:-2], filled.shape[-2] // step, step * path.shape[-1])
 
 
-class ODERNN(eqx.Module):
+class ODERNN(AbstractModel):
     """h' = f(h) for unit time, then a GRU cell takes in a block, and so on (Rubanova et al., 2019).
 
     Args:
-        channels: of the path.
+        channels: channels of the path.
         outputs: channels of the prediction.
-        step: points in a block. All of them enter the cell at once: nothing is thrown away, but the cell's
-            input grows.
+        points: points per block. All of them enter the cell at once, so nothing is lost, but the cell's input grows.
         state: channels of the hidden state.
-        width, layers: of the ODE's network.
+        width, layers: shape of the ODE's network.
         readout: `FinalState()`, `MeanState()` or `EveryState()`.
-        solver, substeps: of the ODE between blocks.
-        key: for the initial weights.
+        solver, substeps: how the ODE between blocks is solved.
+        key: random key for the initial weights.
 
     >>> import jax, jax.numpy as jnp
-    >>> model = ODERNN(channels=2, outputs=1, step=4, key=jax.random.key(0))
+    >>> model = ODERNN(channels=2, outputs=1, points=4, key=jax.random.key(0))
     >>> model(fold(jnp.ones((10, 2)), step=4)).shape
     (1,)
     """
@@ -56,6 +55,7 @@ class ODERNN(eqx.Module):
     last: eqx.nn.Linear
     decoder: Decoder
     solver: Any
+    points: int = eqx.field(static=True)
     substeps: int = eqx.field(static=True)
 
     def __init__(
@@ -63,7 +63,7 @@ class ODERNN(eqx.Module):
         channels: int,
         outputs: int,
         *,
-        step: int,
+        points: int,
         state: int = 32,
         width: int = 64,
         layers: int = 2,
@@ -73,19 +73,29 @@ class ODERNN(eqx.Module):
         key: PRNGKeyArray,
     ):
         cell_key, network_key, last_key, decoder_key = jax.random.split(key, 4)
-        self.cell = eqx.nn.GRUCell(step * channels, state, key=cell_key)
+        self.cell = eqx.nn.GRUCell(points * channels, state, key=cell_key)
         self.network = Trunk(state, width, layers, key=network_key)
         self.last = eqx.nn.Linear(width, state, key=last_key)
         self.decoder = Decoder(readout, state, outputs, key=decoder_key)
-        self.solver, self.substeps = solver, substeps
+        self.solver, self.points, self.substeps = solver, points, substeps
+
+    def inputs(self, path, times, cuts, *, compute=None):
+        """One block per window, with all its points, including the first."""
+        ends = np.broadcast_to(cuts, (len(path), np.shape(cuts)[-1]))
+        if (np.diff(ends) >= self.points).any():
+            raise ValueError(f"Got windows of more than {self.points} points; expected at most those of a block.")
+        # A window that is not full repeats its last point.
+        points = np.minimum(ends[:, :-1, None] + np.arange(self.points), ends[:, 1:, None])
+        blocks = path[np.arange(len(path))[:, None, None], points]
+        return (blocks.reshape(len(path), ends.shape[1] - 1, -1),)
 
     def __call__(
         self, blocks: Float[Array, "windows block"], *, windows: Count | None = None
     ) -> Float[Array, "*out outputs"]:
-        """The prediction. `windows` is the example's own number: a cell does not stop at padding."""
+        """The prediction. `windows` is the example's own number of windows, because a cell does not stop at padding."""
         if blocks.ndim != 2 or blocks.shape[1] != self.cell.input_size:
             raise ValueError(
-                f"Got blocks of shape {blocks.shape}; expected (windows, {self.cell.input_size}), step times "
+                f"Got blocks of shape {blocks.shape}; expected (windows, {self.cell.input_size}), points times "
                 "channels, one example. Write `fold(path, step)`, and `jax.vmap(model)` for a batch."
             )
         count = blocks.shape[0] if windows is None else windows

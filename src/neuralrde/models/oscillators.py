@@ -1,4 +1,4 @@
-"""A bank of damped oscillators driven by the path: for what is periodic in a series, at whatever rate."""
+"""A bank of damped oscillators driven by the path, for series that are periodic, at any rate."""
 
 import math
 from typing import Any, Self
@@ -12,9 +12,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ..fields import RotationField
 from ..signatures.bases import Basis
 from ..signatures.lyndon import log_signature_channels, lyndon_words
-from ..solve import Exponential, solve
+from ..solvers import Exponential, solve
+from .base import AbstractDrivenModel, Decoder
 from .conditioning import ChannelScale, ScaledField
-from .driven import AbstractDrivenModel, Decoder
 from .readouts import AbstractReadout, MeanEnergy
 
 DAMPING = 0.05  # of the turning: an oscillator forgets within some three turns
@@ -23,20 +23,20 @@ DAMPING = 0.05  # of the turning: an oscillator forgets within some three turns
 class OscillatorRDE(AbstractDrivenModel):
     """A linear RDE of driven, damped oscillators, solved exactly; a small network reads their mean energies.
 
-    Channel 0 of the path must be time: it turns the oscillators, at first at rates evenly spaced on a logarithmic
-    scale, and damps them within some turns; each other channel pushes its share of them; and all of it is learnt. A
-    rate that is 10 % higher is then the same pattern of energies some places further on, which a network learns for
-    all rates and all people at once, where one that is free to remember remembers the people.
+    Channel 0 of the path must be time. It turns the oscillators, at first at rates evenly spaced on a logarithmic
+    scale, and damps them within some turns. Each other channel pushes its share of the oscillators. All of this is
+    learned. A rate that is 10 % higher then gives the same pattern of energies, some places further on. A network
+    learns this for all rates and all people at once, where a freer model would remember the people.
 
     Args:
         channels, outputs, depth: as for `NeuralRDE`.
-        state: channels of the hidden state, two for each oscillator.
-        width, layers: of the network that reads the energies.
-        turns: of the slowest and the fastest oscillator at first, in turns a window. Choose the step so that the
-            rates looked for lie well within.
+        state: channels of the hidden state, two per oscillator.
+        width, layers: shape of the network that reads the energies.
+        turns: initial rates of the slowest and the fastest oscillator, in turns per window. Choose the step so that the
+            rates you look for lie well between them.
         readout: `MeanEnergy()`, or another.
         solver: `Exponential()`, in parallel over time or not.
-        key: for the initial weights.
+        key: random key for the initial weights.
 
     >>> import jax, numpy as np
     >>> model = OscillatorRDE(channels=2, outputs=1, depth=2, state=8, width=4, key=jax.random.key(0))
@@ -80,7 +80,7 @@ class OscillatorRDE(AbstractDrivenModel):
         self.channels, self.depth, self.basis = channels, depth, "words"
 
     def fit_scale(self, log_signatures: Any, *, windows: Any = None) -> Self:
-        """Also tunes the oscillators: scaled, a window's time is one over the root of the number of windows."""
+        """Also tunes the oscillators, because scaling changes the time per window to 1 / sqrt(windows)."""
         model = super().fit_scale(log_signatures, windows=windows)
         root = math.sqrt(log_signatures.shape[1] if windows is None else float(windows.mean()))
         slowest, fastest = (2 * math.pi * turns * root for turns in self.turns)

@@ -1,11 +1,14 @@
-"""Which states a prediction is made from."""
+"""Readouts choose the states from which a prediction is made."""
 
 from abc import abstractmethod
 from typing import ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+from ..registry import Registry
 
 Count = int | Array
 
@@ -33,7 +36,7 @@ class FinalState(AbstractReadout):
 
 
 class MeanState(AbstractReadout):
-    """The mean of the states after each window, padding left out: steadier than the last state alone.
+    """The mean of the states after all windows, without padding. It is steadier than the last state alone.
 
     >>> MeanState()(jnp.array([[9.0], [1.0], [3.0], [3.0]]), 2).tolist()  # the initial state does not count
     [2.0]
@@ -46,10 +49,10 @@ class MeanState(AbstractReadout):
 
 
 class MeanEnergy(AbstractReadout):
-    """The logarithm of the mean energy of each pair of states, as a field of rotations has them.
+    """The logarithm of the mean energy of each pair of states, for fields of rotations.
 
-    An oscillator's state turns round, so that its mean says nothing; its energy says how much of its own
-    frequency there is in what drives it. `floor` keeps the logarithm finite where nothing happens.
+    An oscillator's state goes round in circles, so its mean says nothing. Its energy says how much of its own frequency
+    there is in the series. `floor` keeps the logarithm finite where nothing happens.
 
     >>> bool(jnp.allclose(MeanEnergy()(jnp.array([[0.0, 0.0], [3.0, 4.0], [0.0, 5.0]])), jnp.log(25.0)))
     True
@@ -66,8 +69,31 @@ class MeanEnergy(AbstractReadout):
         return state // 2
 
 
+class Pools(AbstractReadout):
+    """Mean, maximum, share above zero, and last value of each state, without padding.
+
+    A mean forgets what happened once, a maximum how often it happened. The share of windows in which a state is above
+    zero knows that, and is what convolution kernels with a threshold are pooled by (Rocket). In training it must have a
+    gradient, so each window counts sigmoid(4 z) instead of 0 or 1.
+
+    >>> [round(float(x), 2) for x in Pools()(jnp.array([[9.0], [1.0], [-3.0], [3.0]]), 2)]  # z0 does not count
+    [-1.0, 1.0, 0.49, -3.0]
+    """
+
+    every_window: ClassVar[bool] = True
+
+    def __call__(self, states, windows=None):
+        if states.shape[0] == 1:  # not a single window
+            return pools(states, 1)
+        count = states.shape[0] - 1 if windows is None else windows
+        return jnp.where(jnp.asarray(count) > 0, pools(states[1:], count), pools(states[:1], 1))
+
+    def features(self, state):
+        return 4 * state
+
+
 class EveryState(AbstractReadout):
-    """All states, z0 first: a prediction after every window, each from the past only."""
+    """All states, z0 first, for a prediction after every window, each from the past only."""
 
     every_window: ClassVar[bool] = True
 
@@ -75,10 +101,38 @@ class EveryState(AbstractReadout):
         return states
 
 
-def _mean_after(states: Float[Array, "windows+1 state"], windows: Count | None) -> Float[Array, " state"]:
+def _mean_after(states: Float[Array, "points state"], windows: Count | None) -> Float[Array, " state"]:
     after = states[1:]
     count = after.shape[0] if windows is None else windows
     # A sample without a single window still has an answer: its initial state.
     valid = (jnp.arange(after.shape[0]) < count).astype(states.dtype)
     mean = valid @ after / jnp.maximum(count, 1)
     return jnp.where(jnp.asarray(count) > 0, mean, states[0])
+
+
+def pools(states: Float[Array, "tokens state"], count: Count) -> Float[Array, " features"]:
+    """Mean, maximum, share above zero and last value over the first `count` states."""
+    valid = jnp.arange(states.shape[0]) < count
+    weights = valid.astype(states.dtype) / jnp.maximum(count, 1)
+    highest = jnp.where(valid[:, None], states, -jnp.inf).max(0)
+    last = jnp.take(states, jnp.maximum(count - 1, 0), axis=0)
+    return jnp.concatenate([weights @ states, jnp.where(count > 0, highest, 0.0), weights @ share(states), last])
+
+
+def running_pools(states: Float[Array, "tokens state"]) -> Float[Array, "tokens features"]:
+    """After every state, the `pools` of those so far."""
+    count = jnp.arange(1, states.shape[0] + 1, dtype=states.dtype)[:, None]
+    mean, above = (jnp.cumsum(one, axis=0) / count for one in (states, share(states)))
+    return jnp.concatenate([mean, jax.lax.cummax(states, axis=0), above, states], axis=1)
+
+
+def share(states: Float[Array, "*tokens state"]) -> Float[Array, "*tokens state"]:
+    """Whether a state is above zero, as a number between 0 and 1 that has a gradient."""
+    return jax.nn.sigmoid(4.0 * states)
+
+
+READOUTS = Registry(
+    "readout",
+    AbstractReadout,
+    {"mean": MeanState, "final": FinalState, "every": EveryState, "mean-energy": MeanEnergy, "pools": Pools},
+)

@@ -1,4 +1,4 @@
-"""What a path may hold: real, finite numbers. A mistake is named before it can become a wrong number."""
+"""Checks that a path holds real, finite numbers, before a mistake can become a wrong number."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -98,3 +98,12 @@ def as_positive(value: Any, *, name: str, example: str, why: str) -> float:
     if number <= 0:
         raise ValueError(f"Got {name}={value}; expected a number above 0, because {why}. Write {example}.")
     return number
+
+
+def check_whole(name: str, value: Any, *, low: int = 1, high: int = 2**20, also: tuple = ()) -> None:
+    """Raise unless it is a whole number in a range, or one of a few other things."""
+    if isinstance(value, str | None) and value in also:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
+        others = "".join(f", or {other!r}" for other in also)
+        raise ValueError(f"Got {name}={value!r}; expected a whole number from {low} to {high}{others}.")

@@ -16,22 +16,21 @@ from .memory import check_fits
 class Series:
     """Samples of a multivariate time series; NaN is a missing value, infinity is refused.
 
-    Samples may have different lengths. Beyond its length a sample repeats its last point, whatever was handed
-    in there: a path that stands still has a zero log-signature, so that padding drives nothing and no mask is
-    needed later.
+    Samples may have different lengths. Beyond its length a sample repeats its last point, whatever was passed there. A
+    path that stands still has a zero log-signature, so padding drives nothing and no mask is needed.
 
     >>> Series([[[1.0], [2.0], [9.0]], [[3.0], [4.0], [5.0]]], lengths=[2, 3]).values[0, :, 0]
     array([1., 2., 2.])
 
     Args:
         values: `(samples, length, channels)`, kept in float32 or float64 as given; whole numbers become
-            float64. They are copied, so that later changes of the array do not come in unchecked, unless the array
-            is read-only already (`array.flags.writeable = False`).
+            float64. They are copied, so that later changes to the array do not come in unchecked, unless the array is
+            already read-only (`array.flags.writeable = False`).
         times: `(samples, length)`, strictly increasing in each sample, in any unit; None if the points are
             evenly spaced or their times do not matter.
         lengths: how many points of each sample are real, at least one; None if all are.
         channels: a name for each channel; None calls them x0, x1, ...
-        ids: one for each sample, to find its label by; None if their order is enough.
+        ids: one per sample, to find its label; None if the order is enough.
     """
 
     values: Float[np.ndarray, "samples length channels"]

@@ -6,22 +6,128 @@ window too. Two equal cuts are a window in which nothing happens: its log-signat
 stays where it is.
 """
 
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from .checks import as_numbers, as_positive
+from ..registry import Registry
+from .checks import as_numbers, as_positive, check_whole
+from .scales import as_scales, depths_of
 from .series import Series, as_lengths
 
 # Windows by time are so many at most: more of them are a mistaken unit of time, not a wish.
 _MOST_WINDOWS = 2**24
 
 
+@dataclass(frozen=True)
+class Windows:
+    """How series are cut into windows, and to which depth each window's log-signature is taken.
+
+    Args:
+        step: points in a window; None cuts into about `count` windows; "auto" tries several and chooses by validation.
+        depth: of the log-signatures; "auto" chooses by validation. With several scales it may be a tuple, one for each.
+        every: instead of `step`, the time in a window, for a `Series` with times.
+        count: without `step` and `every`, into how many windows a series of median length is cut. With `count=1` the
+            whole of every series is one window.
+        shifts: ways of cutting a series into windows of `step`. The path is the same in all of them: training draws
+            one for each series and epoch, and predictions are averaged over all, which steadies them. 4 to 8 is much;
+            log-signatures and predictions take as many times longer.
+        scales: how many windows back each log-signature looks. With `scales=(1, 2, 4, 8)`, at the end of each window
+            there are those of the last 1, 2, 4 and 8 windows, side by side; at the beginning fewer windows are there.
+
+    >>> windows = Windows(count=4).resolved(Series.from_array(np.zeros((1, 9))))
+    >>> windows
+    Windows(step=2, depth=2)
+    >>> windows.cuts(Series.from_array(np.zeros((1, 9))))
+    array([0, 2, 4, 6, 8])
+    >>> Windows(step=16, depth=(3, 2, 2), scales=(1, 2, 4)).depths
+    (3, 2, 2)
+    """
+
+    step: int | str | None = None
+    depth: int | str | tuple[int, ...] = 2
+    every: float | None = None
+    count: int = 32
+    shifts: int = 1
+    scales: tuple[int, ...] = (1,)
+
+    def __post_init__(self):
+        as_scales(self.scales)
+        check_whole("step", self.step, high=2**31, also=("auto", None))
+        for depth in self.depths:
+            check_whole("depth", depth, high=12, also=() if isinstance(self.depth, tuple) else ("auto",))
+        check_whole("count", self.count, high=2**24)
+        check_whole("shifts", self.shifts, high=1024)
+        if self.every is not None:
+            as_positive(self.every, name="every", example="every=0.5", why="time runs forward")
+        if self.every is not None and self.step is not None:
+            raise ValueError(f"Got both step={self.step!r} and every={self.every!r}; expected at most one of them.")
+        if self.shifts > 1 and self.every is not None:
+            raise ValueError(
+                f"Got shifts={self.shifts} with every={self.every!r}; expected windows by `step` for that."
+            )
+
+    @staticmethod
+    def of(value: "Windows | int | str") -> "Windows":
+        """From a number of points or "auto" too.
+
+        >>> Windows.of(16), Windows.of("auto")
+        (Windows(step=16, depth=2), Windows(step='auto', depth='auto'))
+        """
+        if isinstance(value, str) and value == "auto":
+            return Windows(step="auto", depth="auto")
+        return value if isinstance(value, Windows) else Windows(step=value)
+
+    @property
+    def depths(self) -> tuple[Any, ...]:
+        """The depth at each scale."""
+        return depths_of(self.depth, self.scales)
+
+    @property
+    def searched(self) -> bool:
+        """Whether several are to be tried."""
+        return "auto" in (self.step, self.depth)
+
+    def resolved(self, series: Series) -> "Windows":
+        """With a number of points in place of `count`."""
+        if self.every is not None or self.step is not None:
+            return self
+        return replace(self, step=self.step_for(series, self.count), count=Windows.count)
+
+    @staticmethod
+    def step_for(series: Series, count: int) -> int:
+        """The step that cuts a series of median length into about so many windows, and all series into one if 1."""
+        if count == 1:
+            return max(1, series.values.shape[1] - 1)
+        return max(1, round((float(np.median(series.lengths)) - 1) / count))
+
+    def all_shifts(self) -> list[int]:
+        """The shifts of all ways of cutting, the usual one first."""
+        return [0] if self.every is not None else even_shifts(self.step, min(self.shifts, self.step))  # type: ignore
+
+    def cuts(self, series: Series, *, shift: int = 0, at: Any = None) -> Int[np.ndarray, "*samples cuts"]:
+        """Where to cut; see `window_cuts`."""
+        how: Any = {"every": self.every} if self.every is not None else {"step": self.step, "shift": shift}
+        return window_cuts(series, at=at, **how)
+
+    def __repr__(self) -> str:
+        told = {field.name: getattr(self, field.name) for field in fields(self)}
+        usual = {"every": None, "count": Windows.count, "shifts": 1, "scales": (1,)}
+        usual |= {"step": None} if self.every else {}
+        return f"Windows({', '.join(f'{k}={v!r}' for k, v in told.items() if k not in usual or v != usual[k])})"
+
+
+WINDOWS = Registry("windows", Windows, {"windows": Windows})
+
+
 def window_cuts(
     series: Series,
     *,
     step: int | None = None,
-    first: int | None = None,
+    shift: int = 0,
     every: float | None = None,
     start: float | ArrayLike | None = None,
     at: Bool[np.ndarray, "samples length"] | None = None,
@@ -32,7 +138,8 @@ def window_cuts(
         step: increments in a window, as in `cuts_by_count`. The cuts are `(windows + 1,)` for all samples, or
             `(samples, windows + 1)` if samples have different lengths: a sample that has ended has empty
             windows.
-        first: increments in the first window by count, if not `step`: the same path, cut elsewhere.
+        shift: how many points earlier windows by count end, from 0 to step - 1: the same path, cut elsewhere. The first
+            window has so many increments less.
         every: time in a window, in the unit of the series' times, as in `cuts_by_time`. The cuts are
             `(samples, windows + 1)`.
         start: where the first window by time begins; None is at each sample's first point.
@@ -50,7 +157,7 @@ def window_cuts(
            [0, 1, 2, 3]])
     """
     if at is not None:
-        return _also_at(at, series, window_cuts(series, step=step, first=first, every=every, start=start))
+        return _also_at(at, series, window_cuts(series, step=step, shift=shift, every=every, start=start))
     if (step is None) == (every is None):
         got = "neither step nor every" if step is None else f"both step={step} and every={every}"
         raise ValueError(
@@ -60,16 +167,16 @@ def window_cuts(
     if step is not None:
         if start is not None:
             raise ValueError("Got start= with windows by count, which begin at the first point. Leave it out.")
-        cuts = cuts_by_count(series.values.shape[1], step, first)
+        cuts = cuts_by_count(series.values.shape[1], step, shift)
         return np.minimum(cuts, series.lengths[:, None] - 1) if series.ragged else cuts
-    if first is not None:
-        raise ValueError("Got first= with windows by time. Write start= for where the first one begins.")
+    if shift:
+        raise ValueError(f"Got shift={shift} with windows by time. Write start= for where the first one begins.")
     return cuts_by_time(check_timed(series), every, lengths=series.lengths, start=start)  # type: ignore
 
 
 def _also_at(
     points: Bool[np.ndarray, "samples length"], series: Series, cuts: Int[np.ndarray, "*samples cuts"]
-) -> Int[np.ndarray, "samples cuts"]:
+) -> Int[np.ndarray, "samples more_cuts"]:
     """These cuts and those points, in order; a sample with fewer cuts than others repeats its last."""
     points = np.asarray(points)
     if points.dtype != bool or points.shape != series.valid.shape:
@@ -97,41 +204,39 @@ def window_counts(
     return np.broadcast_to((cuts[..., :-1] < series.lengths[:, None] - 1).sum(axis=-1), len(series))
 
 
-def first_windows(step: int, ways: int) -> list[int]:
-    """First windows that cut a series in so many ways, evenly apart; the usual way comes first.
+def even_shifts(step: int, count: int) -> list[int]:
+    """So many shifts of windows of `step` points, evenly apart; 0 comes first.
 
-    >>> first_windows(step=10, ways=4)
-    [10, 8, 5, 2]
+    >>> even_shifts(step=10, count=4)
+    [0, 2, 5, 8]
     """
-    return [max(1, round(step * share / ways)) for share in range(ways, 0, -1)]
+    return [step - max(1, round(step * share / count)) for share in range(count, 0, -1)]
 
 
-def cuts_by_count(length: int, step: int, first: int | None = None) -> Int[np.ndarray, "cuts"]:
+def cuts_by_count(length: int, step: int, shift: int = 0) -> Int[np.ndarray, "cuts"]:
     """Cuts 0, step, 2 step, ..., length - 1 for windows of `step` increments; the last window may be shorter.
 
-    There are ceil((length - 1) / step) windows, and at least one: a single point makes one empty window. With `first`
-    the first window has so many increments, from 1 to step.
+    There are ceil((length - 1) / step) windows, and at least one: a single point makes one empty window. With `shift`
+    all windows end so many points earlier, and the first has so many increments less.
 
     >>> cuts_by_count(10, step=4)
     array([0, 4, 8, 9])
-    >>> cuts_by_count(10, step=4, first=2)
+    >>> cuts_by_count(10, step=4, shift=2)
     array([0, 2, 6, 9])
     """
-    first = step if first is None else first
-    for name, value, example in (
-        ("length", length, "length=100"),
-        ("step", step, "step=32"),
-        ("first", first, "first=8"),
-    ):
+    for name, value, example in (("length", length, "length=100"), ("step", step, "step=32")):
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
             raise TypeError(f"Got {name}={value!r}; expected a whole number, for example {example}.")
         if value < 1:
             why = "an empty series has no path" if name == "length" else "a window needs an increment"
             raise ValueError(f"Got {name}={value}; expected at least 1, because {why}. Write {example}.")
-    if first > step:
-        raise ValueError(f"Got first={first} and step={step}; expected a first window of at most {step} increments.")
-    windows = max(1, 1 - (-(length - 1 - first) // step))
-    return np.clip(np.arange(windows + 1, dtype=np.int64) * step + (first - step), 0, length - 1)
+    if isinstance(shift, bool) or not isinstance(shift, int | np.integer) or not 0 <= shift < step:
+        raise ValueError(
+            f"Got shift={shift!r} and step={step}; expected a whole number from 0 to {step - 1}, because a larger "
+            "shift cuts where a smaller one does."
+        )
+    windows = max(1, -(-(length - 1 + shift) // step))
+    return np.clip(np.arange(windows + 1, dtype=np.int64) * step - shift, 0, length - 1)
 
 
 def cuts_by_time(

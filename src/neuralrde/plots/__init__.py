@@ -1,11 +1,11 @@
-"""Pictures: one a file, each a function that returns a Matplotlib figure. Matplotlib is loaded when one is drawn."""
+"""Pictures: each is a function that returns a Matplotlib figure. Matplotlib is loaded when one is drawn."""
 
+from ._confusion import confusion
+from ._learning_curves import learning_curves
+from ._predicted_against_true import predicted_against_true
+from ._windows_over_series import windows_over_series
 from .bars import accuracy_bars
-from .confusion import confusion
-from .learning_curves import learning_curves
-from .predicted_against_true import predicted_against_true
 from .style import COLOURS, GRID, INK, PALE, PlotsUnavailable, figure, save
-from .windows_over_series import windows_over_series
 
 __all__ = [
     "COLOURS",

@@ -13,7 +13,7 @@ Accuracies = Mapping[str, tuple[float, float]]
 def accuracy_bars(
     measured: Accuracies, published: Accuracies, *, title: str, source: str = "", chance: float | None = None
 ) -> Any:
-    """A bar for each (mean, standard deviation) of accuracies in [0, 1]; the lowest is not the axis's origin.
+    """One bar per (mean, standard deviation) of accuracies in [0, 1]. The axis need not start at 0.
 
     >>> accuracy_bars({"ours": (0.86, 0.02)}, {"theirs": (0.81, 0.03)}, title="Accuracy")
     <Figure size 962x299 with 1 Axes>

@@ -1,9 +1,9 @@
 """Windowed log-signatures: Lyndon words, the truncated tensor algebra, the transform itself, and streams."""
 
+from ._log_signature import log_signature, log_signatures
 from .bases import Basis, basis_channels, change_basis
-from .log_signature import log_signature, log_signatures
 from .lyndon import bracketing, log_signature_channels, lyndon_words, signature_channels
-from .rounding import without_rounding
+from .rounding import without_padding, without_rounding
 from .stream import LogSignatureStream
 from .tensor import chen_inverse, chen_product, signature, tensor_exp, tensor_log
 
@@ -23,5 +23,6 @@ __all__ = [
     "signature_channels",
     "tensor_exp",
     "tensor_log",
+    "without_padding",
     "without_rounding",
 ]

@@ -39,16 +39,6 @@ def check_path(path: Any) -> Any:
     return path
 
 
-def narrow_cuts(cuts: np.ndarray) -> np.ndarray:
-    """Cuts in 32 bits, which is what JAX indexes with unless it is told otherwise."""
-    if cuts.max(initial=0) > np.iinfo(np.int32).max:
-        raise ValueError(
-            f"Got cuts up to {cuts.max():,}; expected at most {np.iinfo(np.int32).max:,} (2^31 - 1), because JAX "
-            "counts points in 32 bits. Give the path as a NumPy array at a depth of at most 16, or in parts."
-        )
-    return cuts.astype(np.int32)
-
-
 def namespace(array: Any) -> ModuleType:
     """The module whose functions keep an array what it is; JAX's would turn NumPy's float64 into float32."""
     return jnp if isinstance(array, jax.Array) else np

@@ -7,31 +7,30 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from ._arrays import narrow_cuts
+from ._spans import Spans
 from .lyndon import lyndon_words, word_position
 from .tensor import signature_of_increments, tensor_log
 
 
 def words(
-    path: Float[Any, "*batch length channels"], cuts: Int[np.ndarray, "*samples cuts"], depth: int
+    path: Float[Any, "*batch length channels"], spans: Spans, depth: int
 ) -> Float[Any, "*batch windows log_signature"]:
-    """Log-signatures in the words basis over the windows [cuts[i], cuts[i+1]]."""
+    """Log-signatures in the words basis over windows."""
     channels = path.shape[-1]
-    narrow_cuts(cuts)
-    signatures = signature_of_increments(windows_of_increments(path, cuts), depth)
+    signatures = signature_of_increments(windows_of_increments(path, spans), depth)
     positions = [word_position(word, channels) for word in lyndon_words(channels, depth)]
     return tensor_log(signatures, channels)[..., np.array(positions, np.int32)]
 
 
 def windows_of_increments(
-    path: Float[Any, "*batch length channels"], cuts: Int[np.ndarray, "*samples cuts"]
+    path: Float[Any, "*batch length channels"], spans: Spans
 ) -> Float[Any, "*batch windows longest channels"]:
     """The increments of each window, shorter windows filled up with zeros, which drive nothing."""
-    starts, ends = cuts[..., :-1, None], cuts[..., 1:, None]
-    longest = max(int((ends - starts).max(initial=0)), 1)
-    points = np.minimum(starts + np.arange(longest + 1), ends)
+    spans.narrow()
+    longest = max(int(spans.increments.max(initial=0)), 1)
+    points = np.minimum(spans.starts[..., None] + spans.dilation * np.arange(longest + 1), spans.ends[..., None])
     points = np.broadcast_to(points, (*path.shape[:-2], *points.shape[-2:]))
     flat = points.reshape(*points.shape[:-2], points.shape[-2] * points.shape[-1]).astype(
         np.int32

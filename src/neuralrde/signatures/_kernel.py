@@ -7,7 +7,6 @@ built, `available()` is false and the form in `_jax_form.py` serves.
 
 import ctypes
 import functools
-import importlib.machinery
 import math
 import os
 from pathlib import Path
@@ -19,10 +18,12 @@ import numpy as np
 from .._cores import cores
 from ..paths.memory import SMALL, check_fits, free_memory
 from . import _jax_form
-from ._arrays import narrow_cuts
+from ._join import Run
+from ._spans import Spans
 from .lyndon import log_signature_channels
 
 MOST_DEPTH = 16  # of the C++ side; deeper log-signatures take the JAX form
+INTERFACE = 5  # of the library; one that was built from older sources would read other arguments than it is given
 
 
 @functools.cache
@@ -31,15 +32,17 @@ def library() -> ctypes.CDLL | None:
     if os.environ.get("NEURALRDE_KERNEL") == "off":
         return None
     folder = Path(__file__).parent
-    for ending in importlib.machinery.EXTENSION_SUFFIXES:
-        path = folder / f"_kernel_library{ending}"
+    # A checkout that was built before 0.2 has a name with the version of Python in it.
+    for path in (folder / "_kernel_library.so", *sorted(folder.glob("_kernel_library.*.so"))):
         if path.exists():
             try:
                 loaded = ctypes.CDLL(str(path))
+                if loaded.neuralrde_interface() != INTERFACE:
+                    return None
                 for name in ("forward32", "forward64", "backward32", "backward64"):
                     handler = jax.ffi.pycapsule(getattr(loaded, f"neuralrde_jax_{name}"))
                     jax.ffi.register_ffi_target(f"neuralrde_{name}", handler, platform="cpu")
-            except (OSError, AttributeError):  # built for another machine, or cut short
+            except (OSError, AttributeError):  # built for another machine, cut short, or from older sources
                 return None
             return loaded
     return None
@@ -83,25 +86,51 @@ def _fitting_threads(channels: int, depth: int, arrays: int, *, backward: bool =
     return 1
 
 
-def words_of_numpy(path: np.ndarray, cuts: np.ndarray, depth: int) -> tuple[np.ndarray, bool]:
+def words_of_numpy(path: np.ndarray, spans: Spans, depth: int) -> tuple[np.ndarray, bool]:
     """Log-signatures in the words basis, and whether they are all finite."""
     *batch, length, channels = path.shape
-    windows = cuts.shape[-1] - 1
-    path, cuts = np.ascontiguousarray(path), np.ascontiguousarray(cuts, np.int64)
-    samples, cut_rows = (math.prod(shape) for shape in (batch, cuts.shape[:-1]))
-    shape = (*batch, windows, log_signature_channels(channels, depth))
+    path, table = np.ascontiguousarray(path), np.ascontiguousarray(spans.table, np.int64)
+    samples, rows = (math.prod(shape) for shape in (batch, table.shape[:-1]))
+    shape = (*batch, spans.windows, log_signature_channels(channels, depth))
     threads = _fitting_threads(channels, depth, path.itemsize * math.prod(shape))
     out = np.empty(shape, path.dtype)
     if out.size == 0:
         return out, True
     call = getattr(library(), f"neuralrde_forward{8 * path.itemsize}")
-    sizes = (samples, length, channels, windows, cut_rows, out.shape[-1], depth, threads)
-    answer = call(_pointer(path), _pointer(cuts), _pointer(out), *map(ctypes.c_int64, sizes))
+    windows = (rows, table.shape[-1], spans.windows, spans.dilation)
+    sizes = (samples, length, channels, *windows, out.shape[-1], depth, threads)
+    answer = call(_pointer(path), _pointer(table), _pointer(out), *map(ctypes.c_int64, sizes))
+    _check_answer(answer, channels, depth)
+    return out, answer == 0
+
+
+def _check_answer(answer: int, channels: int, depth: int) -> None:
     if answer == 2:
         raise MemoryError(
             f"Not enough memory left to follow a path of {channels} channels at depth {depth}. Take a smaller depth, "
             "fewer channels, or the series in parts."
         )
+
+
+def joins(wanted: list[Run]) -> bool:
+    """Whether the library can join pieces of these depths, and so many kinds of runs at once."""
+    return max(one.depth for one in wanted) <= 3 and len(wanted) < 60
+
+
+def runs_of_numpy(pieces: np.ndarray, wanted: list[Run], channels: int) -> tuple[np.ndarray, bool]:
+    """`_join.runs` up to depth 3, and whether they are all finite."""
+    *batch, count, words = pieces.shape
+    last, rows = wanted[0].last, math.prod(wanted[0].last.shape[:-1])
+    pieces, last = np.ascontiguousarray(pieces), np.ascontiguousarray(last, np.int64)
+    counts, depths = np.stack([one.count for one in wanted]).astype(np.int64), np.array([one.depth for one in wanted])
+    total = sum(log_signature_channels(channels, one.depth) for one in wanted)
+    out = np.empty((*batch, last.shape[-1], total), pieces.dtype)
+    if out.size == 0:
+        return out, True
+    call = getattr(library(), f"neuralrde_join{8 * pieces.itemsize}")
+    sizes = (math.prod(batch), count, last.shape[-1], channels, words, total, rows, len(wanted), _threads())
+    answer = call(*map(_pointer, (pieces, out, last, counts, depths)), *map(ctypes.c_int64, sizes))
+    _check_answer(answer, channels, int(depths.max()))
     return out, answer == 0
 
 
@@ -109,21 +138,20 @@ def _pointer(array: np.ndarray) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-def words(path: jax.Array, cuts: np.ndarray, depth: int) -> jax.Array:
+def words(path: jax.Array, spans: Spans, depth: int) -> jax.Array:
     """Log-signatures in the words basis inside JAX on a CPU, differentiable with respect to the path."""
-    cuts = narrow_cuts(cuts)
-    shape = (cuts.shape[-1] - 1, log_signature_channels(path.shape[-1], depth))
+    shape = (spans.windows, log_signature_channels(path.shape[-1], depth))
 
     @jax.custom_vjp
     def forward(path):
-        return _call("forward", (*path.shape[:-2], *shape), path, cuts, depth=depth)
+        return _call("forward", (*path.shape[:-2], *shape), path, spans, depth=depth)
 
     @jax.custom_vjp
     def pull_back(path, cotangent):
-        return _call("backward", path.shape, path, cuts, cotangent, depth=depth)
+        return _call("backward", path.shape, path, spans, cotangent, depth=depth)
 
     def in_jax(path, cotangent):
-        return jax.vjp(lambda path: _jax_form.words(path, cuts, depth), path)[1](cotangent)[0]
+        return jax.vjp(lambda path: _jax_form.words(path, spans, depth), path)[1](cotangent)[0]
 
     forward.defvjp(lambda path: (forward(path), path), lambda path, cotangent: (pull_back(path, cotangent),))
     # Second derivatives are rare: they take the JAX form.
@@ -131,13 +159,18 @@ def words(path: jax.Array, cuts: np.ndarray, depth: int) -> jax.Array:
     return forward(path)
 
 
-def _call(name: str, shape: tuple[int, ...], path: jax.Array, *others: Any, depth: int) -> jax.Array:
-    sizes = (math.prod(array.shape) for array in (path, *others))
+def _call(name: str, shape: tuple[int, ...], path: Any, spans: Spans, *others: Any, depth: int) -> jax.Array:
+    table = spans.narrow()
+    numbers = sum(math.prod(array.shape) for array in (path, table, *others))
     backward = name == "backward"
-    threads = _fitting_threads(path.shape[-1], depth, path.dtype.itemsize * sum(sizes), backward=backward)
+    if backward and not (spans.consecutive and spans.dilation == 1):  # each window has a gradient of its own points
+        points = int((spans.increments + 1).sum()) * math.prod(path.shape[:-2]) // max(1, math.prod(table.shape[:-1]))
+        numbers += path.shape[-1] * points
+    threads = _fitting_threads(path.shape[-1], depth, path.dtype.itemsize * numbers, backward=backward)
+    counts = {"windows": spans.windows, "dilation": spans.dilation, "depth": depth, "threads": threads}
     # Under vmap all arguments get the mapped axis, also those that do not vary: `jax.jacrev` maps the cotangent only.
     return jax.ffi.ffi_call(
         f"neuralrde_{name}{8 * path.dtype.itemsize}",
         jax.ShapeDtypeStruct(shape, path.dtype),
         vmap_method="broadcast_all",
-    )(path, *others, depth=np.int64(depth), threads=np.int64(threads))
+    )(path, table, *others, **{name: np.int64(count) for name, count in counts.items()})

@@ -17,19 +17,27 @@ import numpy as np
 from jaxtyping import Float
 from scipy import sparse
 
+from ..paths.scales import depths_of
 from . import lyndon
-from ._arrays import as_floating
+from ._arrays import as_floating, namespace
 
 Basis = Literal["words", "brackets", "expanded"]
 BASES: tuple[Basis, ...] = ("words", "brackets", "expanded")
 
 
-def basis_channels(channels: int, depth: int, basis: Basis = "words") -> int:
-    """Number of channels of a log-signature in a basis: β(v, N), or v + ... + v^N when expanded."""
+def basis_channels(
+    channels: int, depth: int | tuple[int, ...], basis: Basis = "words", *, scales: tuple[int, ...] = (1,)
+) -> int:
+    """Number of channels of a log-signature in a basis: β(v, N), or v + ... + v^N when expanded; at all scales.
+
+    >>> basis_channels(3, 2), basis_channels(3, (3, 2, 2), scales=(1, 2, 4))
+    (6, 26)
+    """
     check_basis(basis)
     count = lyndon.signature_channels if basis == "expanded" else lyndon.log_signature_channels
-    lyndon.check_channels_and_depth(channels, depth)
-    return count(channels, depth)
+    for one in depths_of(depth, scales):
+        lyndon.check_channels_and_depth(channels, one)
+    return sum(count(channels, one) for one in depths_of(depth, scales))
 
 
 def change_basis(
@@ -53,6 +61,20 @@ def change_basis(
     if old == new or (depth <= 2 and "expanded" not in (old, new)):
         return log_signature
     return _apply(_matrix(channels, depth, old, new), log_signature)
+
+
+def change_bases(
+    log_signatures: Float[Any, "*batch old"], channels: int, depths: tuple[int, ...], *, old: Basis, new: Basis
+) -> Float[Any, "*batch new"]:
+    """`change_basis` for log-signatures that stand side by side, each with its depth."""
+    if old == new:
+        return log_signatures
+    parts, start = [], 0
+    for depth in depths:
+        end = start + basis_channels(channels, depth, old)
+        parts.append(change_basis(log_signatures[..., start:end], channels, depth, old=old, new=new))
+        start = end
+    return parts[0] if len(parts) == 1 else namespace(parts[0]).concatenate(parts, axis=-1)
 
 
 @lru_cache(maxsize=16)

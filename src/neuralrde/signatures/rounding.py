@@ -3,6 +3,7 @@
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..paths.scales import depths_of
 from .lyndon import lyndon_words
 
 # Series often come with seven digits (float32): an area that is a millionth of its natural size is none.
@@ -12,14 +13,16 @@ _ROUNDING = 1e-6
 def without_rounding(
     log_signatures: Float[np.ndarray, "samples windows log_signature"],
     path: Float[np.ndarray, "samples length channels"],
-    depth: int,
+    depth: int | tuple[int, ...],
     cuts: Int[np.ndarray, "*samples cuts"],
+    *,
+    scales: tuple[int, ...] = (1,),
 ) -> Float[np.ndarray, "samples windows log_signature"]:
     """Log-signatures with zero where there is nothing but rounding.
 
-    A straight piece of path has no area, yet comes out with one of 1e-17; divided by the size of its channel, such
-    noise would drive a model as strongly as the data. The bound is relative to a box: the product of how far apart the
-    word's channels get within the window. (Not of how far they travel: in a long window of noise that is far more
+    A straight piece of path has no area, but rounding leaves one of 1e-17. Divided by the size of its channel, such
+    noise would drive a model as strongly as the data. The bound is relative to a box: the product of the ranges of the
+    word's channels within the window. (Not of how far they travel: in a long window of noise that is far more
     than any coefficient.)
 
     >>> path = np.array([[[0.0, 0.0], [0.1, 0.3], [0.7, 0.1]]])
@@ -28,22 +31,49 @@ def without_rounding(
     array([0., 0.])
     """
     channels = path.shape[2]
-    words = lyndon_words(channels, depth)
-    extents = _extents(path, np.broadcast_to(cuts, (len(path), cuts.shape[-1])))
-    cleaned = np.array(log_signatures)
-    for number, word in enumerate(words[channels:], channels):
-        size = extents[..., list(word)].prod(axis=-1)
-        cleaned[..., number][np.abs(cleaned[..., number]) < _ROUNDING * size] = 0.0
+    highest, lowest = _extremes(path, np.broadcast_to(cuts, (len(path), cuts.shape[-1])))
+    cleaned, number = np.array(log_signatures), 0
+    for scale, one in zip(scales, depths_of(depth, scales), strict=True):
+        extents = _of_the_last(scale, highest, np.maximum) - _of_the_last(scale, lowest, np.minimum)
+        for word in lyndon_words(channels, one):
+            if len(word) > 1:
+                size = extents[..., list(word)].prod(axis=-1)
+                cleaned[..., number][np.abs(cleaned[..., number]) < _ROUNDING * size] = 0.0
+            number += 1
     return cleaned
 
 
-def _extents(
+def without_padding(
+    log_signatures: Float[np.ndarray, "samples windows log_signature"], cuts: Int[np.ndarray, "*samples cuts"]
+) -> Float[np.ndarray, "samples windows log_signature"]:
+    """Log-signatures with zero in the windows after a sample's end.
+
+    Those windows are empty, but scales that look back still see what came before. Nothing may drive a model there, or
+    its prediction would depend on how long the other series are.
+
+    >>> without_padding(np.ones((1, 3, 1)), np.array([0, 2, 4, 4]))[0, :, 0]
+    array([1., 1., 0.])
+    """
+    return np.where((cuts[..., :-1] < cuts[..., -1:])[..., None], log_signatures, 0)
+
+
+def _of_the_last(scale: int, values: Float[np.ndarray, "samples windows channels"], extreme: np.ufunc) -> np.ndarray:
+    """The extreme over the last windows, by doubling: it does not matter that some are seen twice."""
+    done = 1
+    while done < min(scale, values.shape[1]):
+        by = min(done, scale - done)
+        values = np.concatenate([values[:, :by], extreme(values[:, by:], values[:, :-by])], axis=1)
+        done += by
+    return values
+
+
+def _extremes(
     path: Float[np.ndarray, "samples length channels"], cuts: Int[np.ndarray, "samples cuts"]
-) -> Float[np.ndarray, "samples windows channels"]:
-    """Highest less lowest value of each channel, between two cuts and at both."""
+) -> tuple[Float[np.ndarray, "samples windows channels"], Float[np.ndarray, "samples windows channels"]]:
+    """Highest and lowest value of each channel, between two cuts and at both."""
     samples, length, channels = path.shape
     places = (cuts + length * np.arange(samples)[:, None]).ravel()
     points, ends = path.reshape(-1, channels), np.take_along_axis(path, cuts[..., None], axis=1)
     # From each cut up to the next, without it; what lies between two samples is left out.
     inside = lambda extreme: extreme.reduceat(points, places, axis=0).reshape(*cuts.shape, channels)[:, :-1]
-    return np.maximum(inside(np.maximum), ends[:, 1:]) - np.minimum(inside(np.minimum), ends[:, 1:])
+    return np.maximum(inside(np.maximum), ends[:, 1:]), np.minimum(inside(np.minimum), ends[:, 1:])

@@ -7,26 +7,29 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from ..paths.checks import as_number, as_numbers, as_positive
+from ..paths.scales import as_scales, depths_of
 from ..paths.windows import cuts_by_count, positions_in_windows
-from .bases import Basis, basis_channels, change_basis
-from .log_signature import log_signatures
+from ._join import Run, join, runs
+from ._log_signature import log_signatures
+from .bases import Basis, basis_channels, change_bases
 from .lyndon import log_signature_channels
-from .tensor import chen_product, tensor_exp, tensor_log
 
 
 class LogSignatureStream:
     """Push points as they come, one or many at a time; get each window's log-signature when it is complete.
 
-    What comes out, with the tail from `finish`, is what `log_signatures` gives for the whole series. Between calls the
-    stream keeps one point and one log-signature, whatever the length of the window.
+    Together with the tail from `finish`, the results equal those of `log_signatures` for the whole series. Between
+    calls the stream keeps one point and one log-signature, however long the window is, and with several scales those of
+    the last windows.
 
     Args:
-        channels: of the path, time included if it is a channel.
-        depth: of the log-signatures.
+        channels: channels of the path, time included if it is a channel.
+        depth: depth of the log-signatures; with several scales it may be a tuple, one for each.
         step: increments in a window; a window is complete with its last point.
         every: instead of `step`, the time in a window, counted from the first point. An increment belongs to the window
             in which its right end is observed, so a window is complete when a point after its end arrives. A window
             without a new point has a zero log-signature.
+        scales: how many windows back each log-signature looks, as in `log_signatures`.
         basis: "words", "brackets" or "expanded".
 
     >>> import numpy as np
@@ -40,10 +43,11 @@ class LogSignatureStream:
     def __init__(
         self,
         channels: int,
-        depth: int,
+        depth: int | tuple[int, ...],
         *,
         step: int | None = None,
         every: float | None = None,
+        scales: int | tuple[int, ...] = (1,),
         basis: Basis = "words",
     ):
         if (step is None) == (every is None):
@@ -57,17 +61,21 @@ class LogSignatureStream:
             every = as_positive(every, name="every", example="every=0.5", why="time runs forward")
         self.channels, self.depth, self.step, self.every = channels, depth, step, every
         self.basis: Basis = basis
-        self._empty = np.zeros((0, basis_channels(channels, depth, basis)))
+        self.scales = as_scales(scales)
+        self._depths = depths_of(depth, self.scales)
+        self._depth = max(self._depths)
+        self._empty = np.zeros((0, sum(basis_channels(channels, n, basis) for n in self._depths)))
         self._point: np.ndarray | None = None  # the last one seen
         self._time = self._start = 0.0  # of that point, and of the first
         self._increments = 0  # seen so far
         self._window = 0  # number of the window in progress
-        self._words = np.zeros(log_signature_channels(channels, depth))  # its log-signature so far
+        self._words = np.zeros(log_signature_channels(channels, self._depth))  # its log-signature so far
+        self._past = np.zeros((0, len(self._words)))  # of the last windows, as many as the scales look back over
 
     def push(self, points: ArrayLike, times: ArrayLike | None = None) -> Float[np.ndarray, "windows log_signature"]:
         """Take in points `(count, channels)`, or one point `(channels,)`, and return the windows they complete.
 
-        With windows by time, `times` gives one time a point. A point that is refused leaves the stream as it was.
+        With windows by time, `times` has one time per point. A point that is refused leaves the stream as it was.
         """
         points = np.asarray(as_numbers(points, name="points"), np.float64)
         points = points[None] if points.ndim == 1 else points
@@ -91,21 +99,23 @@ class LogSignatureStream:
         complete = (self._increments + new) // self.step if self.step else (window[-1] if new else self._window)
         # Window by window: what is left of the one in progress, those in between, and the next in progress.
         cuts = np.searchsorted(window, np.arange(self._window, complete + 1), side="right")
-        words = log_signatures(points, self.depth, cuts=np.concatenate([[0], cuts]))
+        words = log_signatures(points, self._depth, cuts=np.concatenate([[0], cuts]))
         if self._words.any():
-            words[0] = self._append(self._words, words[0])
+            words[0] = join(self._words, words[0], self.channels, self._depth)
+        found, past = self._looking_back(words[:-1]), np.concatenate([self._past, words[:-1]])
+        self._past = past[max(0, len(past) - max(self.scales) + 1) :]
         self._words, self._window, self._point = words[-1], int(complete), points[-1].copy()
         self._increments += new
         if times is not None:
             self._time = times[-1]
-        return change_basis(words[:-1], self.channels, self.depth, old="words", new=self.basis)
+        return found
 
     def running(self) -> Float[np.ndarray, "log_signature"]:
-        """The log-signature of the window in progress, so far."""
-        return change_basis(self._words, self.channels, self.depth, old="words", new=self.basis)
+        """The log-signature of the unfinished window, so far."""
+        return self._looking_back(self._words[None])[0]
 
     def finish(self) -> Float[np.ndarray, "windows log_signature"]:
-        """The tail: the window in progress, if anything has arrived in it, as a batch of one window or none."""
+        """The tail: the unfinished window, if anything has arrived in it, as a batch of one window or none."""
         complete = self.step is not None and self._increments > 0 and self._increments % self.step == 0
         return self._empty if complete or self._point is None else self.running()[None]
 
@@ -118,14 +128,18 @@ class LogSignatureStream:
         position, _ = positions_in_windows(times[None], self.every, self._start, passed=self._window)
         return np.maximum(np.ceil(position[0]).astype(np.int64) - 1, self._window)
 
-    def _append(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """The log-signature of one piece followed by another: log(exp(left) ⊗ exp(right)), Chen's relation."""
-        before, after = (
-            tensor_exp(change_basis(piece, self.channels, self.depth, old="words", new="expanded"), self.channels)
-            for piece in (left, right)
-        )
-        whole = tensor_log(chen_product(before, after, self.channels), self.channels)
-        return change_basis(whole, self.channels, self.depth, old="expanded", new="words")
+    def _looking_back(self, words: Float[np.ndarray, "windows words"]) -> Float[np.ndarray, "windows log_signature"]:
+        """The log-signatures of new windows at all scales, side by side."""
+        if not len(words):
+            return self._empty
+        pieces, past = np.concatenate([self._past, words]), len(self._past)
+        last = past + np.arange(len(words))
+        wanted = [
+            Run(last, np.full(len(words), min(scale, len(pieces))), depth)
+            for scale, depth in zip(self.scales, self._depths, strict=True)
+        ]
+        words = runs(pieces, wanted, self.channels)
+        return change_bases(words, self.channels, self._depths, old="words", new=self.basis)
 
     def _check_times(self, times: Any, count: int) -> np.ndarray | None:
         if self.every is None:
@@ -150,12 +164,13 @@ class LogSignatureStream:
         return times
 
     def state(self) -> dict[str, Any]:
-        """Everything there is to know, as plain numbers: `json.dumps` keeps it exactly."""
+        """The whole state of the stream as plain numbers, which `json.dumps` keeps exactly."""
         return {
             "channels": int(self.channels),
-            "depth": int(self.depth),
+            "depth": list(self.depth) if isinstance(self.depth, tuple) else int(self.depth),
             "step": None if self.step is None else int(self.step),
             "every": self.every,
+            "scales": list(self.scales),
             "basis": self.basis,
             "point": None if self._point is None else self._point.tolist(),
             "time": float(self._time),
@@ -163,24 +178,29 @@ class LogSignatureStream:
             "increments": int(self._increments),
             "window": int(self._window),
             "words": self._words.tolist(),
+            "past": self._past.tolist(),
         }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "LogSignatureStream":
-        """A stream that goes on where the other was when it was asked for its `state`.
+        """A stream that continues from a `state`.
 
         >>> stream = LogSignatureStream(channels=2, depth=2, step=8)
         >>> again = LogSignatureStream.from_state(stream.state())
         """
-        stream = cls(state["channels"], state["depth"], step=state["step"], every=state["every"], basis=state["basis"])
+        depth, scales = state["depth"], tuple(state.get("scales", (1,)))  # states of 0.2 have one scale
+        depth = tuple(depth) if isinstance(depth, list) else depth
+        how = {name: state[name] for name in ("step", "every", "basis")}
+        stream = cls(state["channels"], depth, scales=scales, **how)
         words = np.asarray(state["words"], np.float64)
+        past = np.asarray(state.get("past", []), np.float64).reshape(-1, stream._words.size)
         point = None if state["point"] is None else np.asarray(state["point"], np.float64)
         if words.shape != stream._words.shape or (point is not None and point.shape != (stream.channels,)):
             raise ValueError(
                 f"Got a state with {words.size} log-signature channels; expected {stream._words.size} for "
                 f"{stream.channels} channels at depth {stream.depth}. Restore what `state()` gave, unchanged."
             )
-        stream._point, stream._words = point, words
+        stream._point, stream._words, stream._past = point, words, past
         stream._time, stream._start = (
             as_number(state[name], name=name, example=f"{name}=0.0") for name in ("time", "start")
         )

@@ -1,37 +1,79 @@
 """Training: one state, one loop, stopping, checkpoints, history."""
 
+from ..frozen import Frozen, partition_weights, weights_of
+from ..registry import Registry
 from .archive import FileRefused
-from .augmentation import Augmented, TimeStretch, played
+from .augmentation import Augmented, TimeStretch, stretch_time
 from .cache import LogSignatureCache
 from .checkpoint import TrainingWarning, fingerprint_of, load_checkpoint, save_checkpoint
 from .events import EventFile
-from .examples import Examples, targets_at_cuts
+from .examples import Examples, predict, targets_at_cuts
 from .histogram import Histogram
 from .interrupt import Terminated, interrupts_between_steps
 from .listeners import JSONLines, Listener, ProgressBar
 from .loop import fit
-from .losses import CrossEntropy, Huber, SquaredError
-from .metrics import accuracy, rmse
-from .predict import predict
-from .schedules import ConstantRate, Plateau, Schedule, WarmupCosine
-from .settings import Settings
-from .state import TrainingState
-from .versions import Versions
+from .losses import (
+    AbstractLoss,
+    CrossEntropy,
+    EachMember,
+    FunctionLoss,
+    Huber,
+    Quantiles,
+    SquaredError,
+    accuracy,
+    label_scale,
+    rmse,
+)
+from .optimizers import (
+    OPTIMIZERS,
+    SCHEDULES,
+    AdamW,
+    ConstantRate,
+    OptaxOptimizer,
+    Plateau,
+    Schedule,
+    WarmupCosine,
+)
+from .random_choice import RandomChoice
+from .state import Settings, TrainingState
+
+LOSSES = Registry(
+    "loss",
+    AbstractLoss,
+    {
+        "cross-entropy": CrossEntropy,
+        "squared-error": SquaredError,
+        "huber": Huber,
+        "quantiles": Quantiles,
+        "histogram": Histogram,
+    },
+)
 
 __all__ = [
+    "LOSSES",
+    "OPTIMIZERS",
+    "SCHEDULES",
+    "AbstractLoss",
+    "AdamW",
     "Augmented",
     "ConstantRate",
     "CrossEntropy",
+    "EachMember",
     "EventFile",
     "Examples",
     "FileRefused",
+    "Frozen",
+    "FunctionLoss",
     "Histogram",
     "Huber",
     "JSONLines",
     "Listener",
     "LogSignatureCache",
+    "OptaxOptimizer",
     "Plateau",
     "ProgressBar",
+    "Quantiles",
+    "RandomChoice",
     "Schedule",
     "Settings",
     "SquaredError",
@@ -39,16 +81,18 @@ __all__ = [
     "TimeStretch",
     "TrainingState",
     "TrainingWarning",
-    "Versions",
     "WarmupCosine",
     "accuracy",
     "fingerprint_of",
     "fit",
     "interrupts_between_steps",
+    "label_scale",
     "load_checkpoint",
-    "played",
+    "partition_weights",
     "predict",
     "rmse",
     "save_checkpoint",
+    "stretch_time",
     "targets_at_cuts",
+    "weights_of",
 ]

@@ -1,15 +1,12 @@
 """One file of arrays and plain settings: safetensors, with JSON in its header and a checksum over both.
 
-Nothing in such a file is executed or imported. It is written beside its place and then moved there, so that
-whatever happens in between, the place holds either the old file or the new one, whole.
+Nothing in such a file is executed or imported.
 """
 
 import json
 import os
 import re
-import secrets
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -19,6 +16,7 @@ import safetensors
 import safetensors.numpy
 
 from .._version import __version__
+from .._write import writing
 
 # Fewer digits than Python refuses to read.
 _VERSION = re.compile(r"([0-9]{1,9})(\.[0-9A-Za-z.+-]{0,99})?")
@@ -30,29 +28,16 @@ class FileRefused(ValueError):
 
 def write_archive(path: str | os.PathLike, kind: str, *, format: int, header: dict, arrays: dict[str, np.ndarray]):
     """Write atomically. `kind` and `format` say what the file is and how it is laid out."""
-    path = Path(path)
     text = json.dumps({"kind": kind, "format": format, "version": __version__, **header})
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     content = safetensors.numpy.save(arrays, metadata={"neuralrde": text, "sha256": _checksum(text, arrays)})
-    # Of its own for every write: two threads or machines may write to the same place.
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
-    try:
-        with open(partial, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    if os.name == "posix":  # the new name itself must outlast a power cut
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    with writing(path) as file:
+        file.write(content)
 
 
-def read_archive(path: str | os.PathLike, kind: str, *, format: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read_archive(
+    path: str | os.PathLike, kind: str, *, format: int | tuple[int, ...]
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The header and the arrays, after all checks; `FileRefused` says in one sentence what is wrong.
 
     Sizes in the file are compared with the file's own before anything is allocated (safetensors does that).
@@ -81,10 +66,11 @@ def read_archive(path: str | os.PathLike, kind: str, *, format: int) -> tuple[di
         raise FileRefused(f"Got the file {str(path)!r}, whose settings cannot be read: it is damaged.") from None
     if got != kind:
         raise FileRefused(f"Got the file {str(path)!r}, which holds a {got}; expected a {kind}.")
-    if layout != format or major > _major(__version__):
+    formats = (format,) if isinstance(format, int) else format
+    if layout not in formats or major > _major(__version__):
         raise FileRefused(
             f"Got the file {str(path)!r} in format {layout!r}, written by neuralrde {version}; expected format "
-            f"{format}, which neuralrde {__version__} reads. Use the version that wrote it."
+            f"{formats[-1]}, which neuralrde {__version__} reads. Use the version that wrote it."
         )
     return header, arrays
 

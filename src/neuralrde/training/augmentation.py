@@ -7,7 +7,7 @@ time; they are quick enough.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,20 +15,21 @@ from ..paths import Series
 from .examples import Examples
 
 
+@runtime_checkable
 class Augmentation(Protocol):
     def __call__(self, series: Series, target: np.ndarray, rng: np.random.Generator) -> tuple[Series, np.ndarray]: ...
 
 
 @dataclass(frozen=True)
 class TimeStretch:
-    """Plays each series faster or slower, by a factor of its own; a target that is a rate moves along.
+    """Plays each series faster or slower, each by its own factor; a target that is a rate changes with it.
 
-    A series played faster has fewer points, so that the result has series of different lengths, and time must be a
-    channel in a unit of its own (`TimeChannel` fitted on the series as they are) for a model to see the speed.
+    A faster series has fewer points, so the resulting series differ in length. For a model to see the speed, time must
+    be a channel in a fixed unit (`TimeChannel` fitted on the original series).
 
     Args:
         slowest, fastest: factors, drawn evenly on a logarithmic scale.
-        rate: whether the target is a rate, such as beats a minute, and is multiplied by the factor.
+        rate: whether the target is a rate, such as beats per minute, and is multiplied by the factor.
 
     >>> series = Series.from_array(np.arange(12.0)[None, :, None])
     >>> stretched, target = TimeStretch(0.5, 2.0, rate=True)(series, np.array([60.0]), np.random.default_rng(0))
@@ -49,17 +50,17 @@ class TimeStretch:
 
     def __call__(self, series, target, rng):
         speeds = self.speeds(len(series), rng)
-        return played(series, speeds), (target.T * speeds).T.astype(target.dtype) if self.rate else target
+        return stretch_time(series, speeds), (target.T * speeds).T.astype(target.dtype) if self.rate else target
 
     def speeds(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """So many factors."""
         return np.exp(rng.uniform(np.log(self.slowest), np.log(self.fastest), count))
 
 
-def played(series: Series, speeds: np.ndarray | float) -> Series:
+def stretch_time(series: Series, speeds: np.ndarray | float) -> Series:
     """Each series at a speed: point j is where the original is at j times the speed, by linear interpolation.
 
-    >>> played(Series.from_array([[0.0, 1.0, 2.0, 3.0, 4.0]]), 2.0).values[0, :, 0].tolist()
+    >>> stretch_time(Series.from_array([[0.0, 1.0, 2.0, 3.0, 4.0]]), 2.0).values[0, :, 0].tolist()
     [0.0, 2.0, 4.0]
     """
     interval = _interval(series)
@@ -93,10 +94,11 @@ class Augmented:
     """Training examples that are drawn anew in every epoch, for `fit`.
 
     Args:
-        series, target: as they are.
+        series, target: the original series and targets.
         steps: augmentations, one after the other.
-        examples: makes examples of augmented series and targets: prepares, cuts, takes log-signatures.
-        seed: of what is drawn.
+        examples: a function that makes `Examples` from augmented series and targets: it prepares them, cuts them, and
+            computes log-signatures.
+        seed: seed of the draws.
     """
 
     series: Series

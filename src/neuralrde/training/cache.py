@@ -1,4 +1,4 @@
-"""Log-signatures are computed once: a cache by content, depth, cuts and basis, in memory and on disk."""
+"""Log-signatures are computed once: a cache by content, depth, cuts, scales and basis, in memory and on disk."""
 
 import os
 import threading
@@ -6,11 +6,13 @@ import warnings
 from collections import OrderedDict
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from ..paths import cuts_by_count
+from ..paths.scales import depths_of
 from ..signatures import Basis, log_signatures
 from .archive import FileRefused, read_archive, write_archive
 
@@ -18,7 +20,7 @@ _FORMAT = 2
 
 
 class LogSignatureCache:
-    """Called as `log_signatures`; what was asked for before is not computed again. Threads may share one.
+    """Is called like `log_signatures` and computes nothing twice. Threads may share a cache.
 
     The key is a hash of the path's bytes and of all that decides the result, so that a changed path is never
     mistaken for the old one.
@@ -42,16 +44,17 @@ class LogSignatureCache:
     def __call__(
         self,
         path: Float[np.ndarray, "*batch length channels"],
-        depth: int,
+        depth: int | tuple[int, ...],
         *,
         step: int | None = None,
         cuts: Int[np.ndarray, "*samples cuts"] | None = None,
+        scales: tuple[int, ...] = (1,),
         basis: Basis = "words",
     ) -> Float[np.ndarray, "*batch windows log_signature"]:
         """The log-signatures, read-only."""
         if cuts is None and step is not None:
             cuts = cuts_by_count(path.shape[-2], step)
-        key = _key(path, depth, cuts, basis)
+        key = _key(path, depth, cuts, scales, basis)
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -60,7 +63,7 @@ class LogSignatureCache:
         windows = 1 if cuts is None else np.shape(cuts)[-1] - 1
         found = self._from_disk(key, (*path.shape[:-2], windows))
         if found is None:
-            found = np.asarray(log_signatures(path, depth, cuts=cuts, basis=basis))
+            found = np.asarray(log_signatures(path, depth, cuts=cuts, scales=scales, basis=basis))
             self._to_disk(key, found)
         found.flags.writeable = False
         return self._keep(key, found)
@@ -98,8 +101,9 @@ class LogSignatureCache:
             warnings.warn(f"Log-signatures could not be kept in {str(self.folder)!r} ({error}).", stacklevel=4)
 
 
-def _key(path: np.ndarray, depth: int, cuts: np.ndarray | None, basis: str) -> str:
-    digest = blake2b(f"{path.dtype.str} {path.shape} {depth} {basis}".encode(), digest_size=16)
+def _key(path: np.ndarray, depth: Any, cuts: np.ndarray | None, scales: tuple[int, ...], basis: str) -> str:
+    what = f"{path.dtype.str} {path.shape} {depths_of(depth, scales)} {scales} {basis}"
+    digest = blake2b(what.encode(), digest_size=16)
     digest.update(np.ascontiguousarray(path).data)
     if cuts is not None:
         digest.update(f"{cuts.shape}".encode())

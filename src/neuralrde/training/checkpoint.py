@@ -6,20 +6,23 @@ import re
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import fields
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
+import jax
+import numpy as np
+
 from .archive import FileRefused, arrays_of, read_archive, with_arrays, write_archive
-from .settings import Settings
-from .state import TrainingState
+from .state import Settings, TrainingState
 
 # 2: weight_decay is the total over a training.
 _FORMAT = 2
-_TREES = ("model", "optimiser", "best")
+_TREES = ("model", "optimizer", "best")
 _COUNTS = ("best_epoch", "epoch", "failures")
-_NUMBERS = ("best_loss", "caution", "seconds")
+_NUMBERS = ("best_loss", "rate_factor", "seconds")
 # A training may go on for longer, or save more often, and is still the same training.
 _FREE = ("save_every", "time_budget")
 _ADDRESS = re.compile(" at 0x[0-9a-f]+")
@@ -39,7 +42,7 @@ def save_checkpoint(path: str | os.PathLike, state: TrainingState, *, fingerprin
 
 
 def load_checkpoint(path: str | os.PathLike, start: TrainingState, *, fingerprint: str) -> TrainingState:
-    """The state as it was left; `start` is the same training's initial state, and gives it its structure."""
+    """The saved state. `start` is the initial state of the same training, and defines the structure."""
     header, arrays = read_archive(path, "checkpoint", format=_FORMAT)
     if header.get("fingerprint") != fingerprint:
         raise FileRefused(
@@ -93,10 +96,13 @@ class Checkpoints:
 
 def fingerprint_of(settings: Settings, *parts: Any) -> str:
     """A hash of the settings and of all arrays in `parts`: model, training and validation set, loss."""
-    decisive = {name: value for name, value in asdict(settings).items() if name not in _FREE}
-    digest = blake2b(repr((sorted(decisive.items()), type(settings.schedule).__name__)).encode(), digest_size=16)
+    decisive = {field.name: getattr(settings, field.name) for field in fields(settings) if field.name not in _FREE}
+    digest = blake2b(_ADDRESS.sub("", repr(sorted(decisive.items()))).encode(), digest_size=16)
     for part in parts:
-        digest.update(_ADDRESS.sub("", repr(part)).encode())  # names, sizes and plain values
+        # Names and plain values. Not the text of the whole, in which Equinox leaves out what is as by default.
+        leaves, structure = jax.tree.flatten(part)
+        plain = [leaf for leaf in leaves if not eqx.is_array(leaf) and not isinstance(leaf, np.ndarray)]
+        digest.update(_ADDRESS.sub("", f"{structure} {plain}").encode())
         for name, array in arrays_of(part).items():
             digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
             digest.update(array.tobytes())
@@ -111,8 +117,8 @@ def _wrong(header: dict[str, Any]) -> str | None:
     for name in _NUMBERS:
         if not _is_number(header.get(name)):
             return f"{name} {_short(header.get(name))}"
-    if not 0 < header["caution"] <= 1 or not 0 <= header["seconds"] < math.inf:
-        return f"caution {header['caution']} and seconds {header['seconds']}"
+    if not 0 < header["rate_factor"] <= 1 or not 0 <= header["seconds"] < math.inf:
+        return f"rate_factor {header['rate_factor']} and seconds {header['seconds']}"
     history = header.get("history")
     if not isinstance(history, list) or len(history) != header["epoch"] or header["best_epoch"] > len(history):
         return "a history that is not one record per epoch"

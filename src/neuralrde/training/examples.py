@@ -1,27 +1,29 @@
-"""Examples: what a model is called with, and what it should have answered."""
+"""Examples: a model's inputs, and the targets it should predict; and predictions for many of them."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float, Int, Shaped
 
-from ..devices import pad_batch
+from ..devices import check_process, device_mesh, pad_batch, replicate, shard_batch
 
 Arrays = np.ndarray | Array
 
 
 class Examples(eqx.Module):
-    """A model's inputs, and what goes with them; the first axis of every array are the examples.
+    """A model's inputs, with targets, numbers of windows and weights. The first axis of every array is the example.
 
     Args:
-        inputs: what the model is called with, `(x0, log_signatures)` for models driven by log-signatures,
+        inputs: the arrays that the model is called with, `(x0, log_signatures)` for models driven by log-signatures,
             `(blocks,)` for the ODE-RNN.
-        target: one for each example; or, with `EveryState()`, one for z0 and one after every window.
+        target: one per example; or, with `EveryState()`, one for z0 and one after every window.
             A class below 0, or NaN, is a target that is not known and not trained on.
-        windows: each example's own number of windows, where they were padded.
+        windows: each example's own number of windows, if examples were padded.
         weight: how much each example counts; None counts all alike.
 
     >>> examples = Examples((np.zeros((5, 3)), np.zeros((5, 10, 6))), np.array([0, 1, 1, 0, 1]))
@@ -42,19 +44,76 @@ class Examples(eqx.Module):
         rows = np.arange(len(self))[rows]
         return jax.tree.map(lambda leaf: leaf[rows], self)
 
-    def predictions(self, model: Any) -> Float[Array, "examples *out outputs"]:
-        """What the model answers."""
+    def predictions(self, model: Any, keys: Any = None) -> Float[Array, "examples *out outputs"]:
+        """The model's predictions; with a key per example as in training, with dropout, if the model has any."""
 
-        def one(inputs, windows):
-            return model(*inputs) if windows is None else model(*inputs, windows=windows)
+        def one(inputs, windows, key):
+            options = {} if windows is None else {"windows": windows}
+            options |= {} if key is None else {"key": jax.random.wrap_key_data(key)}
+            return model(*inputs, **options)
 
-        return jax.vmap(one)(self.inputs, self.windows)
+        return jax.vmap(one)(self.inputs, self.windows, keys)
+
+
+def predict(
+    model: Any, examples: Examples, *, batch: int = 32, mesh: Mesh | Sequence[Any] | None = None
+) -> Float[np.ndarray, "examples *out outputs"]:
+    """The model's prediction for each example.
+
+    All batches have one shape, and the last one is padded. So nothing is compiled twice, and an example's prediction
+    does not depend on the other examples.
+
+    Args:
+        model: an Equinox module that takes one example.
+        examples: the examples; they need no targets.
+        batch: examples at a time.
+        mesh: the devices to work on, a list or a mesh; None takes all devices of this process, as long as each has
+            eight examples of a batch.
+
+    >>> from neuralrde.models import NeuralRDE
+    >>> model = NeuralRDE(channels=3, outputs=2, depth=2, key=jax.random.key(0))
+    >>> predict(model, Examples((np.zeros((5, 3), np.float32), np.zeros((5, 10, 6), np.float32)))).shape
+    (5, 2)
+    """
+    check_process()
+    mesh = device_mesh(mesh, batch=batch)
+    model = replicate(model, mesh)  # it may have been trained on others
+    size = batch_size(batch, mesh)
+    inputs = Examples(examples.inputs, windows=examples.windows)
+    answers = []
+    for start in range(0, len(inputs), size):
+        part, _ = padded(inputs.take(slice(start, start + size)), size)
+        answers.append(np.asarray(_answers(model, shard_batch(part, mesh), mesh)))
+    return np.concatenate(answers)[: len(inputs)]
+
+
+def batch_size(wanted: int, mesh: Mesh) -> int:
+    """The next size that can be shared out over the devices."""
+    return -(-wanted // mesh.size) * mesh.size
+
+
+@eqx.filter_jit
+def _answers(model: Any, examples: Examples, mesh: Mesh) -> Any:
+    arrays, rest = eqx.partition(model, eqx.is_array)
+    everywhere, shared = PartitionSpec(), PartitionSpec("batch")
+    share = lambda arrays, examples: examples.predictions(eqx.combine(arrays, rest))
+    specs = {"in_specs": (everywhere, shared), "out_specs": shared, "check_vma": False}
+    return jax.shard_map(share, mesh=mesh, **specs)(arrays, examples)
 
 
 def padded(examples: Examples, size: int) -> tuple[Examples, Float[np.ndarray, " size"]]:
     """A batch of `size` whatever comes, so that nothing is compiled twice; and how much each example counts."""
     batch, weights = pad_batch(examples, size)
     return batch, weights if batch.weight is None else (weights * np.asarray(batch.weight)).astype(np.float32)
+
+
+def batches(
+    examples: Examples, count: int, size: int | None = None, *, seed: int, epoch: int
+) -> Iterator[tuple[Examples, Float[np.ndarray, " size"]]]:
+    """All examples, `count` at a time, in an order that only (seed, epoch) decides; padded to one size, and weights."""
+    order = np.random.default_rng([seed, epoch]).permutation(len(examples))
+    for start in range(0, len(examples), count):
+        yield padded(examples.take(order[start : start + count]), size or count)
 
 
 def check_weights(examples: Examples, what: str) -> None:
@@ -83,7 +142,7 @@ def check_weights(examples: Examples, what: str) -> None:
 def targets_at_cuts(
     targets: Shaped[np.ndarray, "samples length *outputs"], cuts: Int[np.ndarray, "*samples cuts"]
 ) -> Shaped[np.ndarray, "samples cuts *outputs"]:
-    """Of targets at every point those at the windows' ends, where a model with `EveryState()` answers.
+    """From targets at every point, those at the ends of windows, where a model with `EveryState()` predicts.
 
     Two equal cuts are a window in which nothing happens (a series that has ended): its target counts as not
     known, so that nothing is counted twice.

@@ -20,11 +20,11 @@ _asked: type[KeyboardInterrupt] | None = None
 
 @contextmanager
 def interrupts_between_steps() -> Iterator[Callable[[], None]]:
-    """Gives a function to call after every step: it raises KeyboardInterrupt if Ctrl-C came since, `Terminated` if
+    """Yields a function to call after every step. It raises KeyboardInterrupt if Ctrl-C came since, `Terminated` if
     SIGTERM did.
 
-    A second signal does not wait. May be used inside itself. Outside the main thread nothing is changed, nor for a
-    signal that a program handles its own way.
+    A second signal does not wait. Uses may be nested. Nothing changes outside the main thread, or for a signal that the
+    program handles itself.
 
     >>> with interrupts_between_steps() as stop_here:
     ...     stop_here()

@@ -1,4 +1,4 @@
-"""Listeners: who is told how training goes. A new one overrides what it cares about."""
+"""Listeners follow a training. A new one overrides the methods it needs."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 
 class Listener:
-    """Hears of every step and epoch; by default it does nothing."""
+    """Is called at every step and epoch. By default it does nothing."""
 
     def start(self, *, epochs: int, steps: int, done: int) -> None:
         """Before the first epoch: epochs in all, steps in each, and epochs done before a resume."""
@@ -28,7 +28,7 @@ class Listener:
 
 
 class Listeners(Listener):
-    """Several listeners as one. One whose reader has gone away (`| head -1`) is told nothing more."""
+    """Several listeners as one. A listener whose reader has gone away (`| head -1`) is no longer called."""
 
     def __init__(self, listeners: Sequence[Listener]):
         self.present = list(listeners)
@@ -57,21 +57,23 @@ class Listeners(Listener):
 
 
 class ProgressBar(Listener):
-    """Loss, metric, speed and time left in one line; quiet where there is no terminal.
+    """Shows loss, metric, speed and time left in one line. It is quiet where there is no terminal and no notebook.
 
     Args:
         stream: where to write, by default the standard error.
+        always: whether to write to anything, such as a file.
     """
 
-    def __init__(self, stream: TextIO | None = None):
+    def __init__(self, stream: TextIO | None = None, *, always: bool = False):
         self.stream = sys.stderr if stream is None else stream
+        self.shown = always or self.stream.isatty() or _in_a_notebook()
 
     def start(self, *, epochs, steps, done):
         self.bar = tqdm(
             total=epochs * steps,
             initial=done * steps,
             file=self.stream,
-            disable=not self.stream.isatty(),
+            disable=not self.shown,
             unit="step",
             leave=False,
             dynamic_ncols=True,
@@ -88,15 +90,21 @@ class ProgressBar(Listener):
         self.bar.set_postfix(shown)
 
     def say(self, message):
-        if self.stream.isatty():
+        if self.shown:
             self.bar.write(message, file=self.stream)
 
     def close(self):
         self.bar.close()
 
 
+def _in_a_notebook() -> bool:
+    """Whether a Jupyter kernel runs this, whose output is no terminal but can show a line that changes."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
 class JSONLines(Listener):
-    """One line of JSON for each epoch, for machines to read.
+    """Writes one line of JSON per epoch, for machines to read.
 
     >>> JSONLines(sys.stdout).epoch({"epoch": 1, "loss": 0.5})
     {"epoch": 1, "loss": 0.5}

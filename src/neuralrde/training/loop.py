@@ -1,12 +1,11 @@
-"""The training loop: settings, data, model, optimiser, then the loop, in the order in which they run."""
+"""The training loop: settings, data, model, optimizer, then the loop, in the order in which they run."""
 
 import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,38 +13,35 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
 from ..devices import check_process, device_mesh, replicate, shard_batch, sharded_value_and_grad
+from ..frozen import weights_of
 from ..models import ScaledField
-from ..solve import explain_divergence
+from ..solvers import explain_divergence
 from .augmentation import Augmented
 from .checkpoint import Checkpoints, TrainingWarning, fingerprint_of, load_checkpoint
-from .examples import Examples, check_weights, padded
+from .examples import Examples, batch_size, batches, check_weights, predict
 from .interrupt import interrupts_between_steps
 from .listeners import Listener, Listeners
-from .predict import batch_size, predict
-from .schedules import total_share
-from .settings import Settings
-from .state import TrainingState
-from .versions import Versions
+from .optimizers import total_share
+from .random_choice import RandomChoice
+from .state import Settings, TrainingState
 
 # A loss that is still not finite at 1/1024 of the rate will not become finite by going slower.
-_MOST_CAUTIOUS = 2.0**-10
+_SMALLEST_FACTOR = 2.0**-10
 
 
 def fit(
     model: Any,
-    training: Examples | Augmented | Versions,
+    training: Examples | Augmented | RandomChoice,
     *,
     loss: Callable,
     validation: Examples | None = None,
     decides: bool = True,
     metric: Callable[[np.ndarray, np.ndarray], float] | None = None,
     settings: Settings = Settings(),  # noqa: B008 (immutable)
-    optimiser: optax.GradientTransformation | None = None,
     state: TrainingState | None = None,
     until: int | None = None,
     checkpoint: str | os.PathLike | None = None,
@@ -55,31 +51,30 @@ def fit(
 ) -> TrainingState:
     """Train a model; `fit(...).best` is the model that did best on the validation set.
 
-    The same arguments give the same weights, bit for bit, however often training was interrupted and resumed on as many
-    devices. On another number of them sums are rounded differently, which a long training amplifies.
+    The same arguments give the same weights, bit for bit, however often training was interrupted and resumed, on the
+    same number of devices. On another number sums are rounded differently, and a long training amplifies this.
 
     Ctrl-C and SIGTERM end training between two steps, after a last checkpoint, with KeyboardInterrupt and its subclass
     `Terminated`. A checkpoint that cannot be written is a `TrainingWarning`, and training goes on.
 
     Args:
-        model: an Equinox module of one example; floating arrays in it are trained.
-        training: with targets; or `Augmented` or `Versions`, drawn anew in every epoch.
-        loss: `CrossEntropy()`, `SquaredError()`, `Huber()`, `Histogram.fit(labels)`, or any function of one
+        model: an Equinox module that takes one example. Its floating arrays are trained, except those that are
+            `Frozen`.
+        training: examples with targets; or `Augmented` or `RandomChoice`, drawn anew in every epoch.
+        loss: `CrossEntropy()`, `SquaredError()`, `Huber()`, `Histogram().fit(labels)`, or any function of one
             prediction and target.
-        validation: decides about stopping and which weights are kept; without it the training loss does.
-        decides: False only reports the validation set in the history; the training loss decides.
-        metric: of predictions and targets, for the history: `accuracy`, `rmse`.
+        validation: examples that decide when to stop and which weights to keep. Without them the training loss decides.
+        decides: with False, the validation set is only reported in the history, and the training loss decides.
+        metric: a function of predictions and targets for the history, such as `accuracy` or `rmse`.
         settings: see `Settings`.
-        optimiser: another Optax transformation of gradients, instead of clipping, AdamW and `weight_decay`. It
-            comes before the learning rate, which the schedule gives.
-        state: go on from here instead of from the model: what an earlier `fit` returned.
-        until: stop after this epoch, as if paused; the schedule still runs to `settings.epochs`.
+        state: what an earlier `fit` returned; training continues from it instead of from the model.
+        until: the epoch after which to pause; the schedule still runs to `settings.epochs`.
         checkpoint: a file to write the state to, after the first epoch, every so often, at the end and when
             interrupted.
-        resume: go on from the checkpoint if there is one.
+        resume: whether to continue from the checkpoint, if there is one.
         listeners: `ProgressBar()`, `JSONLines()`, `EventFile(folder)`.
-        mesh: the devices to train on, a list or a mesh (`jax.devices()[:1]`); None for all of this process, but only
-            as many as have eight examples of a batch each.
+        mesh: the devices to train on, a list or a mesh (`jax.devices()[:1]`); None takes all devices of this process,
+            as long as each has eight examples of a batch.
 
     >>> from neuralrde.models import NeuralRDE
     >>> from neuralrde.training import CrossEntropy
@@ -92,61 +87,63 @@ def fit(
     """
     # Data: batches of one shape, shared out over the devices.
     check_process()
-    count = min(settings.batch, len(training))
-    mesh = device_mesh(mesh, batch=count)
+    count = min(settings.batch_size, len(training))
+    mesh = device_mesh(mesh, batch=count if getattr(model, "many_devices", True) else 1)
     size = batch_size(count, mesh)  # with examples of weight 0, if need be
     steps = -(-len(training) // count)
     for examples, what in ((training, "training set"), (validation, "validation set")):
         if isinstance(examples, Examples):
             check_weights(examples, what)
 
-    # Model and optimiser: one state, new or as it was left.
-    shares = total_share(settings.schedule, settings.epochs * steps)
-    decay = None if optimiser is not None or shares <= 0 else settings.weight_decay / shares
-    optimiser = _adam(settings.clip) if optimiser is None else optimiser
-    state = TrainingState.start(_as_jax(model), optimiser) if state is None else state
+    # Model and optimizer: one state, new or as it was left.
+    optimizer, schedule = settings.optimizer.transformation(), settings.optimizer.schedule
+    # A complete optimizer of Optax gives updates to be added as they are.
+    full_rate = -1.0 if settings.optimizer.learning_rate is None else settings.optimizer.learning_rate
+    shares = total_share(schedule, settings.epochs * steps)
+    decay = settings.optimizer.weight_decay / shares if shares > 0 else 0.0
+    state = TrainingState.start(_as_jax(model), optimizer) if state is None else state
     fingerprint = (
         "" if checkpoint is None else fingerprint_of(settings, model, _examples(training, 0), validation, loss)
     )
     if checkpoint is not None and resume and Path(checkpoint).exists():
         state = load_checkpoint(checkpoint, state, fingerprint=fingerprint)
     # On all devices from the start, as every step leaves them: else JAX would compile the second step anew.
-    state = replace(state, **{part: replicate(getattr(state, part), mesh) for part in ("model", "optimiser", "best")})
+    state = replace(state, **{part: replicate(getattr(state, part), mesh) for part in ("model", "optimizer", "best")})
     last = settings.epochs if until is None else min(until, settings.epochs)
 
     # The loop.
-    told = Listeners(listeners)
-    checkpoints = Checkpoints(checkpoint, fingerprint=fingerprint, every=settings.save_every, say=told.say)
+    heard = Listeners(listeners)
+    checkpoints = Checkpoints(checkpoint, fingerprint=fingerprint, every=settings.save_every, say=heard.say)
     clock = time.monotonic()
-    told.start(epochs=settings.epochs, steps=steps, done=state.epoch)
+    heard.start(epochs=settings.epochs, steps=steps, done=state.epoch)
     with interrupts_between_steps() as stop_here:
         try:
             while state.epoch < last and not _finished(state, settings):
-                new_model, new_optimiser = state.model, state.optimiser
+                new_model, new_optimizer = state.model, state.optimizer
                 total = weight = rate = 0.0
                 examples = _examples(training, state.epoch)
                 check_weights(examples, "training set")
                 drawn = batches(examples, count, size, seed=settings.seed, epoch=state.epoch)
                 for i, (batch, weights) in enumerate(drawn):
-                    share = settings.schedule(state.epoch * steps + i, settings.epochs * steps, state.history)
-                    share *= state.caution
-                    rate = settings.rate * share
+                    share = schedule(state.epoch * steps + i, settings.epochs * steps, state.history)
+                    share *= state.rate_factor
+                    rate = full_rate * share
                     if weights.any():  # else it says nothing: no step
-                        new_model, new_optimiser, value = _step(
+                        new_model, new_optimizer, value = _step(
                             new_model,
-                            new_optimiser,
-                            *shard_batch((batch, weights), mesh),
+                            new_optimizer,
+                            *shard_batch((batch, weights, _keys(model, settings.seed, state.epoch, i, size)), mesh),
                             rate=jnp.float32(rate),
-                            shrink=None if decay is None else jnp.float32(-math.expm1(-decay * share)),
+                            shrink=jnp.float32(-math.expm1(-decay * share)) if decay else None,
                             loss=loss,
-                            optimiser=optimiser,
+                            optimizer=optimizer,
                             mesh=mesh,
                         )
                         total, weight = total + float(value) * weights.sum(), weight + weights.sum()
-                    told.step(examples=count)
+                    heard.step(examples=count)
                     stop_here()
 
-                record = {"epoch": state.epoch + 1, "loss": float(total / weight), "rate": float(rate)}
+                record = {"epoch": state.epoch + 1, "loss": float(total / weight), "rate": abs(float(rate))}
                 if validation is not None:
                     record |= evaluate(new_model, validation, loss=loss, metric=metric, batch=size, mesh=mesh)
                 monitored = record["validation_loss" if validation is not None and decides else "loss"]
@@ -154,31 +151,22 @@ def fit(
                 record |= {"monitored": monitored, "seconds": state.seconds + now - clock}
 
                 if not (np.isfinite(record["loss"]) and np.isfinite(monitored) and _finite(new_model)):
-                    start = TrainingState.start(replicate(_as_jax(model), mesh), optimiser)
-                    state = _more_cautious(state, start, examples, told)
+                    start = TrainingState.start(replicate(_as_jax(model), mesh), optimizer)
+                    state = _slowed_down(state, start, examples, heard)
                     continue
-                state = state.after(new_model, new_optimiser, record)
+                state = state.after(new_model, new_optimizer, record)
                 clock = now
-                told.epoch(record)
+                heard.epoch(record)
                 checkpoints.save_if_due(state)
         finally:
             # Also at an interrupt: `state` is whole at any moment, because an epoch replaces it at once.
             checkpoints.save(state)
-            told.close()
+            heard.close()
     return state
 
 
-def _examples(training: Examples | Augmented | Versions, epoch: int) -> Examples:
+def _examples(training: Examples | Augmented | RandomChoice, epoch: int) -> Examples:
     return training if isinstance(training, Examples) else training.epoch(epoch)
-
-
-def batches(
-    examples: Examples, count: int, size: int | None = None, *, seed: int, epoch: int
-) -> Iterator[tuple[Examples, Float[np.ndarray, " size"]]]:
-    """All examples, `count` at a time, in an order that only (seed, epoch) decides; padded to one size, and weights."""
-    order = np.random.default_rng([seed, epoch]).permutation(len(examples))
-    for start in range(0, len(examples), count):
-        yield padded(examples.take(order[start : start + count]), size or count)
 
 
 def evaluate(
@@ -195,15 +183,22 @@ def evaluate(
 
 
 @eqx.filter_jit
-def _step(model, state, batch: Examples, weights: Float[Array, " batch"], *, rate, shrink, loss, optimiser, mesh):
-    losses = lambda model, batch: jax.vmap(loss)(batch.predictions(model), batch.target)
-    value, gradient = sharded_value_and_grad(losses, mesh)(model, batch, weights)
-    trained = eqx.filter(model, eqx.is_inexact_array)
-    updates, state = optimiser.update(gradient, state, trained)
+def _step(model, state, batch: Examples, weights: Float[Array, " batch"], keys, *, rate, shrink, loss, optimizer, mesh):
+    losses = lambda model, batch: jax.vmap(loss)(batch[0].predictions(model, batch[1]), batch[0].target)
+    value, gradient = sharded_value_and_grad(losses, mesh)(model, (batch, keys), weights)
+    trained = weights_of(model)
+    updates, state = optimizer.update(gradient, state, trained)
     updates = jax.tree.map(lambda update: -rate * update, updates)
     if shrink is not None:  # decoupled, as in AdamW: w <- exp(-decay) w - rate * update
         updates = jax.tree.map(lambda update, leaf: update - shrink * leaf, updates, trained)
     return eqx.apply_updates(model, updates), state, value
+
+
+def _keys(model: Any, seed: int, epoch: int, step: int, size: int) -> Any:
+    """A random key per example, for models with dropout: the same ones if training was interrupted and resumed."""
+    if not getattr(model, "takes_key", False):
+        return None
+    return np.random.default_rng([seed, epoch, step]).integers(2**32, size=(size, 2), dtype=np.uint32)
 
 
 @eqx.filter_jit
@@ -215,13 +210,6 @@ def _as_jax(model: Any) -> Any:
     return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, model)
 
 
-@lru_cache
-def _adam(clip: float | None) -> optax.GradientTransformation:
-    # Kept, because JAX compiles anew for a new object, even if it does the same.
-    parts = [] if clip is None else [optax.clip_by_global_norm(clip)]
-    return optax.chain(*parts, optax.scale_by_adam())
-
-
 def _finished(state: TrainingState, settings: Settings) -> bool:
     impatient = settings.patience is not None and state.waited >= settings.patience
     return impatient or (settings.time_budget is not None and state.seconds >= settings.time_budget)
@@ -229,7 +217,7 @@ def _finished(state: TrainingState, settings: Settings) -> bool:
 
 @eqx.filter_jit
 def _all_finite(model):
-    weights = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
+    weights = jax.tree.leaves(weights_of(model))
     return jnp.array([jnp.isfinite(leaf).all() for leaf in weights]).all()
 
 
@@ -237,14 +225,14 @@ def _finite(model: Any) -> bool:
     return bool(_all_finite(model))
 
 
-def _more_cautious(state: TrainingState, start: TrainingState, training: Examples, told: Listener) -> TrainingState:
+def _slowed_down(state: TrainingState, start: TrainingState, training: Examples, heard: Listener) -> TrainingState:
     """A state from before the loss was not finite, to be gone on from at half the rate.
 
     First the end of the last epoch. If that was broken already, unseen by the validation set, the best weights;
     and if they are no better, the initial ones.
     """
-    state = replace(state, caution=state.caution / 2, failures=state.failures + 1)
-    if state.caution < _MOST_CAUTIOUS:
+    state = replace(state, rate_factor=state.rate_factor / 2, failures=state.failures + 1)
+    if state.rate_factor < _SMALLEST_FACTOR:
         _explain(start.model, training)
         raise FloatingPointError(
             f"A loss was not finite in epoch {state.epoch + 1}, and going back has not helped {state.failures - 1} "
@@ -254,16 +242,16 @@ def _more_cautious(state: TrainingState, start: TrainingState, training: Example
     back = f"the end of epoch {state.epoch}"
     if state.failures == 2 and state.best_epoch not in (0, state.epoch):
         back = f"the best weights, of epoch {state.best_epoch}"
-        state = replace(state, model=state.best, optimiser=start.optimiser)
+        state = replace(state, model=state.best, optimizer=start.optimizer)
     elif state.failures > 1:
         back = "the initial weights"
-        state = replace(state, model=start.model, optimiser=start.optimiser, best=start.model, best_loss=math.inf)
+        state = replace(state, model=start.model, optimizer=start.optimizer, best=start.model, best_loss=math.inf)
     message = (
-        f"A loss was not finite in epoch {state.epoch + 1}: back to {back}, and on with {state.caution:g} times the "
-        "learning rate."
+        f"A loss was not finite in epoch {state.epoch + 1}: back to {back}, and on with {state.rate_factor:g} times "
+        "the learning rate."
     )
     warnings.warn(message, TrainingWarning, stacklevel=3)
-    told.say(message)
+    heard.say(message)
     return state
 
 

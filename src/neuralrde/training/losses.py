@@ -1,16 +1,76 @@
-"""Losses of one example: of its prediction, or the mean over its predictions where a target is known."""
+"""Losses of one example, which are trained on, and metrics of a whole set, which are reported.
 
-from typing import Any
+A loss is that of a prediction, or the mean over those of an example's predictions whose targets are known. A metric is
+taken over all predictions at once: a mean over batches would be another number.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Shaped
 
+from ..models import LabelScale
 from .examples import is_known
 
+Numbers = Float[np.ndarray, "..."]
 
-class CrossEntropy(eqx.Module):
+
+class AbstractLoss(eqx.Module):
+    """The base class of losses. A loss also says how a model's outputs become predictions.
+
+    A new loss is a subclass with `__call__`. `fit` learns from the training targets and returns a fitted copy; the
+    other methods say how many outputs a model needs, and what they mean.
+    """
+
+    task: ClassVar[str | None] = None
+    """ "classification" or "regression"; None for any."""
+
+    @abstractmethod
+    def __call__(self, prediction: Float[Array, "..."], target: Array) -> Float[Array, ""]:
+        """The loss of one example."""
+
+    def fit(self, target: np.ndarray) -> Self:
+        """A copy with statistics of the training targets `(..., outputs)`; NaN is a target that is not known."""
+        return self
+
+    def outputs(self, targets: int) -> int:
+        """How many outputs a model needs for so many numbers to predict."""
+        return targets
+
+    def label_scale(self, target: np.ndarray) -> LabelScale | None:
+        """The units of a model's outputs; None for outputs without a unit."""
+        return None
+
+    def predict(self, outputs: Numbers) -> Numbers:
+        """The predictions that a model's outputs stand for."""
+        return outputs
+
+    def scores(self, outputs: Numbers, target: Numbers) -> Numbers:
+        """How far targets are from the outputs. An interval with score s holds the targets whose score is at most s."""
+        return np.abs(target - self.predict(outputs))
+
+    def interval(self, outputs: Numbers, score: Numbers) -> tuple[Numbers, Numbers]:
+        """The ends of the interval that holds the targets whose score is at most this one."""
+        predicted = self.predict(outputs)
+        return predicted - score, predicted + score
+
+
+class FunctionLoss(AbstractLoss):
+    """A function of one prediction and one target, as a loss."""
+
+    function: Callable
+
+    def __call__(self, prediction, target):
+        return self.function(prediction, target)
+
+
+class CrossEntropy(AbstractLoss):
     """-log softmax(prediction)[target], for classes counted from 0.
 
     Args:
@@ -20,6 +80,7 @@ class CrossEntropy(eqx.Module):
     1.3863
     """
 
+    task: ClassVar[str | None] = "classification"
     smoothing: float = 0.0
 
     def __call__(self, prediction: Float[Array, "*out classes"], target: Int[Array, "*out"]) -> Float[Array, ""]:
@@ -30,30 +91,47 @@ class CrossEntropy(eqx.Module):
         return mean_of_known(optax.softmax_cross_entropy(prediction, wanted), known)
 
 
-class SquaredError(eqx.Module):
-    """Half the squared error, in units of the labels' spread: the same learning rate suits every unit.
+class EachMember(eqx.Module):
+    """The mean loss of the members of an ensemble, each by itself: that of their mean would make them all alike."""
+
+    loss: Callable
+
+    def __call__(self, predictions: Float[Array, "members *out outputs"], target: Array) -> Float[Array, ""]:
+        return jax.vmap(lambda prediction: self.loss(prediction, target))(predictions).mean()
+
+
+class SquaredError(AbstractLoss):
+    """Half the squared error in units of the labels' spread, so that one learning rate suits every unit.
 
     Args:
-        spread: one for all outputs or one for each, usually the training labels' standard deviation.
+        spread: one number for all outputs, or one per output; `fit` takes the training labels' standard deviation.
 
     >>> float(SquaredError(spread=10.0)(jnp.array([80.0]), jnp.array([60.0])))
     2.0
     """
 
+    task: ClassVar[str | None] = "regression"
     spread: Any = 1.0
 
     def __call__(self, prediction: Float[Array, "*out outputs"], target: Float[Array, "*out outputs"]):
         known = is_known(target)
         return mean_of_known(optax.l2_loss(_errors(prediction, target, known, self.spread)), known)
 
+    def fit(self, target):
+        return eqx.tree_at(lambda loss: loss.spread, self, _spread(target))
 
-class Huber(eqx.Module):
-    """Squared near zero, linear beyond `delta` spreads: outliers among the labels pull less.
+    def label_scale(self, target):
+        return label_scale(target)
+
+
+class Huber(AbstractLoss):
+    """Squared near zero and linear beyond `delta` spreads, so that outliers among the labels count less.
 
     >>> float(Huber(delta=1.0)(jnp.array([10.0]), jnp.array([0.0])))
     9.5
     """
 
+    task: ClassVar[str | None] = "regression"
     spread: Any = 1.0
     delta: float = 1.0
 
@@ -61,11 +139,132 @@ class Huber(eqx.Module):
         known = is_known(target)
         return mean_of_known(optax.huber_loss(_errors(prediction, target, known, self.spread), delta=self.delta), known)
 
+    def fit(self, target):
+        return eqx.tree_at(lambda loss: loss.spread, self, _spread(target))
+
+    def label_scale(self, target):
+        return label_scale(target)
+
+
+class Quantiles(AbstractLoss):
+    """The pinball loss of several quantiles at once. The median is the prediction, the outermost give intervals.
+
+    Args:
+        shares: the share of labels below each quantile, increasing, with 0.5 among them.
+        spread: as for `SquaredError`.
+
+    >>> loss = Quantiles(shares=(0.1, 0.5, 0.9))
+    >>> outputs = np.array([[8.0, 10.0, 15.0]])  # of one number to predict
+    >>> loss.predict(outputs).tolist(), [ends.tolist() for ends in loss.interval(outputs, np.array([1.0]))]
+    ([[10.0]], [[[8.0]], [[15.0]]])
+    """
+
+    task: ClassVar[str | None] = "regression"
+    shares: tuple[float, ...] = eqx.field(static=True, default=(0.05, 0.25, 0.5, 0.75, 0.95))
+    spread: Any = 1.0
+
+    def __check_init__(self):
+        shares = list(self.shares)
+        if len(shares) < 3 or shares != sorted(set(shares)) or 0.5 not in shares or not 0 < shares[0] < shares[-1] < 1:
+            raise ValueError(
+                f"Got shares={self.shares}; expected at least three increasing shares between 0 and 1, with 0.5 among "
+                "them. Write for example Quantiles(shares=(0.05, 0.5, 0.95))."
+            )
+
+    def __call__(self, prediction: Float[Array, "*out quantiles"], target: Float[Array, "*out outputs"]):
+        known = is_known(target)
+        quantiles = prediction.reshape(*target.shape, len(self.shares))
+        spread = jnp.broadcast_to(jnp.asarray(self.spread, prediction.dtype), target.shape[-1:])
+        error = (jnp.where(known, target, 0.0)[..., None] - quantiles) / spread[:, None]
+        shares = jnp.array(self.shares, prediction.dtype)
+        return mean_of_known(jnp.maximum(shares * error, (shares - 1) * error).sum(axis=-1), known)
+
+    def fit(self, target):
+        return eqx.tree_at(lambda loss: loss.spread, self, _spread(target))
+
+    def outputs(self, targets):
+        return targets * len(self.shares)
+
+    def label_scale(self, target):
+        scale = label_scale(target)
+        each = lambda values: np.repeat(np.asarray(values.value), len(self.shares))
+        return LabelScale.of(each(scale.mean), each(scale.spread))
+
+    def predict(self, outputs):
+        return self._quantiles(outputs)[..., self.shares.index(0.5)]
+
+    def scores(self, outputs, target):
+        """The distance of a target from the median, in units of the distance of the outermost quantile on its side."""
+        low, middle, high = self._outermost(outputs)
+        return np.where(target < middle, (middle - target) / (middle - low), (target - middle) / (high - middle))
+
+    def interval(self, outputs, score):
+        low, middle, high = self._outermost(outputs)
+        return middle - score * (middle - low), middle + score * (high - middle)
+
+    def _outermost(self, outputs: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        quantiles = self._quantiles(outputs)
+        middle = quantiles[..., self.shares.index(0.5)]
+        # Never closer than rounding: a score is divided by it.
+        least = 1e-6 * np.abs(middle) + 1e-12
+        return np.minimum(quantiles[..., 0], middle - least), middle, np.maximum(quantiles[..., -1], middle + least)
+
+    def _quantiles(self, outputs: Numbers) -> Numbers:
+        """In order, whatever a model says."""
+        outputs = np.asarray(outputs)
+        return np.sort(outputs.reshape(*outputs.shape[:-1], -1, len(self.shares)), axis=-1)
+
+
+def label_scale(target: np.ndarray) -> LabelScale:
+    """The mean and spread of each output, over its known targets.
+
+    >>> label_scale(np.array([[1.0, np.nan], [3.0, np.nan], [np.nan, 7.0]])).mean.value.tolist()
+    [2.0, 7.0]
+    """
+    columns = target.reshape(-1, target.shape[-1]).T
+    unknown = np.isnan(columns).all(axis=1)
+    if unknown.any():
+        raise ValueError(
+            f"Got no known target of output {int(unknown.argmax())} to train on; expected some of each output, because "
+            "its mean and spread are measured. Leave the output out."
+        )
+    fitted = [LabelScale.fit(column[~np.isnan(column)]) for column in columns]
+    mean, spread = (
+        np.concatenate([np.asarray(frozen.array) for frozen in part])
+        for part in zip(*((one.mean, one.spread) for one in fitted), strict=True)
+    )
+    return LabelScale.of(mean, spread)
+
+
+def _spread(target: np.ndarray) -> np.ndarray:
+    return np.asarray(label_scale(target).spread.array)
+
 
 def _errors(prediction, target, known, spread):
     # The unknown target is replaced before it meets anything: the gradient of NaN times zero is NaN.
-    return (prediction - jnp.where(known, target, 0.0)) / spread
+    # From a file the spread comes as numbers.
+    return (prediction - jnp.where(known, target, 0.0)) / jnp.asarray(spread, prediction.dtype)
 
 
 def mean_of_known(losses: Float[Array, "*out"], known: Array) -> Float[Array, ""]:
     return jnp.where(known, losses, 0.0).sum() / jnp.maximum(known.sum(), 1)
+
+
+def accuracy(prediction: Float[np.ndarray, "*out classes"], target: Shaped[np.ndarray, "*out"]) -> float:
+    """The share of known targets for which the largest output is that of the right class.
+
+    >>> accuracy(np.array([[2.0, 1.0], [0.0, 3.0]]), np.array([0, 0]))
+    0.5
+    """
+    known = np.asarray(is_known(target))
+    return float((prediction.argmax(-1) == target)[known].mean())
+
+
+def rmse(prediction: Float[np.ndarray, "*out"], target: Float[np.ndarray, "*out"]) -> float:
+    """The root of the mean squared error, in the unit of the labels.
+
+    >>> rmse(np.array([[1.0], [2.0]]), np.array([[1.0], [4.0]]))
+    1.4142135623730951
+    """
+    known = ~np.isnan(target)
+    return float(np.sqrt(((prediction - target)[known] ** 2).mean(dtype=np.float64)))

@@ -1,31 +1,74 @@
-"""The state of a training: what it is between two epochs, and all that it needs to go on."""
+"""A training as data: its settings, and its state between two epochs, which is all that it needs to go on."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import equinox as eqx
 import optax
+
+from ..frozen import weights_of
+from .optimizers import AdamW, as_optimizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How to train.
+
+    Args:
+        epochs: the largest number of passes over the training set.
+        batch_size: examples per step.
+        optimizer: `AdamW(...)`, or any of Optax's, such as `optax.lion(1e-4)`.
+        patience: epochs without a better monitored loss after which training stops; None never stops early.
+            The monitored loss is the validation set's, or without one the training set's. Either way the
+            weights that had the best one are kept.
+        seed: decides the order of examples. The same seed gives the same weights, bit for bit, on the same number of
+            devices of one kind. On another number of them sums are rounded differently, and training amplifies the
+            difference: one core and two can end at visibly different weights, equally good.
+        time_budget: seconds after which training stops, at the end of an epoch; None for no limit. Runs stopped by
+            a time budget are not reproducible.
+        save_every: seconds between checkpoints, of which the first is written after the first epoch.
+
+    >>> Settings(epochs=20, optimizer=AdamW(learning_rate=1e-3)).batch_size
+    32
+    """
+
+    epochs: int = 100
+    batch_size: int = 32
+    optimizer: Any = field(default_factory=AdamW)
+    patience: int | None = None
+    seed: int = 0
+    time_budget: float | None = None
+    save_every: float = 30.0
+
+    def __post_init__(self):
+        object.__setattr__(self, "optimizer", as_optimizer(self.optimizer))
+        for name in ("epochs", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"Got {name}={getattr(self, name)}; expected at least 1. Write for example {name}=32.")
+        for name in ("patience", "time_budget"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"Got {name}={value}; expected a number above 0.")
 
 
 @dataclass(frozen=True)
 class TrainingState:
-    """One state is checkpoint, resume and result.
+    """The state of a training: it is checkpoint, starting point of a resume, and result.
 
-    Nothing in it changes: an epoch makes a new state from an old one, so that an epoch gone wrong is undone by
-    keeping the old. The order of examples is drawn from (seed, epoch), hence there is no generator to save.
+    It is immutable: an epoch makes a new state from an old one, so a failed epoch is undone by keeping the old state.
+    The order of examples is drawn from (seed, epoch), so there is no generator to save.
     """
 
     model: Any
     """The weights as they are now; `best` is what training is for."""
-    optimiser: Any
+    optimizer: Any
     best: Any
     """The model with the lowest monitored loss so far."""
     best_loss: float = math.inf
     best_epoch: int = 0
     epoch: int = 0
     """Epochs done."""
-    caution: float = 1.0
+    rate_factor: float = 1.0
     """What the learning rate is multiplied by; halved each time a loss was not finite."""
     failures: int = 0
     """Losses that were not finite since the last good epoch."""
@@ -35,17 +78,17 @@ class TrainingState:
     """One record for each epoch."""
 
     @classmethod
-    def start(cls, model: Any, optimiser: optax.GradientTransformation) -> "TrainingState":
-        return cls(model, optimiser.init(eqx.filter(model, eqx.is_inexact_array)), model)
+    def start(cls, model: Any, optimizer: optax.GradientTransformation) -> "TrainingState":
+        return cls(model, optimizer.init(weights_of(model)), model)
 
-    def after(self, model: Any, optimiser: Any, record: dict[str, Any]) -> "TrainingState":
+    def after(self, model: Any, optimizer: Any, record: dict[str, Any]) -> "TrainingState":
         """The state one epoch later; the record says the monitored loss and the seconds so far."""
         monitored, epoch = record["monitored"], self.epoch + 1
         best = (model, monitored, epoch) if monitored < self.best_loss else (self.best, self.best_loss, self.best_epoch)
         return replace(
             self,
             model=model,
-            optimiser=optimiser,
+            optimizer=optimizer,
             best=best[0],
             best_loss=best[1],
             best_epoch=best[2],

@@ -124,9 +124,10 @@ template <class T>
 struct Group {
   static constexpr int n = Lanes<T>::n;
   const T* points[n];   // first point of each window
-  int64_t offset[n];    // of that point in the path
+  int64_t offset[n];    // of that point in the gradient
   int64_t counts[n];    // increments in each window
   int64_t shortest, longest;
+  int64_t dilation;
   int lanes;
   const T* end;
 
@@ -135,13 +136,15 @@ struct Group {
     end = work.path + work.samples * work.length * plan.channels;
     shortest = INT64_MAX;
     longest = 0;
+    dilation = work.spans.dilation;
     for (int l = 0; l < n; l++) {
-      const int64_t window = first + (l < lanes ? l : lanes - 1);
-      const int64_t sample = window / work.windows;
-      const int64_t at = (sample % work.cut_rows) * (work.windows + 1) + window % work.windows;
-      offset[l] = (sample * work.length + work.cuts[at]) * plan.channels;
-      points[l] = work.path + offset[l];
-      counts[l] = work.cuts[at + 1] - work.cuts[at];
+      const int64_t number = first + (l < lanes ? l : lanes - 1);
+      const int64_t sample = number / work.spans.windows, window = number % work.spans.windows;
+      const int64_t row = sample % work.spans.rows;
+      const int64_t point = sample * work.length + work.spans.start(row, window);
+      points[l] = work.path + point * plan.channels;
+      offset[l] = (work.places ? work.places[number] : point) * plan.channels;
+      counts[l] = work.spans.increments(row, window);
       if (counts[l] < shortest) shortest = counts[l];
       if (counts[l] > longest) longest = counts[l];
     }
@@ -150,15 +153,19 @@ struct Group {
   // Points [from, from + count) of every window; beyond a window's end its last point again, which drives nothing.
   void load_points(Vector<T>* to, int64_t from, int64_t count, int64_t channels) const {
     if (from + count - 1 <= shortest) {
+      // Points that lie side by side are one wide row.
+      const int64_t rounds = dilation == 1 ? 1 : count, columns = dilation == 1 ? count * channels : channels;
       const T* rows[n];
-      for (int l = 0; l < n; l++) rows[l] = points[l] + from * channels;
-      load_columns<T>(to, rows, count * channels, end);
+      for (int64_t t = 0; t < rounds; t++) {
+        for (int l = 0; l < n; l++) rows[l] = points[l] + (from + t) * dilation * channels;
+        load_columns<T>(to + t * channels, rows, columns, end);
+      }
       return;
     }
     for (int l = 0; l < n; l++)
       for (int64_t t = 0; t < count; t++) {
         const int64_t point = from + t < counts[l] ? from + t : counts[l];
-        for (int64_t c = 0; c < channels; c++) to[t * channels + c][l] = points[l][point * channels + c];
+        for (int64_t c = 0; c < channels; c++) to[t * channels + c][l] = points[l][point * dilation * channels + c];
       }
   }
 };
@@ -192,7 +199,7 @@ inline void load_cotangents(const Plan& plan, const Work<T>& work, int64_t first
   constexpr int n = Lanes<T>::n;
   const T* rows[n];
   for (int l = 0; l < n; l++) rows[l] = work.cotangent + (first + (l < lanes ? l : lanes - 1)) * plan.words;
-  load_columns<T>(words, rows, plan.words, work.cotangent + work.samples * work.windows * plan.words);
+  load_columns<T>(words, rows, plan.words, work.cotangent + work.samples * work.spans.windows * plan.words);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // The kernels for one kind of processor: each level_*.cpp includes this file and is compiled with its own flags.
 #include "chen.h"
 #include "closed_form.h"
+#include "join.h"
+#include "pool.h"
 
 namespace neuralrde {
 namespace {
@@ -9,9 +11,9 @@ namespace {
 template <class T, class Run>
 auto with_tile(const Work<T>& work, const Run& run) {
   int64_t longest = 0;
-  for (int64_t r = 0; r < work.cut_rows; r++)
-    for (int64_t w = 0; w < work.windows && longest <= 4; w++) {
-      const int64_t at = r * (work.windows + 1) + w, count = work.cuts[at + 1] - work.cuts[at];
+  for (int64_t r = 0; r < work.spans.rows; r++)
+    for (int64_t w = 0; w < work.spans.windows && longest <= 4; w++) {
+      const int64_t count = work.spans.increments(r, w);
       if (count > longest) longest = count;
     }
   if (longest <= 2) return run(std::integral_constant<int, 2>());
@@ -53,6 +55,11 @@ void backward(const Plan& plan, const Work<T>& work, int64_t begin, int64_t end,
   });
 }
 
+template <class T>
+bool join(const Joins<T>& joins, int64_t begin, int64_t end, void* space) {
+  return Joiner<T>(joins, space).run(begin, end);
+}
+
 size_t workspace(const Plan& plan, bool backward) {
   // Vectors are equally wide for float and double.
   return BYTES * (plan.depth > 3 ? Chen<float>::vectors(plan, backward)
@@ -62,6 +69,7 @@ size_t workspace(const Plan& plan, bool backward) {
 }  // namespace
 
 extern const Level LEVEL;
-const Level LEVEL = {BYTES, workspace, forward<float>, forward<double>, backward<float>, backward<double>};
+const Level LEVEL = {BYTES, workspace, forward<float>, forward<double>, backward<float>, backward<double>,
+                     join<float>, join<double>, count_above, count_winners};
 
 }  // namespace neuralrde

@@ -9,6 +9,9 @@ using neuralrde::Work;
 
 extern "C" {
 
+// Which arguments the functions take: `INTERFACE` of _kernel.py.
+int neuralrde_interface() { return 5; }
+
 int neuralrde_vector_bytes() { return neuralrde::this_processor().bytes; }
 
 // Bytes of the tables, and of each thread's workspace.
@@ -19,13 +22,32 @@ void neuralrde_memory(int64_t channels, int64_t depth, int64_t words, int64_t ba
 }
 
 #define NEURALRDE_FOR_NUMPY(NAME, T)                                                                                 \
-  int NAME(const T* path, const int64_t* cuts, T* out, int64_t samples, int64_t length, int64_t channels,            \
-           int64_t windows, int64_t cut_rows, int64_t words, int64_t depth, int64_t threads) {                       \
-    const Work<T> work = {path, {nullptr, cuts}, samples, length, windows, cut_rows, out, nullptr, nullptr, nullptr}; \
+  int NAME(const T* path, const int64_t* table, T* out, int64_t samples, int64_t length, int64_t channels,           \
+           int64_t rows, int64_t row_length, int64_t windows, int64_t dilation, int64_t words, int64_t depth,        \
+           int64_t threads) {                                                                                        \
+    const Work<T> work = {path, {{nullptr, table}, rows, row_length, windows, dilation}, samples, length, out};      \
     return neuralrde::forward<T>(neuralrde::this_processor(), int(channels), int(depth), words, work, threads);      \
   }
 NEURALRDE_FOR_NUMPY(neuralrde_forward32, float)
 NEURALRDE_FOR_NUMPY(neuralrde_forward64, double)
+#undef NEURALRDE_FOR_NUMPY
+
+int neuralrde_count(const float* logs, const int64_t* own, const float* map, const float* at, int32_t* counts,
+                    int64_t samples, int64_t windows, int64_t words, int64_t maps, int64_t thresholds, int64_t threads) {
+  const neuralrde::Pool pool = {logs, own, map, at, counts, samples, windows, words, maps, thresholds};
+  return neuralrde::count(neuralrde::this_processor(), pool, threads);
+}
+
+#define NEURALRDE_FOR_NUMPY(NAME, T)                                                                                 \
+  int NAME(const T* from, T* out, const int64_t* last, const int64_t* counts, const int64_t* depths, int64_t samples, \
+           int64_t pieces, int64_t windows, int64_t channels, int64_t words, int64_t total, int64_t rows,            \
+           int64_t count, int64_t threads) {                                                                         \
+    const neuralrde::Joins<T> joins = {from,  out,  samples, pieces, windows, channels, words,                       \
+                                       total, rows, count,   last,   counts,  depths};                               \
+    return neuralrde::join<T>(neuralrde::this_processor(), joins, threads);                                          \
+  }
+NEURALRDE_FOR_NUMPY(neuralrde_join32, float)
+NEURALRDE_FOR_NUMPY(neuralrde_join64, double)
 #undef NEURALRDE_FOR_NUMPY
 }
 
@@ -33,7 +55,7 @@ NEURALRDE_FOR_NUMPY(neuralrde_forward64, double)
 
 namespace ffi = xla::ffi;
 
-// Leading dimensions are samples; the cuts may have fewer or none.
+// Leading dimensions are samples; the table of windows may have fewer or none.
 template <class Dimensions>
 static int64_t rows(const Dimensions& dimensions, int trailing) {
   int64_t count = 1;
@@ -42,10 +64,10 @@ static int64_t rows(const Dimensions& dimensions, int trailing) {
 }
 
 template <ffi::DataType TYPE, class T = ffi::NativeType<TYPE>>
-static Work<T> describe(ffi::Buffer<TYPE>& path, ffi::Buffer<ffi::S32>& cuts) {
-  const auto shape = path.dimensions(), cut_shape = cuts.dimensions();
-  return {path.typed_data(), {cuts.typed_data(), nullptr}, rows(shape, 2), shape[shape.size() - 2], cut_shape.back() - 1,
-          rows(cut_shape, 1), nullptr, nullptr, nullptr, nullptr};
+static Work<T> describe(ffi::Buffer<TYPE>& path, ffi::Buffer<ffi::S32>& table, int64_t windows, int64_t dilation) {
+  const auto shape = path.dimensions(), table_shape = table.dimensions();
+  const neuralrde::Spans spans = {{table.typed_data(), nullptr}, rows(table_shape, 1), table_shape.back(), windows, dilation};
+  return {path.typed_data(), spans, rows(shape, 2), shape[shape.size() - 2]};
 }
 
 // Nothing can be raised for NaN and infinity inside a compiled computation: they are in the result for all to see.
@@ -55,18 +77,19 @@ static ffi::Error answer(neuralrde::Answer answer) {
 }
 
 template <ffi::DataType TYPE>
-static ffi::Error jax_forward(ffi::Buffer<TYPE> path, ffi::Buffer<ffi::S32> cuts, ffi::ResultBuffer<TYPE> out,
-                              int64_t depth, int64_t threads) {
-  auto work = describe<TYPE>(path, cuts);
+static ffi::Error jax_forward(ffi::Buffer<TYPE> path, ffi::Buffer<ffi::S32> table, ffi::ResultBuffer<TYPE> out,
+                              int64_t windows, int64_t dilation, int64_t depth, int64_t threads) {
+  auto work = describe<TYPE>(path, table, windows, dilation);
   work.out = out->typed_data();
   return answer(neuralrde::forward(neuralrde::this_processor(), int(path.dimensions().back()), int(depth),
                                    out->dimensions().back(), work, threads));
 }
 
 template <ffi::DataType TYPE>
-static ffi::Error jax_backward(ffi::Buffer<TYPE> path, ffi::Buffer<ffi::S32> cuts, ffi::Buffer<TYPE> cotangent,
-                               ffi::ResultBuffer<TYPE> gradient, int64_t depth, int64_t threads) {
-  auto work = describe<TYPE>(path, cuts);
+static ffi::Error jax_backward(ffi::Buffer<TYPE> path, ffi::Buffer<ffi::S32> table, ffi::Buffer<TYPE> cotangent,
+                               ffi::ResultBuffer<TYPE> gradient, int64_t windows, int64_t dilation, int64_t depth,
+                               int64_t threads) {
+  auto work = describe<TYPE>(path, table, windows, dilation);
   work.cotangent = cotangent.typed_data();
   work.gradient = gradient->typed_data();
   return answer(neuralrde::backward(neuralrde::this_processor(), int(path.dimensions().back()), int(depth),
@@ -75,7 +98,11 @@ static ffi::Error jax_backward(ffi::Buffer<TYPE> path, ffi::Buffer<ffi::S32> cut
 
 #define NEURALRDE_FOR_JAX(NAME, FUNCTION, TYPE, ARGUMENTS)                                                           \
   XLA_FFI_DEFINE_HANDLER_SYMBOL(NAME, FUNCTION<TYPE>,                                                                \
-                                ARGUMENTS.Ret<ffi::Buffer<TYPE>>().Attr<int64_t>("depth").Attr<int64_t>("threads"))
+                                ARGUMENTS.Ret<ffi::Buffer<TYPE>>()                                                   \
+                                    .Attr<int64_t>("windows")                                                        \
+                                    .Attr<int64_t>("dilation")                                                       \
+                                    .Attr<int64_t>("depth")                                                          \
+                                    .Attr<int64_t>("threads"))
 #define NEURALRDE_PATH(TYPE) ffi::Ffi::Bind().Arg<ffi::Buffer<TYPE>>().Arg<ffi::Buffer<ffi::S32>>()
 
 NEURALRDE_FOR_JAX(neuralrde_jax_forward32, jax_forward, ffi::F32, NEURALRDE_PATH(ffi::F32));

@@ -236,9 +236,20 @@ inline void ask_for_large_pages(void* memory, size_t bytes) {
 #endif
 }
 
+// Increments of all windows together, at most; those of consecutive windows need not be counted.
+template <class T>
+double increments_of(const Work<T>& work) {
+  const Spans& spans = work.spans;
+  if (spans.consecutive()) return double(work.samples) * double(work.length);
+  double sum = 0;
+  for (int64_t r = 0; r < spans.rows; r++)
+    for (int64_t w = 0; w < spans.windows; w++) sum += double(spans.increments(r, w));
+  return sum * double(work.samples) / double(spans.rows);
+}
+
 // Starting a thread costs some tens of microseconds: not worth it for less work than this (multiplications).
-inline int64_t threads_for(const Plan& plan, int64_t points, int64_t threads) {
-  return double(points) * double(plan.words + plan.below) < 5e5 ? 1 : std::max<int64_t>(1, threads);
+inline int64_t threads_for(const Plan& plan, double increments, int64_t threads) {
+  return increments * double(plan.words + plan.below) < 5e5 ? 1 : std::max<int64_t>(1, threads);
 }
 
 // Bytes beside the arrays that go in and come out: of the tables, and of each thread's workspace.
@@ -260,9 +271,9 @@ Answer forward(const Level& level, int channels, int depth, int64_t words, const
                int64_t threads) noexcept try {
   const auto tables = tables_for(channels, depth, words);
   const Plan& plan = tables->plan;
-  ask_for_large_pages(work.out, sizeof(T) * work.samples * work.windows * words);
+  ask_for_large_pages(work.out, sizeof(T) * work.samples * work.spans.windows * words);
   std::atomic<bool> finite{true};
-  threads = threads_for(plan, work.samples * work.length, threads);
+  threads = threads_for(plan, increments_of(work), threads);
   const auto run = [&](int64_t begin, int64_t end, void* space) {
     bool good;
     if constexpr (sizeof(T) == 4)
@@ -271,39 +282,128 @@ Answer forward(const Level& level, int channels, int depth, int64_t words, const
       good = level.forward64(plan, work, begin, end, space);
     if (!good) finite = false;
   };
-  if (!on_all_threads(work.samples * work.windows, threads, level.workspace(plan, false), run)) return NO_MEMORY;
+  if (!on_all_threads(work.samples * work.spans.windows, threads, level.workspace(plan, false), run)) return NO_MEMORY;
   return finite ? GOOD : NOT_FINITE;
 } catch (...) {
   return NO_MEMORY;
 }
 
-template <class T>
-Answer backward(const Level& level, int channels, int depth, int64_t words, Work<T> work, int64_t threads) noexcept try {
-  const auto tables = tables_for(channels, depth, words);
-  const Plan& plan = tables->plan;
-  const int64_t d = channels;
-  const std::unique_ptr<T[]> first(new T[work.samples * work.windows * d]);
+// The gradient of consecutive windows: no two of them write to the same point but where they meet.
+template <class T, class Run>
+Answer backward_consecutive(Work<T> work, int64_t d, const Run& run) {
+  const Spans& spans = work.spans;
+  const std::unique_ptr<T[]> first(new T[work.samples * spans.windows * d]);
   work.first = first.get();
   ask_for_large_pages(work.gradient, sizeof(T) * work.samples * work.length * d);
-  threads = threads_for(plan, work.samples * work.length, threads);
-  const auto run = [&](int64_t begin, int64_t end, void* space) {
-    if constexpr (sizeof(T) == 4)
-      level.backward32(plan, work, begin, end, space);
-    else
-      level.backward64(plan, work, begin, end, space);
-  };
-  if (!on_all_threads(work.samples * work.windows, threads, level.workspace(plan, true), run)) return NO_MEMORY;
+  if (!run(work)) return NO_MEMORY;
   // Points that end no window were not written; and every window's first point, which ends the window before it,
   // still misses that window's share.
   for (int64_t s = 0; s < work.samples; s++) {
-    const int64_t row = (s % work.cut_rows) * (work.windows + 1);
+    const int64_t row = s % spans.rows;
     T* const gradient = work.gradient + s * work.length * d;
-    std::fill(gradient, gradient + (work.cuts[row] + 1) * d, T(0));
-    std::fill(gradient + (work.cuts[row + work.windows] + 1) * d, gradient + work.length * d, T(0));
-    for (int64_t w = 0; w < work.windows; w++)
-      for (int64_t c = 0; c < d; c++) gradient[work.cuts[row + w] * d + c] += first[(s * work.windows + w) * d + c];
+    std::fill(gradient, gradient + (spans.start(row, 0) + 1) * d, T(0));
+    std::fill(gradient + (spans.end(row, spans.windows - 1) + 1) * d, gradient + work.length * d, T(0));
+    for (int64_t w = 0; w < spans.windows; w++)
+      for (int64_t c = 0; c < d; c++) gradient[spans.start(row, w) * d + c] += first[(s * spans.windows + w) * d + c];
   }
   return GOOD;
+}
+
+// The gradient of any windows: each writes to a place of its own, and what belongs to the same point is added up.
+template <class T, class Run>
+Answer backward_apart(Work<T> work, int64_t d, int64_t threads, const Run& run) {
+  const Spans& spans = work.spans;
+  const int64_t count = work.samples * spans.windows;
+  const std::unique_ptr<int64_t[]> places(new int64_t[count + 1]);
+  places[0] = 0;
+  for (int64_t number = 0; number < count; number++)
+    places[number + 1] = places[number] + 1 + spans.increments(number / spans.windows % spans.rows, number % spans.windows);
+  const std::unique_ptr<T[]> first(new T[count * d]), apart(new T[places[count] * d]);
+  T* const gradient = work.gradient;
+  work.first = first.get(), work.gradient = apart.get(), work.places = places.get();
+  ask_for_large_pages(work.gradient, sizeof(T) * places[count] * d);
+  if (!run(work)) return NO_MEMORY;
+  const auto add_up = [&](int64_t begin, int64_t end, void*) {
+    for (int64_t s = begin; s < end; s++) {
+      T* const sum = gradient + s * work.length * d;
+      std::fill(sum, sum + work.length * d, T(0));
+      for (int64_t w = 0; w < spans.windows; w++) {
+        const int64_t row = s % spans.rows, number = s * spans.windows + w, points = spans.increments(row, w);
+        T* to = sum + spans.start(row, w) * d;
+        const T* from = &first[number * d];
+        for (int64_t t = 0; t <= points; t++, to += spans.dilation * d) {
+          for (int64_t c = 0; c < d; c++) to[c] += from[c];
+          from = &apart[(places[number] + t + 1) * d];
+        }
+      }
+    }
+  };
+  return on_all_threads(work.samples, threads, 64, add_up) ? GOOD : NO_MEMORY;
+}
+
+template <class T>
+Answer backward(const Level& level, int channels, int depth, int64_t words, const Work<T>& work,
+                int64_t threads) noexcept try {
+  const auto tables = tables_for(channels, depth, words);
+  const Plan& plan = tables->plan;
+  threads = threads_for(plan, increments_of(work), threads);
+  const auto run = [&](const Work<T>& work) {
+    const auto part = [&](int64_t begin, int64_t end, void* space) {
+      if constexpr (sizeof(T) == 4)
+        level.backward32(plan, work, begin, end, space);
+      else
+        level.backward64(plan, work, begin, end, space);
+    };
+    return on_all_threads(work.samples * work.spans.windows, threads, level.workspace(plan, true), part);
+  };
+  return work.spans.consecutive() ? backward_consecutive(work, channels, run)
+                                  : backward_apart(work, channels, threads, run);
+} catch (...) {
+  return NO_MEMORY;
+}
+
+inline Answer count(const Level& level, const Pool& pool, int64_t threads) noexcept try {
+  const double work = double(pool.samples) * double(pool.windows) * double(pool.words) * double(pool.maps);
+  if (work < 5e6) threads = 1;  // starting a thread would take longer
+  const auto run = [&](int64_t begin, int64_t end, void*) {
+    (pool.at ? level.count_above : level.count_winners)(pool, begin, end);
+  };
+  return on_all_threads(pool.samples, threads, 64, run) ? GOOD : NO_MEMORY;
+} catch (...) {
+  return NO_MEMORY;
+}
+
+template <class T>
+Answer join(const Level& level, Joins<T> joins, int64_t threads) noexcept try {
+  const int64_t numbers = joins.rows * joins.windows, d = joins.channels;
+  joins.words_at_three = d + d * (d - 1) / 2 + (d * d * d - d) / 3;
+  std::vector<int64_t> used(joins.count, 0), level_depths(64, 0);
+  joins.bits = 1;
+  for (int64_t set = 0; set < joins.count; set++) {
+    int64_t most = 0;
+    for (int64_t i = 0; i < numbers; i++) {
+      const int64_t count = joins.counts[set * numbers + i];
+      used[set] |= count, most = std::max(most, count);
+    }
+    for (int bit = 0; bit < 62 && (bit == 0 || most >> bit); bit++) {
+      level_depths[bit] = std::max(level_depths[bit], joins.depths[set]);
+      joins.bits = std::max(joins.bits, bit + 1);
+    }
+    used[set] |= most == 0;  // windows in which nothing happens: their first round takes nothing
+  }
+  joins.used = used.data(), joins.level_depths = level_depths.data();
+  std::atomic<bool> finite{true};
+  const auto run = [&](int64_t begin, int64_t end, void* space) {
+    bool good;
+    if constexpr (sizeof(T) == 4)
+      good = level.join32(joins, begin, end, space);
+    else
+      good = level.join64(joins, begin, end, space);
+    if (!good) finite = false;
+  };
+  if (double(joins.samples) * double(joins.windows) * double(joins.total) < 1e5) threads = 1;
+  if (!on_all_threads(joins.samples, std::max<int64_t>(1, threads), joins.bytes(), run)) return NO_MEMORY;
+  return finite ? GOOD : NOT_FINITE;
 } catch (...) {
   return NO_MEMORY;
 }

@@ -26,23 +26,80 @@ struct Plan {
   const uint32_t* numbers; // numbers[w * depth + j - 1]: the first j letters of Lyndon word w, read as digits, mod 2^32
 };
 
-// Where windows meet: NumPy has 64 bits for it, and so knows series of any length; JAX most often has 32.
-struct Cuts {
+// Numbers of points: NumPy has 64 bits for them, and so knows series of any length; JAX most often has 32.
+struct Indices {
   const int32_t* narrow;
   const int64_t* wide;
   int64_t operator[](int64_t i) const { return wide ? wide[i] : narrow[i]; }
+};
+
+// From which point to which each window runs. A row of the table is the windows' starts and then their ends. Windows that
+// follow each other have windows + 1 numbers a row, the cuts: each ends where the next starts, so the ends are the starts
+// moved by one. Others have 2 * windows.
+struct Spans {
+  Indices table;               // (rows, row_length); sample s uses row s % rows
+  int64_t rows, row_length, windows;
+  int64_t dilation;            // a window's points are start, start + dilation, ..., end
+
+  bool consecutive() const { return row_length == windows + 1 && dilation == 1; }
+  int64_t start(int64_t row, int64_t window) const { return table[row * row_length + window]; }
+  int64_t end(int64_t row, int64_t window) const { return table[(row + 1) * row_length - windows + window]; }
+  int64_t increments(int64_t row, int64_t window) const {
+    const int64_t apart = end(row, window) - start(row, window);
+    return dilation == 1 ? apart : apart / dilation;
+  }
 };
 
 // Windows are numbered through all samples: window w of sample s is s * windows + w.
 template <class T>
 struct Work {
   const T* path;        // (samples, length, channels)
-  Cuts cuts;            // (cut_rows, windows + 1); sample s uses row s % cut_rows
-  int64_t samples, length, windows, cut_rows;
+  Spans spans;
+  int64_t samples, length;
   T* out;               // forward: (samples, windows, words)
   const T* cotangent;   // backward: the same shape
   T* gradient;          // backward: (samples, length, channels); a window writes its points but the first
   T* first;             // backward: (samples, windows, channels), what each window owes to its first point
+  // Windows that share more than their ends cannot write to the same points. Each then has room of its own in `gradient`
+  // for all its points, from point places[sample * windows + window] on; null for consecutive windows.
+  const int64_t* places;
+};
+
+// Counting windows by linear maps of their log-signatures: those above a threshold, or those whose map wins its group.
+struct Pool {
+  static constexpr int64_t group = 8;
+  static constexpr int64_t most_thresholds = 8;
+  static constexpr int64_t lanes = 16;  // `maps` is a multiple of it: the widest vectors have so many
+  const float* logs;     // (samples, windows, words)
+  const int64_t* own;    // (samples,): how many windows of each sample count, the first ones
+  const float* map;      // (words, maps)
+  const float* at;       // (thresholds, maps), or null in a contest
+  int32_t* counts;       // (samples, thresholds, maps); in a contest (samples, 2, maps), of the largest and the smallest
+  int64_t samples, windows, words, maps, thresholds;
+};
+
+// Windows that are runs of consecutive pieces, each of them by the pieces' log-signatures; up to depth 3. There may be
+// several sets of windows (scales) of as many windows each, whose log-signatures stand side by side.
+template <class T>
+struct Joins {
+  const T* from;         // (samples, pieces, words): the pieces' log-signatures
+  T* out;                // (samples, windows, total)
+  int64_t samples, pieces, windows, channels, words, total, rows, count;
+  const int64_t* last;   // (rows, windows): each window's last piece; sample s uses row s % rows
+  const int64_t* counts; // (count, rows, windows): how many pieces it has, in each set
+  const int64_t* depths; // (count,)
+  // Made by run.h:
+  int bits;              // rounds
+  int64_t words_at_three;
+  const int64_t *used;   // (count,): the bits that any number of pieces of a set has
+  const int64_t *level_depths;  // (bits,): the depth that is needed in each round
+
+  // Numbers and indices of a thread's workspace.
+  int64_t numbers() const {
+    return words * (2 * (pieces + 1) + (2 + count) * windows) + (channels * (channels - 1) + 1) * 128;
+  }
+  size_t bytes() const { return size_t(numbers()) * sizeof(T) + 64 + size_t(windows) * sizeof(int64_t); }
+  static void* behind(T* at) { return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(at) + 63) / 64 * 64); }
 };
 
 // The same kernels compiled for one kind of processor.
@@ -54,6 +111,11 @@ struct Level {
   bool (*forward64)(const Plan&, const Work<double>&, int64_t begin, int64_t end, void* workspace);
   void (*backward32)(const Plan&, const Work<float>&, int64_t begin, int64_t end, void* workspace);
   void (*backward64)(const Plan&, const Work<double>&, int64_t begin, int64_t end, void* workspace);
+  // Samples [begin, end).
+  bool (*join32)(const Joins<float>&, int64_t begin, int64_t end, void* workspace);
+  bool (*join64)(const Joins<double>&, int64_t begin, int64_t end, void* workspace);
+  void (*count_above)(const Pool&, int64_t begin, int64_t end);
+  void (*count_winners)(const Pool&, int64_t begin, int64_t end);
 };
 
 }  // namespace neuralrde

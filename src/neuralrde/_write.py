@@ -1,0 +1,63 @@
+"""Files that are whole or not there."""
+
+import contextlib
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+# A disk that is full or broken says so without naming the file.
+_NAMELESS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+@contextmanager
+def writing(path: str | os.PathLike, mode: str = "wb", **options: Any) -> Iterator[IO[Any]]:
+    """Open a file to write; it takes its place when the block ends without an error, and not before.
+
+    It is written beside its place, synced and renamed, so that the place holds the old file or the new one, whole,
+    whatever happens in between: an error, a power cut, or another process that writes to the same place.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "numbers.txt"
+    >>> with writing(path, "w") as file:
+    ...     _ = file.write("1 2 3")
+    >>> path.read_text()
+    '1 2 3'
+
+    Args:
+        path: the place; its folder must exist.
+        mode: "wb", or "w" for text in UTF-8.
+        options: as in `open`, such as `newline=""`.
+    """
+    path = Path(path)
+    # A name of its own for every writer, because two threads or machines may write to the same place.
+    partial = path.with_name(f".{secrets.token_hex(8)}.part")
+    if "b" not in mode:
+        options = {"encoding": "utf-8", **options}
+    try:
+        with open(partial, mode.replace("w", "x"), **options) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError as error:
+        if error.errno in _NAMELESS or error.filename == str(partial):
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        raise
+    finally:
+        partial.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """The new name itself must outlast a power cut; a file system that cannot promise that has still written it."""
+    if os.name == "posix":
+        with contextlib.suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)

@@ -1,0 +1,109 @@
+"""How much say the closed form and the ensemble have in a prediction: what both earn on series that were left out.
+
+Every member of an ensemble has left out a part of the series, and ridge regression knows in closed form what it would
+have predicted for each series without it. So there are honest predictions of both for all series, and none had to be
+held out. Two numbers are chosen by them, which even a few series can decide.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+import scipy.special
+from jaxtyping import Float, Int
+
+from ..models import CrossFitted, out_of_fold
+from ..training import CrossEntropy, Huber, SquaredError, TrainingState, predict
+from .division import Samples
+from .run import Run
+
+Outputs = Float[np.ndarray, "samples outputs"]
+
+# Before any series has been seen both count alike. This counts as much as so many series.
+_PRIOR = 2.0
+
+
+def fit_blend(estimator: Any, run: Run, windows: Any, state: TrainingState, samples: Samples) -> None:
+    """Learn `closed_form_` and `blend_`, and calibrate the estimator with predictions for series that were left out.
+
+    Args:
+        estimator: to learn them.
+        run, windows, state: of the training of its ensemble.
+        samples: the training set, not yet prepared.
+    """
+    estimator.closed_form_, estimator.blend_ = None, [0.0, 1.0]
+    fold = run.folds
+    if not isinstance(state.model, CrossFitted) or fold is None or estimator.per_time_:
+        return
+    examples = run.examples(state.model.ensemble, run.data.training, windows)
+    neural = out_of_fold(predict(state.model, examples, mesh=run.mesh), fold).astype(np.float64)
+    closed = _fitted_closed_form(estimator, samples, examples.weight)
+    beside = np.zeros_like(neural)
+    if closed is not None:
+        beside = closed._left_out * float(closed.model_.sharpness)
+        del closed._left_out  # as many numbers as there are series: not for files
+    known = fold >= 0
+    target, weight = samples.target[known], None if examples.weight is None else np.asarray(examples.weight)[known]
+    fit = {"classification": class_weights, "regression": number_weights}[estimator._task]
+    if isinstance(estimator.loss_, CrossEntropy) or closed is not None:
+        estimator.closed_form_ = closed
+        estimator.blend_ = fit(beside[known], neural[known], target, weight)
+    estimator._calibrate_with(blended(beside, neural, estimator.blend_)[known], target)
+
+
+def blended(closed: Outputs, neural: Outputs, weights: Any) -> Outputs:
+    """The outputs that a prediction is made of."""
+    return weights[0] * closed + weights[1] * neural
+
+
+def _fitted_closed_form(estimator: Any, samples: Samples, weight: Any) -> Any:
+    """The estimator in closed form for the same series; None where it has no say."""
+    if not estimator.closed_form or not isinstance(estimator.loss_, CrossEntropy | SquaredError | Huber):
+        return None
+    closed, target = estimator._kind_inside()(), samples.target
+    if estimator._task == "classification":
+        target = estimator.classes_[target]
+    elif np.isnan(target).any():
+        return None
+    return closed.fit(samples.series, target, weight, groups=samples.groups)
+
+
+def class_weights(
+    closed: Outputs, neural: Outputs, target: Int[np.ndarray, "samples"], weight: Any = None
+) -> list[float]:
+    """The factors of both logits with the smallest log loss, none below zero.
+
+    >>> right, noise = np.eye(2)[[0, 1, 0, 1] * 25] * 4, np.random.default_rng(0).normal(size=(100, 2)) * 4
+    >>> closed, neural = class_weights(right, noise, np.array([0, 1, 0, 1] * 25))
+    >>> closed > 1 and neural < 0.2
+    True
+    """
+    rows, total = np.arange(len(target)), len(target) if weight is None else len(target) * np.mean(weight > 0)
+    used = [closed.any(), True]
+
+    def loss(factors: np.ndarray) -> float:
+        logits = blended(closed, neural, factors)
+        losses = scipy.special.logsumexp(logits, axis=1) - logits[rows, target]
+        prior = _PRIOR / total * ((factors - 1 / sum(used)) ** 2).sum()
+        return float(np.average(losses, weights=weight) + prior)
+
+    start = np.where(used, 1 / sum(used), 0.0)
+    bounds = [(0.0, 4.0 if one else 0.0) for one in used]
+    return [float(one) for one in scipy.optimize.minimize(loss, start, bounds=bounds).x]
+
+
+def number_weights(closed: Outputs, neural: Outputs, target: Outputs, weight: Any = None) -> list[float]:
+    """The shares of both predictions, in all 1, with the smallest squared error, in units of each output's spread.
+
+    >>> target = np.arange(100.0)[:, None]
+    >>> [round(share, 1) for share in number_weights(target, target + 50.0 * (-1.0) ** target, target)]
+    [1.0, 0.0]
+    """
+    spread = target.std(axis=0)
+    apart, missed = ((one / np.where(spread > 0, spread, 1.0)) for one in (neural - closed, target - closed))
+    weight = np.ones(len(target)) if weight is None else np.asarray(weight, np.float64) / np.mean(weight)
+    # Least squares in one number, between 0 and 1, drawn towards one half by as much as a few series would.
+    size = _PRIOR * float((apart**2).mean(axis=0).sum())
+    sums = float((weight[:, None] * apart * missed).sum()), float((weight[:, None] * apart**2).sum())
+    share = float(np.clip((sums[0] + size / 2) / (sums[1] + size), 0.0, 1.0)) if size > 0 else 0.5
+    return [1.0 - share, share]

@@ -1,0 +1,359 @@
+"""What the neural classifier and regressor share: parameters, models, predictions. `fitting.py` trains them."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, ClassVar, Self
+
+import equinox as eqx
+import jax
+import numpy as np
+from jax.core import Tracer
+from jax.sharding import Mesh
+from sklearn.utils.validation import check_is_fitted
+
+from ..models import Ensemble, MultiScaleRDE
+from ..paths import Series, Windows
+from ..registry import FROM_DATA, Config, accepted
+from ..training import LOSSES, AbstractLoss, Examples, FunctionLoss, Listener, interrupts_between_steps, predict
+from ..training.archive import arrays_of, with_arrays
+from ..training.optimizers import as_optimizer
+from . import fitting
+from .base import SeriesEstimator
+from .closed_form import LogSignatureClassifier, LogSignatureRegressor
+from .division import Samples
+from .examples import Inputs, inputs_of, scales_for
+from .inputs import as_series
+from .learned import check_file
+from .parameters import Hidden, check_flag, check_number, check_whole
+
+
+class _Learned:
+    """What a neural estimator learns beside its model, and its files hold. In a dataclass they would be parameters."""
+
+    windows_: Windows
+    config_: Config
+    members_: int
+    blend_: list[float]
+    loss_: AbstractLoss
+    per_time_: bool
+    outputs_: int
+    path_channels_: int
+    history_: list[dict[str, Any]]
+    trials_: list[dict[str, Any]]
+    best_epoch_: int
+    validation_loss_: float
+    label_share_: float
+    restarts_: list[dict[str, Any]]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BaseNeuralRDE(_Learned, SeriesEstimator):
+    """A neural differential equation with scikit-learn's interface. Subclasses define the targets.
+
+    Args:
+        model: a short name such as "log-ncde" (`neuralrde.models.MODELS` has all), a class, or a class with options,
+            `Config(NeuralRDE, state=64)`. Any Equinox module will do.
+        members: how many models are trained side by side, each on all series but a part of its own; their outputs are
+            averaged. None takes 4 of `MultiScaleRDE` and one of any other model.
+        closed_form: whether the closed form (`LogSignatureClassifier`, `LogSignatureRegressor`) has a say in the
+            predictions of an ensemble: as much as it earns on series that were left out.
+        transform: what is done to the series first: "standard", or a transform of your own, `Compose(...)`.
+        windows: `Windows(step=..., depth=...)`, a number of points, or "auto" to choose step and depth by validation;
+            None takes what is usual for the model: about 32 windows and depth 2, or short windows of several scales.
+        loss: a short name, a loss, or a function of one prediction and one target; None takes the usual one.
+        optimizer: `AdamW(learning_rate=..., weight_decay=...)`, or any of Optax's.
+        epochs: passes over the training set, at most; None takes as many steps as are usual for the model.
+        batch_size: examples in a step.
+        validation_fraction: the part of the series that is held out to decide when to stop, which weights to keep,
+            and "auto". Where it would be fewer than 30 series, too few to tell epochs apart, none are held out:
+            training runs to its end and keeps the weights with the best training loss. "auto" holds out what it can,
+            and then trains with all series. Ensembles hold out nothing else: every member leaves out a part of its own.
+        shuffle: whether these are drawn at random, in proportion to the classes; False takes the last ones, for series
+            in order of time. `fit(..., groups=...)` keeps groups together.
+        patience: epochs without a better validation loss after which training stops; None never stops early.
+        time_budget: seconds after which training stops; half of them for the search, if there is one. None
+            for no limit. Runs stopped by a time budget are not reproducible.
+        warm_start: whether `fit` goes on from the weights of the last `fit`, with its transform and windows.
+        random_state: a number fixes everything: validation set, initial weights, order of examples. Results are then
+            the same to the bit on the same number of cores; on another number sums are rounded differently, and the
+            differences grow with training.
+        verbose: False shows no progress bar; None shows one on a terminal and in a notebook.
+
+    Attributes:
+        model_: the trained model.
+        transform_: the fitted transform.
+        windows_: as chosen.
+        members_: how many models `model_` is the mean of.
+        closed_form_: the fitted estimator in closed form that has a say in predictions, if one has.
+        blend_: by how much the outputs of the closed form and of the model are multiplied before they are added.
+        loss_: the fitted loss.
+        n_iter_: epochs of training.
+        history_: a record for each epoch.
+        trials_: those of the search.
+        best_epoch_, validation_loss_: of the weights that were kept.
+        label_share_: with labels at points, the share of them that stand at windows' ends and are trained on.
+        restarts_: a record for each training, if the first predicted one class only and was followed by others.
+    """
+
+    model: Any = Config(MultiScaleRDE)  # noqa: RUF009 (immutable)
+    members: int | None = None
+    closed_form: bool = True
+    transform: Any = "standard"
+    windows: Any = None
+    loss: Any = None
+    optimizer: Any = "adamw"
+    epochs: int | None = None
+    batch_size: int = 32
+    validation_fraction: float = 0.15
+    shuffle: bool = True
+    patience: int | None = 20
+    time_budget: float | None = None
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: bool | None = None
+
+    _parts: ClassVar = {name: name for name in ("model", "transform", "windows", "loss", "optimizer")}
+    _defaults: ClassVar[dict[str, Any]] = {"windows": Windows()}
+    members_, blend_, closed_form_ = 1, [0.0, 1.0], None
+    _learned = (*SeriesEstimator._learned, *_Learned.__annotations__)
+    _task: ClassVar[str]
+
+    def __init_subclass__(cls, **options: Any):
+        """`help` shows the parameters of both, too."""
+        super().__init_subclass__(**options)
+        shared = (BaseNeuralRDE.__doc__ or "").partition("    Args:\n")[2]
+        parameters, _, learned = shared.partition("    Attributes:\n")
+        own = (cls.__doc__ or "").replace("    Args:\n", f"    Args:\n{parameters.rstrip()}\n", 1)
+        cls.__doc__ = own.replace("    Attributes:\n", f"    Attributes:\n{learned.rstrip()}\n", 1)
+
+    # What a subclass says.
+
+    def _metric(self) -> Callable:
+        raise NotImplementedError
+
+    def _weights(self, target: np.ndarray, training: np.ndarray) -> np.ndarray | None:
+        """How much each example counts, by statistics of the training targets."""
+        return None
+
+    def _calibrate(self, held_out: Samples | None) -> None:
+        """Learn from held-out series how far to trust predictions; without any, forget what was learned."""
+
+    def _calibrate_with(self, outputs: np.ndarray, target: np.ndarray) -> None:
+        """The same from outputs for series that were left out of training."""
+
+    # Fitting.
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        validation: tuple[Any, Any] | None = None,
+        checkpoint: str | os.PathLike | None = None,
+        resume: bool = False,
+        listeners: Sequence[Listener] = (),
+        mesh: Mesh | None = None,
+    ) -> Self:
+        """Train on series X and targets y.
+
+        Args:
+            X: `(n, length, channels)`, `(n, length)` of one channel, a list of arrays or DataFrames `(length,
+                channels)`, or a `neuralrde.Series`. NaN is a missing value.
+            y: one target per series, or one at every point (see the class).
+            sample_weight: how much each series counts; None counts all alike.
+            groups: one per series, such as its patient: series of a group are not divided between training and
+                validation.
+            validation: another `(X, y)` to decide about stopping; None takes `validation_fraction` of X. Fewer than 30
+                series decide nothing: of X none are held out then, and those given are only reported in `history_`.
+            checkpoint: a file for the state of training; with `resume=True` training goes on from it.
+            resume: whether to go on from the checkpoint, if there is one.
+            listeners: told of every epoch; see `neuralrde.training`.
+            mesh: the devices to train and predict on, as `neuralrde.devices.device_mesh` makes it; None takes all.
+        """
+        with interrupts_between_steps():
+            fitting.fit(
+                self,
+                X,
+                y,
+                sample_weight,
+                groups=groups,
+                validation=validation,
+                checkpoint=checkpoint,
+                resume=resume,
+                listeners=listeners,
+                mesh=mesh,
+            )
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, listeners: Sequence[Listener] = ()) -> Self:
+        """Continue training with one pass over these series, at a constant learning rate, without weight decay.
+
+        The first call learns the transform's statistics, the windows and the classes: let it see series of every kind,
+        or call `fit` first. Nothing is held out.
+        """
+        with interrupts_between_steps():
+            fitting.partial_fit(self, X, y, sample_weight, listeners=listeners)
+        return self
+
+    @property
+    def n_iter_(self) -> int:
+        check_is_fitted(self, "model_")
+        return len(self.history_)
+
+    # Predicting.
+
+    def _outputs(self, X: Any) -> tuple[np.ndarray, Series, Inputs]:
+        """The model's outputs, for each series or after every window."""
+        self._check_fitted()
+        series = as_series(self, X, reset=False)
+        outputs, inputs = self._outputs_of(series)
+        return outputs, series, inputs
+
+    def _outputs_of(self, series: Series) -> tuple[np.ndarray, Inputs]:
+        prepared, outputs = self.transform_(series), []
+        for shift in self.windows_.all_shifts():
+            inputs = inputs_of(self.model_, prepared, self.windows_, shift=shift)
+            examples = Examples(inputs.arrays, windows=inputs.windows)
+            outputs.append(predict(self.model_, examples, mesh=getattr(self, "_mesh", None)))
+        mean = np.mean(outputs, axis=0)
+        _check_finite_outputs(mean, prepared)
+        if self.members_ > 1:
+            closed = 0.0
+            if self.closed_form_ is not None:
+                closed = self.closed_form_._outputs(series) * float(self.closed_form_.model_.sharpness)
+            mean = self.blend_[0] * closed + self.blend_[1] * mean
+        return mean, inputs
+
+    def _at_points(self, outputs: np.ndarray, series: Series, inputs: Inputs) -> np.ndarray:
+        """Predictions after windows, held until the next: a point's prediction knows nothing that comes later."""
+        points = np.arange(series.values.shape[1])
+        cuts = np.broadcast_to(inputs.cuts, (len(series), inputs.cuts.shape[-1]))
+        latest = np.stack([np.searchsorted(row, points, side="right") - 1 for row in cuts])
+        return outputs[np.arange(len(series))[:, None], latest]
+
+    # Models and losses, from the parameters.
+
+    def _as_loss(self, loss: Any) -> AbstractLoss:
+        if not callable(loss):
+            raise ValueError(
+                f"Got loss={loss!r}; expected one of {list(LOSSES)}, a loss such as Huber(), or a function."
+            )
+        loss = loss if isinstance(loss, AbstractLoss) else FunctionLoss(loss)
+        if loss.task not in (None, self._task):
+            fitting = [name for name, cls in LOSSES.items() if cls.task == self._task]
+            raise ValueError(
+                f"Got loss={self.loss!r} for {self._task}; expected one of {fitting}, or a loss of your own for it."
+            )
+        return loss
+
+    def _usual(self, what: str, otherwise: int) -> int:
+        """What is usual for the model: "members", "steps" of training, the fewest "epochs"."""
+        return getattr(self.config_.cls, "usual", {}).get(what, otherwise)
+
+    def _build(self, channels: int, windows: Windows, seed: int) -> Any:
+        config, step = self.config_, windows.step
+        if self.per_time_:
+            if "readout" not in accepted(config.cls):
+                raise ValueError(
+                    f"Got a target at every point and model={config!r}, which has no `readout`; expected a model that "
+                    'takes readout="every" and predicts after every window.'
+                )
+            config = config.with_options(readout="every")
+        if windows.every is not None and {"step", "points"} & set(accepted(config.cls)):
+            raise ValueError(f"Got every={windows.every} and model={config!r}; expected windows by `step` for it.")
+        sizes = {"channels": channels, "outputs": self.loss_.outputs(self.outputs_), "depth": windows.depth}
+        sizes |= {} if step is None else {"step": step, "points": step + 1}  # type: ignore
+        sizes |= scales_for(config, windows)
+        key = jax.random.key(seed)
+        make = _make if isinstance(key, Tracer) else _made  # only its shapes, or its numbers
+        return make(key, config, self.members_, sizes)
+
+    def _check_parameters(self) -> SimpleNamespace:
+        parts = super()._check_parameters()
+        config = parts.model
+        config.made_options()  # a short name that there is none of is found here
+        given = set(config.options) & set(FROM_DATA)
+        if given:
+            raise ValueError(
+                f"Got model={self.model!r}; expected it without {sorted(given)}, which the estimator knows from "
+                "the data and from windows. Write for example windows=Windows(step=16, depth=3)."
+            )
+        parts.loss = self._as_loss(parts.loss)
+        parts.optimizer = as_optimizer(parts.optimizer)
+        check_whole("members", self.members, high=1000, also=(None,))
+        check_flag("closed_form", self.closed_form)
+        check_whole("batch_size", self.batch_size)
+        check_whole("epochs", self.epochs, also=(None,))
+        check_number("validation_fraction", self.validation_fraction, high=0.9)
+        check_flag("shuffle", self.shuffle)
+        check_flag("warm_start", self.warm_start)
+        check_number("time_budget", self.time_budget, above=True, also=(None,))
+        check_whole("patience", self.patience, also=(None,))
+        return parts
+
+    # Saving. A JAX function in the model cannot be pickled, its arrays can: the model is built again around them.
+
+    def _check_fitted(self) -> None:
+        check_is_fitted(self, "model_")
+
+    def _check_learned(self, parts: SimpleNamespace, numbers: int) -> None:
+        check_file(self, parts.transform, numbers)
+        self._kept = {name: vars(self)[name] for name in fitting.KEPT}
+
+    def _kind_inside(self) -> Any:
+        """The class of `closed_form_`."""
+        return {"classification": LogSignatureClassifier, "regression": LogSignatureRegressor}[self._task]
+
+    def _put_inside(self, closed_form: Any) -> None:
+        """From a file."""
+        shared = ("n_channels_in_", "outputs_", "per_time_")
+        if any(getattr(self, name) != getattr(closed_form, name) for name in shared) or self.members_ == 1:
+            raise ValueError("Got an estimator in closed form inside, which is one of other series")
+        self.closed_form_ = closed_form
+
+    def _template(self) -> Any:
+        """The model's shapes, without its numbers."""
+        return eqx.filter_eval_shape(lambda: self._build(self.path_channels_, self.windows_, 0))
+
+    def __getstate__(self):
+        state: dict[str, Any] = dict(super().__getstate__())  # type: ignore
+        for name in ("_mesh", "_state"):  # devices are those of a process
+            state.pop(name, None)
+        return state | {"model_": arrays_of(state["model_"])} if "model_" in state else state
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if isinstance(getattr(self, "model_", None), dict):
+            self.model_ = with_arrays(self._template(), self.model_)
+
+
+BaseNeuralRDE.transform = Hidden("transform")  # the dataclass has taken its default from there
+
+
+def _check_finite_outputs(outputs: np.ndarray, prepared: Series) -> None:
+    """No prediction is better than one made of NaN, which `argmax` would take for the first class."""
+    wrong = ~np.isfinite(outputs).all(axis=tuple(range(1, outputs.ndim)))
+    if not wrong.any():
+        return
+    row = int(wrong.argmax())
+    name = f"{row}" if prepared.ids is None else f"{row} ({prepared.ids[row]})"
+    name += f" and {wrong.sum() - 1} more" if wrong.sum() > 1 else ""
+    largest = np.abs(prepared.values[row]).max(axis=0)
+    channel = int(largest.argmax())
+    raise ValueError(
+        f"Got series {name}, for which the model's prediction is not a finite number: scaled as in training, "
+        f"channel {prepared.channels[channel]!r} reaches {largest[channel]:.3g}, and the model computes in float32. "
+        "Look for values that are no measurements, and write NaN for them."
+    )
+
+
+def _make(key, config: Config, members: int, sizes: dict[str, int]) -> Any:
+    return config(key=key, **sizes) if members == 1 else Ensemble.of(config, members, key=key, **sizes)
+
+
+# One compilation instead of one for every little array, and a quick one, because it runs once.
+_made: Any = eqx.filter_jit(_make, compiler_options={"xla_backend_optimization_level": 0})  # type: ignore

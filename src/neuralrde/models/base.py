@@ -1,0 +1,205 @@
+"""The base classes of models. Those driven by log-signatures scale them, solve, and decode the state."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from ..signatures._log_signature import log_signatures as log_signatures_of
+from ..signatures.bases import BASES, Basis, basis_channels
+from ..signatures.rounding import without_padding, without_rounding
+from .conditioning import ChannelScale, LabelScale, Statistics
+from .readouts import AbstractReadout, Count
+
+
+class Decoder(eqx.Module):
+    """Readout, then a linear map, or a small network on normalised features, then the label's units."""
+
+    readout: AbstractReadout
+    network: eqx.nn.Sequential | None
+    linear: eqx.nn.Linear
+    labels: LabelScale
+
+    def __init__(
+        self,
+        readout: AbstractReadout,
+        state: int,
+        outputs: int,
+        *,
+        width: int | None = None,
+        layers: int = 2,
+        key: PRNGKeyArray,
+    ):
+        features = readout.features(state)
+        self.readout, self.network = readout, None
+        if width is not None:
+            key, *keys = jax.random.split(key, layers + 1)
+            sizes = [features] + [width] * (layers - 1)
+            hidden = [eqx.nn.Linear(size, width, key=k) for size, k in zip(sizes, keys, strict=True)]
+            relu = eqx.nn.Lambda(jax.nn.relu)
+            self.network = eqx.nn.Sequential([eqx.nn.LayerNorm(features), *(m for h in hidden for m in (h, relu))])
+            features = width
+        self.linear = eqx.nn.Linear(features, outputs, key=key)
+        self.labels = LabelScale.unit(outputs)
+
+    def __call__(self, states: Float[Array, "*windows state"], windows: Count | None) -> Float[Array, "*out outputs"]:
+        seen = self.readout(states, windows)
+        answer: Callable = self._answer if seen.ndim == 1 else jax.vmap(self._answer)
+        return self.labels(answer(seen))
+
+    def _answer(self, features: Float[Array, " features"]) -> Float[Array, " outputs"]:
+        return self.linear(features if self.network is None else self.network(features))
+
+
+class AbstractModel(eqx.Module):
+    """A model takes one example; `jax.vmap(model)` takes a batch.
+
+    An estimator builds the model and passes those of `channels`, `outputs`, `depth`, `scales`, `step`, `readout` and
+    `key` that its constructor takes. It then asks the model for the `inputs` of prepared series, and calls it with
+    them.
+    """
+
+    decoder: eqx.AbstractVar[Decoder]
+
+    @abstractmethod
+    def __call__(self, *inputs: Any, windows: Count | None = None) -> Float[Array, "*out outputs"]:
+        """The prediction for one example. If it was padded, `windows` is its own number of windows."""
+
+    @abstractmethod
+    def inputs(
+        self, path: np.ndarray, times: np.ndarray, cuts: np.ndarray, *, compute: Callable = log_signatures_of
+    ) -> tuple[np.ndarray, ...]:
+        """The arrays that the model is called with, for a batch.
+
+        Args:
+            path: prepared series, `(batch, length, channels)`; padding repeats the last point.
+            times: `(batch, length)`; where no times are known, the points are numbered.
+            cuts: where windows end, `(windows + 1,)` or `(batch, windows + 1)`.
+            compute: the function that computes log-signatures, for example a cache.
+        """
+
+    def fit_inputs(self, inputs: tuple[Any, ...], *, windows: Any = None) -> Self:
+        """The same model with statistics of the training set's inputs. By default it needs none."""
+        return self
+
+    def fit_labels(self, labels: Float[Statistics, "batch *outputs"]) -> Self:
+        """The same model, which now predicts in the units of the training set's labels. For regression."""
+        fitted, outputs = LabelScale.fit(labels), self.decoder.labels.mean.size
+        if fitted.mean.size != outputs:
+            raise ValueError(
+                f"Got labels of shape {np.shape(labels)}; expected (batch, {outputs}), or (batch, windows, {outputs}), "
+                f"because this {type(self).__name__} predicts {outputs} at a time. For one number per window write "
+                "`labels[..., None]`."
+            )
+        return self.with_labels(fitted)
+
+    def with_labels(self, labels: LabelScale) -> Self:
+        return eqx.tree_at(lambda model: model.decoder.labels, self, labels)
+
+
+class AbstractDrivenModel(AbstractModel):
+    """A model driven by log-signatures, `model(x0, log_signatures)` for one example; `jax.vmap` adds the batch.
+
+    A subclass defines its parts and how scaled log-signatures become `states`. This class does the rest.
+    """
+
+    scale: eqx.AbstractVar[ChannelScale]
+    channels: eqx.AbstractVar[int]
+    """Number of channels of the path, time included."""
+    depth: eqx.AbstractVar[int | tuple[int, ...]]
+    basis: eqx.AbstractVar[Basis]
+    """The basis of the log-signatures that the model takes."""
+    scales: ClassVar[tuple[int, ...]] = (1,)
+    """How many windows back they look; see `log_signatures`. A model that takes several has a field of this name."""
+
+    @abstractmethod
+    def states(
+        self, x0: Float[Array, " channels"], logs: Float[Array, "windows controls"]
+    ) -> Float[Array, "*windows state"]:
+        """The final state, or all states if the readout asks for every window."""
+
+    def __call__(
+        self,
+        x0: Float[np.ndarray | Array, " channels"],
+        log_signatures: Float[np.ndarray | Array, "windows controls"],
+        *,
+        windows: Count | None = None,
+    ) -> Float[Array, "*out outputs"]:
+        """The prediction for one example: (outputs,), or (windows + 1, outputs) with `EveryState()`.
+
+        Args:
+            x0: the first point of the path, because log-signatures know increments only.
+            log_signatures: one per window, at the model's depth and in its basis; `model.log_signatures` computes them.
+            windows: if the example was padded, its own number of windows. Only readouts of many states need it.
+        """
+        self.check_shapes(x0, log_signatures)
+        return self.decoder(self.states(jnp.asarray(x0), jnp.asarray(log_signatures)), windows)
+
+    def inputs(self, path, times, cuts, *, compute=log_signatures_of):
+        windows = np.asarray(compute(path, self.depth, cuts=cuts, scales=self.scales, basis=self.basis))
+        if self.basis != "expanded":  # which has other channels
+            windows = without_rounding(windows, path, self.depth, cuts, scales=self.scales)
+        return path[:, 0], windows if self.scales == (1,) else without_padding(windows, cuts)
+
+    def fit_inputs(self, inputs, *, windows=None):
+        return self.fit_scale(inputs[1], windows=windows)
+
+    def log_signatures(
+        self, path: Float[Statistics, "*batch length channels"], *, step: int | None = None, cuts: Any = None
+    ) -> Float[Statistics, "*batch windows controls"]:
+        """The log-signatures that this model takes, at its depth and scales and in its basis."""
+        compute: Any = log_signatures_of  # NumPy or JAX
+        return compute(path, self.depth, step=step, cuts=cuts, scales=self.scales, basis=self.basis)
+
+    def fit_scale(
+        self,
+        log_signatures: Float[Statistics, "batch windows controls"],
+        *,
+        windows: Int[Statistics, " batch"] | None = None,
+    ) -> Self:
+        """The same model, scaled by the training set's log-signatures; `windows` leaves out padding.
+
+        Without it the first predictions can be hundreds of times the label's spread, and training starts by
+        undoing that.
+        """
+        if log_signatures.ndim == 3:  # else `fit` says so
+            self.check_shapes(np.zeros(self.channels), log_signatures[0])
+        if self.basis == "brackets" and isinstance(self.depth, int) and self.scales == (1,):
+            new = ChannelScale.fit_homogeneous(log_signatures, windows, channels=self.channels, depth=self.depth)
+        else:
+            new = ChannelScale.fit(log_signatures, windows)
+        return eqx.tree_at(lambda model: model.scale, self, new)
+
+    def check_shapes(self, x0: Any, log_signatures: Any) -> None:
+        name, controls = type(self).__name__, basis_channels(self.channels, self.depth, self.basis, scales=self.scales)
+        if x0.ndim != 1 or log_signatures.ndim != 2:
+            raise ValueError(
+                f"Got x0 of shape {x0.shape} and log-signatures of shape {log_signatures.shape}; expected "
+                f"(channels,) and (windows, {controls}), one example. For a batch write `jax.vmap(model)(x0, "
+                "log_signatures)`."
+            )
+        if x0.shape[0] != self.channels:
+            raise ValueError(
+                f"Got a first point of {x0.shape[0]} channels; expected {self.channels}, the channels of the "
+                f"path that this {name} was built for (time included). Write `x0 = path[0]`."
+            )
+        if log_signatures.shape[1] != controls:
+            several = "" if self.scales == (1,) else f" and scales {self.scales}"
+            raise ValueError(
+                f"Got log-signatures of {log_signatures.shape[1]} channels; expected {controls}: "
+                f"{self.channels} channels at depth {self.depth}{several}, {self.basis} "
+                f"basis.{self._guess(log_signatures.shape[1])} Write `model.log_signatures(path, step=...)`, "
+                "which always fits."
+            )
+
+    def _guess(self, got: int) -> str:
+        for depth in range(1, 8):
+            for basis in BASES:
+                if basis_channels(self.channels, depth, basis) == got:
+                    return f" They look like depth {depth}{', expanded' if basis == 'expanded' else ''}."
+        return ""

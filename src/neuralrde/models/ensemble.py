@@ -1,0 +1,112 @@
+"""Several models of one kind as one: their outputs are averaged, and they are trained side by side."""
+
+from typing import Any, ClassVar, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from ..frozen import Frozen
+from ..registry import Config
+from .conditioning import LabelScale
+from .readouts import Count
+
+
+class Ensemble(eqx.Module):
+    """Models of one kind from different initial weights. The prediction is the mean of their outputs.
+
+    Their arrays are stacked, so that all of them are computed, and trained, as one.
+
+    >>> import jax, jax.numpy as jnp
+    >>> from neuralrde.models import NeuralRDE
+    >>> model = Ensemble.of(Config(NeuralRDE), 3, channels=2, outputs=1, depth=2, key=jax.random.key(0))
+    >>> model(jnp.zeros(2), jnp.ones((5, 3))).shape, model.each(jnp.zeros(2), jnp.ones((5, 3))).shape
+    ((1,), (3, 1))
+    """
+
+    members: Any
+    """One model, each of whose arrays has a first axis of members."""
+    number: int = eqx.field(static=True)
+
+    @staticmethod
+    def of(config: Config, members: int, *, key: PRNGKeyArray, **sizes: Any) -> "Ensemble":
+        """So many models that a `Config` makes, each with a key of its own."""
+        return Ensemble(eqx.filter_vmap(lambda key: config(key=key, **sizes))(jax.random.split(key, members)), members)
+
+    def __call__(self, *inputs: Any, windows: Count | None = None) -> Float[Array, "*out outputs"]:
+        return self.each(*inputs, windows=windows).mean(axis=0)
+
+    def each(
+        self, *inputs: Any, windows: Count | None = None, key: PRNGKeyArray | None = None
+    ) -> Float[Array, "members *out outputs"]:
+        """Every member's own output; with a key, each with a dropout of its own, if it has any."""
+        options = {} if windows is None else {"windows": windows}
+        keys = None
+        if key is not None and getattr(self.members, "takes_key", False):
+            keys = jax.random.split(key, self.number)
+        arrays, rest = eqx.partition(self.members, eqx.is_array)
+
+        def one(own):
+            arrays, key = own
+            return eqx.combine(arrays, rest)(*inputs, **options, **({} if key is None else {"key": key}))
+
+        # One after the other: each is then a product of a whole batch and a matrix, which is what XLA is fast at.
+        return jax.lax.map(one, (arrays, keys))
+
+    @property
+    def first(self) -> Any:
+        """One of the members. What it takes as inputs, all of them take."""
+        return jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, self.members)
+
+    def inputs(self, path: Any, times: Any, cuts: Any, **options: Any) -> tuple[Any, ...]:
+        return self.first.inputs(path, times, cuts, **options)
+
+    def fit_inputs(self, inputs: tuple[Any, ...], *, windows: Any = None) -> Self:
+        """With statistics of the training set's inputs, the same for all members."""
+        return self._with_statistics(self.first.fit_inputs(inputs, windows=windows))
+
+    def with_labels(self, labels: LabelScale) -> Self:
+        return self._with_statistics(self.first.with_labels(labels))
+
+    def _with_statistics(self, member: Any) -> Self:
+        """With what one member keeps and does not train in all of them."""
+        is_frozen = lambda node: isinstance(node, Frozen)
+
+        def shared(theirs, own):
+            if not is_frozen(own):
+                return theirs
+            return Frozen(jnp.broadcast_to(jnp.asarray(own.array), (self.number, *own.array.shape)))
+
+        members = jax.tree.map(shared, self.members, member, is_leaf=is_frozen)
+        return eqx.tree_at(lambda model: model.members, self, members)
+
+
+class CrossFitted(eqx.Module):
+    """An ensemble in training. Each member learns from all series but those of its own fold.
+
+    It is called with the number of an example's fold after the model's inputs, and gives every member's output.
+    That of the member with this number has no gradient: it is a prediction for a series that the member has never
+    learned from. A fold of -1 is left out by nobody.
+    """
+
+    ensemble: Ensemble
+    takes_key: ClassVar[bool] = True
+
+    def __call__(
+        self, *inputs: Any, windows: Count | None = None, key: PRNGKeyArray | None = None
+    ) -> Float[Array, "members *out outputs"]:
+        *own, fold = inputs
+        outputs = self.ensemble.each(*own, windows=windows, key=key)
+        left_out = (jnp.arange(self.ensemble.number) == fold).reshape(-1, *[1] * (outputs.ndim - 1))
+        return jnp.where(left_out, jax.lax.stop_gradient(outputs), outputs)
+
+
+def out_of_fold(outputs: Float[Any, "samples members *out"], fold: Int[Any, " samples"]) -> Float[Any, "samples *out"]:
+    """Of every member's outputs, those of the member that has not learned from the sample.
+
+    >>> import numpy as np
+    >>> out_of_fold(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, 0])).tolist()
+    [2.0, 3.0]
+    """
+    return outputs[range(len(fold)), fold]

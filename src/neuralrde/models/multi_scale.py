@@ -1,0 +1,303 @@
+"""Log-signatures of several scales as tokens, a stack of driven blocks over them, and pools of what they do."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ..fields import AbstractField, SelectiveField
+from ..frozen import Frozen
+from ..paths import Windows
+from ..paths.checks import check_whole
+from ..paths.scales import as_scales
+from ..registry import config_of
+from ..signatures._log_signature import log_signatures as log_signatures_of
+from ..signatures.bases import Basis, basis_channels
+from ..solvers.exponential import states_of
+from .base import AbstractDrivenModel, Decoder
+from .conditioning import ChannelScale
+from .readouts import AbstractReadout, Count, EveryState, FinalState, Pools, running_pools, share
+
+# Tokens of a size beyond this, in root mean squares of the training set, are outliers and count no more than this.
+_LARGEST = 6.0
+# Channels beside the first (time) of which log-signatures are taken as they are; of more, of so many mixtures.
+_MOST_CHANNELS = 6
+# A token sees what happened in the last 1, 4, 16 and 64 windows.
+_SCALES = (1, 4, 16, 64)
+# Tokens of the stream between the blocks, about.
+_STREAM = 32
+# Numbers in all tokens of a series, about: what a training step costs is proportional to them.
+_NUMBERS = 16384
+
+
+class Block(eqx.Module):
+    """Normalise, drive a linear RDE with exact flows, mix through a gate, add to the input."""
+
+    norm: eqx.nn.LayerNorm
+    field: AbstractField
+    mix: eqx.nn.Linear
+
+    def __init__(self, width: int, state: int, field: Any, *, key: PRNGKeyArray):
+        field_key, mix_key = jax.random.split(key)
+        self.norm = eqx.nn.LayerNorm(width)
+        self.field = config_of("field", field)(controls=width, state=state, key=field_key)
+        self.mix = eqx.nn.Linear(state + width, 2 * width, key=mix_key)
+
+    def __call__(self, tokens: Float[Array, "tokens width"]) -> Float[Array, "tokens width"]:
+        """What the block adds."""
+        normed = jax.vmap(self.norm)(tokens)
+        states = states_of(self.field, jnp.zeros(self.field.state, tokens.dtype), normed)
+        value, gate = jnp.split(_linear(self.mix, jnp.concatenate([states, normed], axis=1)), 2, axis=1)
+        return value * jax.nn.sigmoid(gate)
+
+
+class MultiScaleRDE(AbstractDrivenModel):
+    """Tokens of several scales, driven blocks, and pools: what estimators take if nothing else is asked for.
+
+    A token at the end of each of many short windows holds the log-signatures of the last 1, 4, 16, ... windows and the
+    path's own value there. A first layer looks at every token; the shares of tokens in which its units are above their
+    thresholds are features, as in Rocket, but learned. Its outputs, pooled to some dozens of longer tokens, drive a
+    stack of residual blocks, each a linear RDE with exact flows and a gate. Mean, maximum, share above zero and last
+    value of the blocks' output are the other features. The prediction is linear in all of them.
+
+    Where the path has many channels, log-signatures are those of a few random mixtures of them, and tokens hold
+    the increments and values of all.
+
+    Args:
+        channels, outputs, depth, scales: as for `NeuralRDE`; 1 must be among the scales.
+        units: of the first layer.
+        width: channels of the stream between blocks.
+        state: channels of each block's state.
+        blocks: number of blocks.
+        stride: over how many windows the first layer's outputs are pooled to one token of the stream.
+        dropout: the share of channels of the stream, and of features, that a training step leaves out.
+        field: `SelectiveField`, `RotationField`, or any function of `controls`, `state` and `key` that returns an
+            affine field.
+        readout: of the blocks' output, `Pools()`, `MeanState()` or `FinalState()`. With `EveryState()` predictions come
+            after every window, from the past only, and nothing is pooled by `stride`.
+        key: random key for the initial weights.
+
+    >>> import jax, jax.numpy as jnp
+    >>> model = MultiScaleRDE(channels=3, outputs=2, depth=2, scales=(1, 4), key=jax.random.key(0))
+    >>> model(jnp.zeros(3), jnp.ones((20, 12))).shape
+    (2,)
+    """
+
+    scale: ChannelScale
+    projection: Frozen | None
+    stem: eqx.nn.Linear
+    thresholds: Float[Array, " units"]
+    mix: eqx.nn.Linear
+    blocks: Block | None
+    norm: eqx.nn.LayerNorm
+    readout: AbstractReadout
+    decoder: Decoder
+    channels: int = eqx.field(static=True)
+    depth: int | tuple[int, ...] = eqx.field(static=True)
+    scales: tuple[int, ...] = eqx.field(static=True)
+    stride: int = eqx.field(static=True)
+    dropout: float = eqx.field(static=True)
+    basis: Basis = eqx.field(static=True, default="words")
+    takes_key: ClassVar[bool] = True
+    usual: ClassVar[dict[str, int]] = {"members": 4, "steps": 250, "epochs": 10}
+
+    def __init__(
+        self,
+        channels: int,
+        outputs: int,
+        *,
+        depth: int | tuple[int, ...],
+        scales: tuple[int, ...] = (1,),
+        units: int = 128,
+        width: int = 48,
+        state: int = 48,
+        blocks: int = 2,
+        stride: int = 1,
+        dropout: float = 0.3,
+        field: Any = SelectiveField,
+        readout: AbstractReadout = Pools(),  # noqa: B008 (an immutable object)
+        key: PRNGKeyArray,
+    ):
+        for name, value, low in (
+            ("units", units, 1),
+            ("width", width, 1),
+            ("blocks", blocks, 0),
+            ("stride", stride, 1),
+        ):
+            check_whole(name, value, low=low, high=2**20)
+        if not 0.0 <= dropout < 1.0:
+            raise ValueError(f"Got dropout={dropout!r}; expected a share from 0 to below 1. Write dropout=0.3.")
+        if 1 not in (scales := as_scales(scales)):
+            raise ValueError(f"Got scales={scales}; expected 1 among them, because it tells where the path goes.")
+        stem_key, threshold_key, mix_key, decoder_key, *keys = jax.random.split(key, blocks + 4)
+        self.channels, self.depth, self.scales, self.basis = channels, depth, scales, "words"
+        self.stride, self.dropout, self.projection, self.readout = stride, float(dropout), None, readout
+        if channels > 1 + _MOST_CHANNELS:
+            # The same for all members of an ensemble, which see the same log-signatures.
+            noise = jax.random.normal(jax.random.key(channels), (channels - 1, _MOST_CHANNELS))
+            self.projection = Frozen(jnp.linalg.qr(noise)[0])
+        self.scale = ChannelScale.unit(self.controls)
+        self.stem = eqx.nn.Linear(self.controls + channels, units, key=stem_key)
+        self.thresholds = 0.5 * jax.random.normal(threshold_key, (units,))
+        self.mix = eqx.nn.Linear(2 * units, width, key=mix_key)
+        # One block with arrays for all of them: XLA then compiles one.
+        made = lambda key: Block(width, state, field, key=key)
+        self.blocks = eqx.filter_vmap(made)(jnp.stack(keys)) if blocks else None
+        self.norm = eqx.nn.LayerNorm(width)
+        every = isinstance(readout, EveryState)
+        features = (4 * width if every else readout.features(width)) + 2 * units
+        self.decoder = Decoder(EveryState() if every else FinalState(), features, outputs, key=decoder_key)
+
+    @staticmethod
+    def usual_windows(channels: int) -> Windows:
+        """What an estimator takes for paths of so many channels, time included: short windows, several scales.
+
+        >>> MultiScaleRDE.usual_windows(2)
+        Windows(step=None, depth=4, count=256, scales=(1, 4, 16, 64))
+        """
+        depth = {1: 4, 2: 4, 3: 3}.get(channels, 2)
+        numbers = basis_channels(MultiScaleRDE.channels_seen(channels), depth, scales=_SCALES) + 2 * channels
+        return Windows(depth=depth, scales=_SCALES, count=int(np.clip(_NUMBERS // numbers, 64, 256)))
+
+    @staticmethod
+    def usual_options(windows: int) -> dict[str, int]:
+        """What is best known with the number of windows of a usual series: to how many a token of the stream belongs.
+
+        >>> MultiScaleRDE.usual_options(256)
+        {'stride': 8}
+        """
+        return {"stride": max(1, round(windows / _STREAM))}
+
+    @staticmethod
+    def channels_seen(channels: int) -> int:
+        """Of paths of so many channels, how many channels the log-signatures are of."""
+        return min(channels, 1 + _MOST_CHANNELS)
+
+    @property
+    def controls(self) -> int:
+        """Numbers that the model sees of each window."""
+        logs = basis_channels(self.channels_seen(self.channels), self.depth, scales=self.scales)
+        return logs if self.projection is None else self.channels + logs
+
+    def inputs(self, path, times, cuts, *, compute=log_signatures_of):
+        if self.projection is None:
+            return super().inputs(path, times, cuts, compute=compute)
+        mixed = np.concatenate([path[..., :1], path[..., 1:] @ np.asarray(self.projection.array, path.dtype)], axis=-1)
+        _, logs = super().inputs(mixed, times, cuts, compute=compute)
+        rows = np.arange(len(path))[:, None]
+        increments = np.diff(path[rows, np.broadcast_to(cuts, (len(path), np.shape(cuts)[-1]))], axis=1)
+        return path[:, 0], np.concatenate([increments, logs], axis=-1)
+
+    def fit_scale(self, log_signatures, *, windows=None):
+        return eqx.tree_at(lambda model: model.scale, self, ChannelScale.fit_tokens(log_signatures, windows))
+
+    def __call__(
+        self,
+        x0: Float[np.ndarray | Array, " channels"],
+        log_signatures: Float[np.ndarray | Array, "windows controls"],
+        *,
+        windows: Count | None = None,
+        key: PRNGKeyArray | None = None,
+    ) -> Float[Array, "*out outputs"]:
+        """The prediction for one example, or after every window; with a key as in training, with dropout."""
+        self.check_shapes(x0, log_signatures)
+        features = self._features(jnp.asarray(x0), 1.0 * jnp.asarray(log_signatures), windows, key)
+        return self.decoder(features, windows)
+
+    def states(self, x0, logs):
+        """The features that the prediction is linear in."""
+        return self._features(x0, logs, None, None)
+
+    def _features(self, x0, logs, windows, key):
+        kept_stream, kept_added, kept_features = self._kept(key)
+        every = isinstance(self.readout, EveryState)
+        count = 1 + (logs.shape[0] if windows is None else windows)  # the first point is a token, too
+        seen = _linear(self.stem, self._tokens(x0, logs))
+        active = jax.nn.gelu(seen)
+        longer, kept = _grouped(active, count, 1 if every else self.stride)
+        stream = self._through_blocks(_linear(self.mix, longer) * kept_stream, kept_added)
+        stream = jax.vmap(self.norm)(stream)
+        above = share(seen - self.thresholds)
+        if every:
+            number = jnp.arange(1.0, 1.0 + seen.shape[0])[:, None]
+            so_far = (jnp.cumsum(one, axis=0) / number for one in (above, active))
+            features = jnp.concatenate([running_pools(stream), *so_far], axis=1)
+        else:
+            weights = (jnp.arange(seen.shape[0]) < count) / count
+            features = jnp.concatenate([self._read(stream, kept), weights @ above, weights @ active])
+        return features * kept_features
+
+    def _read(self, stream: Array, count: Count) -> Array:
+        if not self.readout.every_window:
+            return jnp.take(stream, count - 1, axis=0)
+        return self.readout(jnp.concatenate([jnp.zeros_like(stream[:1]), stream]), count)  # after an initial state
+
+    def _tokens(self, x0: Array, logs: Array) -> Array:
+        """Scaled log-signatures, and the path's values: where it starts and the sums of its increments."""
+        skipped = 0 if self.projection is not None else self._first_of_scale_one()
+        increments = logs[:, skipped : skipped + self.channels]
+        values = x0 + jnp.concatenate([jnp.zeros((1, self.channels)), jnp.cumsum(increments, axis=0)])
+        scaled = jnp.concatenate([jnp.zeros((1, logs.shape[1])), self.scale(logs)])
+        return jnp.clip(jnp.concatenate([scaled, values], axis=1), -_LARGEST, _LARGEST)
+
+    def _first_of_scale_one(self) -> int:
+        before = self.scales.index(1)
+        depth = self.depth[:before] if isinstance(self.depth, tuple) else self.depth
+        return basis_channels(self.channels, depth, scales=self.scales[:before]) if before else 0
+
+    def _through_blocks(self, stream: Array, kept: Array) -> Array:
+        if self.blocks is None:
+            return stream
+        arrays, rest = eqx.partition(self.blocks, eqx.is_array)
+
+        def add(stream, block):
+            arrays, kept = block
+            return stream + kept * eqx.combine(arrays, rest)(stream), None
+
+        return jax.lax.scan(add, stream, (arrays, kept))[0]
+
+    def _kept(self, key: PRNGKeyArray | None) -> tuple[Any, Array, Any]:
+        """Factors of the stream, of what each block adds, and of features: dropout of channels, at all times alike."""
+        sizes: Any = self.mix.out_features, self.decoder.linear.in_features
+        width, features = sizes
+        blocks = 0 if self.blocks is None else jax.tree.leaves(eqx.filter(self.blocks, eqx.is_array))[0].shape[0]
+        if key is None or self.dropout == 0.0:
+            return 1.0, jnp.ones((blocks, width)), 1.0
+        # All from one draw, which is compiled once.
+        draw = jax.random.uniform(key, (width * (1 + blocks) + features,))
+        rates = jnp.full(draw.shape, self.dropout).at[:width].multiply(0.5)
+        factors = (draw >= rates) / (1.0 - rates)
+        added = factors[width : width * (1 + blocks)].reshape(blocks, width)
+        return factors[:width], added, factors[width * (1 + blocks) :]
+
+    def check_shapes(self, x0, log_signatures):
+        if self.projection is None:
+            return super().check_shapes(x0, log_signatures)
+        got, expected = (x0.shape, log_signatures.shape), ((self.channels,), ("windows", self.controls))
+        if x0.shape != expected[0] or log_signatures.ndim != 2 or log_signatures.shape[1] != self.controls:
+            raise ValueError(
+                f"Got a first point and log-signatures of shapes {got}; expected {expected}: increments of all "
+                f"{self.channels} channels, then log-signatures of {_MOST_CHANNELS} mixtures of them. Write "
+                "`model.inputs(path, times, cuts)`, which always fits."
+            )
+
+
+def _linear(layer: eqx.nn.Linear, tokens: Float[Array, "tokens inputs"]) -> Float[Array, "tokens outputs"]:
+    """As one product for all tokens of all examples."""
+    return tokens @ layer.weight.T + layer.bias  # type: ignore
+
+
+def _grouped(
+    values: Float[Array, "tokens units"], count: Count, size: int
+) -> tuple[Float[Array, "groups features"], Count]:
+    """Mean and maximum over groups of so many tokens, without padding, and how many groups are not padding."""
+    groups = -(-values.shape[0] // size)
+    padded = jnp.pad(values, ((0, groups * size - values.shape[0]), (0, 0))).reshape(groups, size, -1)
+    valid = (jnp.arange(groups * size) < count).reshape(groups, size, 1)
+    number = jnp.maximum(valid.sum(1), 1)
+    mean = jnp.where(valid, padded, 0.0).sum(1) / number
+    highest = jnp.where(valid.any(1), jnp.where(valid, padded, -jnp.inf).max(1), 0.0)
+    return jnp.concatenate([mean, highest], axis=1), -(-count // size)

@@ -1,0 +1,179 @@
+"""Log-signatures of a path: over one interval, over windows that follow each other or overlap, at one scale or several.
+
+One function does the work, `log_signatures`. On NumPy arrays, and inside JAX on a CPU, it runs the compiled kernel;
+elsewhere (a GPU, a machine on which the kernel could not be built) the JAX form, with the same result.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Float, Integer, Real
+
+from ..paths import check_finite
+from ..paths.memory import check_fits
+from ..paths.scales import as_scales, depths_of
+from . import _jax_form, _kernel
+from ._arrays import check_path, namespace
+from ._join import Run, runs
+from ._sharing import plan
+from ._spans import Spans, spans_of
+from .bases import Basis, basis_channels, change_bases, check_basis
+from .lyndon import check_channels_and_depth
+
+
+def log_signature(
+    path: Real[Any, "*batch length channels"], depth: int, *, basis: Basis = "words"
+) -> Float[Any, "*batch log_signature"]:
+    """The depth-N log-signature of a piecewise-linear path over its whole length.
+
+    Args:
+        path: points `(..., length, channels)`, NumPy or JAX, float32 or float64.
+        depth: highest order of iterated integrals kept, N in the paper.
+        basis: "words", "brackets" or "expanded"; see `neuralrde.signatures.bases`.
+
+    >>> import numpy as np
+    >>> log_signature(np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]), depth=2)  # two increments and the Levy area
+    array([1. , 1. , 0.5])
+    """
+    path = check_path(path)
+    return log_signatures(path, depth, step=max(path.shape[-2] - 1, 1), basis=basis)[..., 0, :]
+
+
+def log_signatures(
+    path: Real[Any, "*batch length channels"],
+    depth: int | tuple[int, ...],
+    *,
+    step: int | None = None,
+    cuts: Integer[np.ndarray, "*samples cuts"] | None = None,
+    starts: Integer[np.ndarray, "*samples windows"] | None = None,
+    ends: Integer[np.ndarray, "*samples windows"] | None = None,
+    dilation: int = 1,
+    scales: int | tuple[int, ...] = (1,),
+    basis: Basis = "words",
+) -> Float[Any, "*batch windows log_signatures"]:
+    r"""The log-signatures LogSig^N over windows of a path (section 3.1 of the paper).
+
+    With `step` or `cuts`, windows follow each other: they share their end points, and the last, shorter window is kept.
+    A path of `length` points has ceil((length - 1) / step) windows; a path of one point has one zero log-signature.
+    With `starts` and `ends` they are any windows, which may overlap. Differentiable with respect to the path in reverse
+    mode (`jax.grad`, `jax.vjp`, `jax.jacrev`, one inside the other too), and usable inside `jax.jit` and `jax.vmap`.
+
+    Args:
+        path: points `(..., length, channels)`, NumPy or JAX, float32 or float64. It must be finite; inside `jax.jit`,
+            where nothing can be raised, a NaN or infinity makes the log-signature of its window not finite.
+        depth: highest order of iterated integrals kept, N in the paper. With several scales it may be a tuple, one for
+            each.
+        step: increments per window.
+        cuts: instead of `step`, the indices of the points at which to cut, `(windows + 1,)` or one row per sample;
+            `neuralrde.paths.cuts_by_time` makes them for windows of equal duration.
+        starts, ends: instead of both, the indices of each window's first and last point, `(windows,)` or one row per
+            sample.
+        dilation: a window's points are start, start + dilation, ..., end: a thinned path. Each window's length must be
+            a multiple of it.
+        scales: with `scales=(1, 2, 4, 8)`, at the end of each window, the log-signatures of the last 1, 2, 4 and 8
+            windows, side by side in this order. At the beginning there are fewer. For windows by `step` or `cuts`.
+        basis: "words", "brackets" or "expanded"; see `neuralrde.signatures.bases`.
+
+    >>> import numpy as np
+    >>> path = np.random.default_rng(0).normal(size=(8, 1000, 3))
+    >>> log_signatures(path, depth=3, step=32).shape
+    (8, 32, 14)
+    >>> log_signatures(path, depth=2, step=32, scales=(1, 2, 4, 8)).shape  # 6 channels at each scale
+    (8, 32, 24)
+    >>> starts = np.arange(0, 900, 10)  # windows of 100 increments that overlap
+    >>> log_signatures(path, depth=2, starts=starts, ends=starts + 100).shape
+    (8, 90, 6)
+    """
+    path = check_path(path)
+    check_basis(basis)
+    channels, scales = path.shape[-1], as_scales(scales)
+    depths = depths_of(depth, scales)
+    for one in depths:
+        check_channels_and_depth(channels, one)
+    spans = spans_of(path, step, cuts, starts, ends, dilation)
+    if scales != (1,) and (starts is not None or not spans.consecutive):
+        raise ValueError(
+            f"Got scales={scales} with starts and ends; expected windows that follow each other, because a scale "
+            "counts them. Write `step` or `cuts`, or give the starts and ends of all windows."
+        )
+    _check_memory(path, depths, spans.windows, basis)
+    # A path in one dimension commutes with itself: its log-signature is the increment, at any depth.
+    words = _at_scales(path, spans, scales, depths if channels > 1 else (1,) * len(depths))
+    return change_bases(words, channels, depths, old="words", new=basis)
+
+
+def _at_scales(path: Any, spans: Spans, scales: tuple[int, ...], depths: tuple[int, ...]) -> Any:
+    """Log-signatures in the words basis, all scales side by side."""
+    words: Any = _numpy_words if isinstance(path, np.ndarray) else _words
+    # Inside JAX, joining windows that lie anywhere would be gathers, whose gradients are slow: they are followed.
+    gathers = isinstance(path, jax.Array) and not spans.consecutive
+    shared = None if gathers else plan(spans, scales, depths, path.shape[-2])
+    if shared is None:
+        parts = [words(path, spans.looking_back(scale), n) for scale, n in zip(scales, depths, strict=True)]
+        return parts[0] if len(parts) == 1 else namespace(parts[0]).concatenate(parts, axis=-1)
+    pieces, wanted = shared
+    followed = words(path, pieces, max(depths))
+    if isinstance(path, jax.Array):
+        return runs(followed, wanted, path.shape[-1])
+    joined, finite = _numpy_runs(followed, wanted, path.shape[-1])
+    if not finite:
+        raise _overflow(path, max(depths))
+    return joined
+
+
+def _numpy_runs(pieces: np.ndarray, wanted: list[Run], channels: int) -> tuple[np.ndarray, bool]:
+    if _kernel.available() and _kernel.joins(wanted):
+        return _kernel.runs_of_numpy(pieces, wanted, channels)
+    with np.errstate(over="ignore", invalid="ignore"):
+        joined = runs(pieces, wanted, channels)
+    return joined, bool(np.isfinite(joined).all())
+
+
+def _words(path: jax.Array, spans: Spans, depth: int) -> jax.Array:
+    if not isinstance(path, Tracer):
+        check_finite(np.asarray(path))
+        on_cpu = all(device.platform == "cpu" for device in path.devices())
+        return (_kernel if on_cpu and _kernel.available(depth) else _jax_form).words(path, spans, depth)
+    if not _kernel.available(depth):
+        return _jax_form.words(path, spans, depth)
+    return jax.lax.platform_dependent(
+        path,
+        cpu=lambda path: _kernel.words(path, spans, depth),
+        default=lambda path: _jax_form.words(path, spans, depth),
+    )
+
+
+def _numpy_words(path: np.ndarray, spans: Spans, depth: int) -> np.ndarray:
+    if not _kernel.available(depth):
+        check_finite(path)
+        with jax.enable_x64(True):
+            words = np.asarray(_jax_form.words(jnp.asarray(path), spans, depth))
+        finite = bool(np.isfinite(words).all())
+    else:
+        words, finite = _kernel.words_of_numpy(path, spans, depth)
+    if not finite:  # the kernel notices at no cost; finding out where is left for when it matters
+        check_finite(path)
+        raise _overflow(path, depth)
+    return words
+
+
+def _overflow(path: np.ndarray, depth: int) -> OverflowError:
+    return OverflowError(
+        f"The path is finite but its depth-{depth} log-signature overflows {path.dtype}: its largest value is "
+        f"{np.abs(path).max():.3g}, and level N grows like its N-th power. Scale the path (`neuralrde.Scale`) or "
+        "use float64."
+    )
+
+
+def _check_memory(path, depths: tuple[int, ...], windows: int, basis: Basis) -> None:
+    channels = sum(basis_channels(path.shape[-1], depth, basis) for depth in depths)
+    samples = int(np.prod(path.shape[:-2], dtype=np.int64))
+    check_fits(
+        samples * windows * channels * path.dtype.itemsize,
+        f"The depth-{max(depths)} log-signatures of {samples} series of {path.shape[-1]} channels in {windows} windows "
+        f"have {channels:,} channels each and",
+        "Take a smaller depth, a larger step, fewer channels, or the series in parts.",
+    )

@@ -1,0 +1,52 @@
+"""From raw series to control paths: transforms that are fitted on the training set and called on any series."""
+
+from ..registry import Registry
+from .channels import ObservationCounts, TimeChannel
+from .compose import Compose, Standard
+from .filling import FillForward, FillLinear
+from .moments import Integral, Products
+from .points import BasePoint, WithBoundaries
+from .resampling import Resample
+from .scaling import Scale, ScaleEach
+from .spectrogram import Spectrogram
+from .transform import Transform
+
+TRANSFORMS = Registry(
+    "transform",
+    Transform,
+    {
+        "standard": Standard,
+        "compose": Compose,
+        "fill-forward": FillForward,
+        "fill-linear": FillLinear,
+        "observation-counts": ObservationCounts,
+        "scale": Scale,
+        "scale-each": ScaleEach,
+        "time": TimeChannel,
+        "base-point": BasePoint,
+        "boundaries": WithBoundaries,
+        "integral": Integral,
+        "products": Products,
+        "spectrogram": Spectrogram,
+        "resample": Resample,
+    },
+)
+
+__all__ = [
+    "TRANSFORMS",
+    "BasePoint",
+    "Compose",
+    "FillForward",
+    "FillLinear",
+    "Integral",
+    "ObservationCounts",
+    "Products",
+    "Resample",
+    "Scale",
+    "ScaleEach",
+    "Spectrogram",
+    "Standard",
+    "TimeChannel",
+    "Transform",
+    "WithBoundaries",
+]

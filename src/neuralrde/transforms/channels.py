@@ -1,0 +1,138 @@
+"""Channels that are computed, not measured: how often each channel was observed, and time."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..paths.checks import as_positive
+from ..paths.series import Series
+from .transform import Transform, check_fitted
+
+
+@dataclass(frozen=True)
+class ObservationCounts(Transform):
+    """Add channels that count how often each channel has been observed so far.
+
+    How often something is measured says something about it ("observational intensity": a doctor measures what worries
+    her). Filling hides this, so put this transform before filling; the counts themselves are never missing. Counts keep
+    growing, so their increments say which points were observed (Kidger
+    et al. 2020, Neural Controlled Differential Equations, section 4.2). Causal.
+
+    >>> import numpy as np
+    >>> series = Series([[[5.0, 1.0], [np.nan, 2.0], [7.0, 3.0]]], channels=["lactate", "pulse"])
+    >>> counted = ObservationCounts().fit(series)(series)
+    >>> counted.channels, counted.values[0, :, 2].tolist()
+    (('lactate', 'pulse', 'lactate count'), [1.0, 1.0, 2.0])
+
+    Args:
+        channels: names of the channels to count. None takes those with a missing value in the training set,
+            learned by `fit`. The count of a channel that is always observed is just time again, and every channel makes
+            log-signatures larger.
+    """
+
+    channels: Sequence[str] | None = None
+    channels_: tuple[str, ...] | None = field(default=None, kw_only=True, repr=False)
+
+    def __post_init__(self):
+        if isinstance(self.channels, str):
+            raise TypeError(
+                f"Got channels={self.channels!r}; expected a list of names. Write channels=[{self.channels!r}]."
+            )
+        if self.channels is not None:
+            object.__setattr__(self, "channels", tuple(self.channels))
+            object.__setattr__(self, "channels_", self.channels)
+
+    def fit(self, series: Series) -> "ObservationCounts":
+        if self.channels is not None:
+            return self
+        missing = np.isnan(series.values).any(axis=(0, 1))
+        return replace(self, channels_=tuple(np.array(series.channels, dtype=object)[missing]))
+
+    def __call__(self, series: Series) -> Series:
+        check_fitted(self, self.channels_)
+        counted = self.channels_ or ()
+        absent = [name for name in counted if name not in series.channels]
+        if absent:
+            raise ValueError(
+                f"Got a series with the channels {list(series.channels)}; expected also {absent}, because "
+                "their observations are to be counted. Name the channels as in the training set."
+            )
+        if not counted:
+            return series
+        columns = [series.channels.index(name) for name in counted]
+        observed = ~np.isnan(series.values)[..., columns]
+        # In whole numbers: a sum in float32 stops at 2^24, where adding one is lost to rounding.
+        counts = np.cumsum(observed, axis=1).astype(series.values.dtype)
+        return replace(
+            series,
+            values=np.concatenate([series.values, counts], axis=2),
+            channels=(*series.channels, *(f"{name} count" for name in counted)),
+        )
+
+
+@dataclass(frozen=True)
+class TimeChannel(Transform):
+    """Add time as channel 0: time since the sample's first point, in units of the longest training series.
+
+    A signature does not change when a path is traversed faster or slower, so without time it cannot tell a fast event
+    from a slow one. With time as a channel the signature determines the path. Without given times, the number of a
+    point is its time. The unit keeps the channel within [0, 1] on the training set,
+    and stays the same for later data, which may run beyond 1. Causal. Put it after `Scale`, which would scale it like
+    any other channel. If a channel is already called "time", the new one is called "time_2".
+
+    >>> series = Series.from_array([[7.0, 8.0, 9.0]], times=[10.0, 11.0, 14.0])
+    >>> TimeChannel().fit(series)(series).values[0].tolist()
+    [[0.0, 7.0], [0.25, 8.0], [1.0, 9.0]]
+
+    Args:
+        duration: the time that counts as 1, `duration=1.0` for the given times as they are. None takes the
+            longest duration in the training set, learned by `fit`.
+    """
+
+    duration: float | None = None
+    duration_: float | None = field(default=None, kw_only=True, repr=False)
+    timed_: bool | None = field(default=None, kw_only=True, repr=False)
+
+    def __post_init__(self):
+        if self.duration is not None:
+            why = "time is divided by it"
+            duration = as_positive(self.duration, name="duration", example="duration=1.0", why=why)
+            object.__setattr__(self, "duration", duration)
+
+    def fit(self, series: Series) -> "TimeChannel":
+        if self.duration is not None:
+            return self
+        clock = series.clock
+        # Series of one point last no time at all; any unit will do.
+        longest = float((clock[:, -1] - clock[:, 0]).max()) or 1.0
+        return replace(self, duration_=longest, timed_=series.times is not None)
+
+    def __call__(self, series: Series) -> Series:
+        if self.duration is None:
+            check_fitted(self, self.duration_)
+            if self.timed_ != (series.times is not None):
+                with_or_without = ("without", "with") if self.timed_ else ("with", "without")
+                raise ValueError(
+                    f"Got a series {with_or_without[0]} times; expected one {with_or_without[1]}, as in the "
+                    "training set, because the unit of time was learned there. Write "
+                    "`TimeChannel(duration=...)` to set it."
+                )
+        clock = series.clock
+        time = (clock - clock[:, :1]) / (self.duration or self.duration_)
+        return replace(
+            series,
+            values=np.concatenate([time[..., None].astype(series.values.dtype), series.values], axis=2),
+            channels=(_free_name("time", series.channels), *series.channels),
+        )
+
+
+def _free_name(wanted: str, taken: Sequence[str]) -> str:
+    """The name, or if it is taken, the name with the first number that makes it free.
+
+    >>> _free_name("time", ["time", "pulse", "time_2"])
+    'time_3'
+    """
+    numbered = (f"{wanted}_{number}" for number in itertools.count(2))
+    return next(name for name in itertools.chain([wanted], numbered) if name not in taken)

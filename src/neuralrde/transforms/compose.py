@@ -1,0 +1,129 @@
+"""Several transforms as one: `Compose`, and `Standard`, which the estimators take by default."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..paths.series import Series
+from .channels import ObservationCounts, TimeChannel
+from .filling import Fill, FillForward, FillLinear
+from .points import BasePoint
+from .scaling import Scale
+from .transform import Transform
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Compose(Transform):
+    """Apply transforms one after the other; each is fitted on the output of those before it.
+
+    A common order: count observations while missing values can still be seen, fill them, scale, add time (so
+    that it is not scaled), and put the base point in front.
+
+    >>> import numpy as np
+    >>> from neuralrde.transforms import BasePoint, FillForward, Scale, TimeChannel
+    >>> prepare = Compose(ObservationCounts(), FillForward(), Scale(), TimeChannel(), BasePoint())
+    >>> training = Series.from_array([[1.0, np.nan, 3.0], [2.0, 2.0, np.nan]])
+    >>> prepare = prepare.fit(training)
+    >>> prepare(training)
+    Series(2 samples, 4 points, 3 channels: time, x0, x0 count; float64)
+    >>> Transform.from_state(prepare.state()) == prepare
+    True
+    """
+
+    transforms: tuple[Transform, ...]
+    several: ClassVar[str] = "transforms"
+
+    def __init__(self, *transforms: Transform):
+        filled = None
+        for transform in transforms:
+            if not isinstance(transform, Transform):
+                raise TypeError(
+                    f"Got {transform!r} among the transforms; expected transforms, such as `FillForward()` with its "
+                    "parentheses. Write `Compose(FillForward(), Scale())`, not a list."
+                )
+            if isinstance(transform, ObservationCounts) and filled is not None:
+                raise ValueError(
+                    f"Got ObservationCounts after {type(filled).__name__}; expected it before, because "
+                    "filling hides what was missing. Write `Compose(ObservationCounts(), "
+                    f"{type(filled).__name__}(), ...)`."
+                )
+            if isinstance(transform, Fill):
+                filled = transform
+        object.__setattr__(self, "transforms", transforms)
+
+    def fit(self, series: Series) -> "Compose":
+        fitted = []
+        for i, transform in enumerate(self.transforms):
+            fitted.append(transform.fit(series))
+            if i + 1 < len(self.transforms):
+                series = fitted[-1](series)
+        return type(self)(*fitted)
+
+    def fit_and_call(self, series: Series) -> tuple["Compose", Series]:
+        """As `fit` and a call, but each transform is applied once: `fit` has to apply all but the last."""
+        fitted = []
+        for transform in self.transforms:
+            one, series = transform.fit_and_call(series)
+            fitted.append(one)
+        return type(self)(*fitted), series
+
+    def __call__(self, series: Series) -> Series:
+        for transform in self.transforms:
+            series = transform(series)
+        return series
+
+    def __repr__(self) -> str:
+        return f"Compose({', '.join(map(repr, self.transforms))})"
+
+    @classmethod
+    def _from_fields(cls, *, transforms) -> "Compose":
+        return cls(*transforms)
+
+
+FILLS = {"forward": FillForward, "linear": FillLinear}
+
+
+@dataclass(frozen=True)
+class Standard(Transform):
+    """Count what was observed, fill what is missing, scale, and add time: the estimators' default.
+
+    `fit` returns a `Compose` of the fitted transforms.
+
+    Args:
+        fill: "forward" fills with the last observation and never looks ahead, "linear" interpolates; None expects no
+            missing values. With filling, each channel that had missing values in training gets another channel that
+            counts its observations.
+        scale: whether channels are standardised.
+        time: whether time is a channel.
+        base_point: whether paths start from the origin, so that log-signatures know where a series begins.
+
+    >>> import numpy as np
+    >>> Standard(fill="linear").fit(Series.from_array(np.arange(6.0).reshape(2, 3)))
+    Compose(ObservationCounts(channels=None), FillLinear(default=None), Scale(), TimeChannel(duration=None))
+    """
+
+    fill: str | None = "forward"
+    scale: bool = True
+    time: bool = True
+    base_point: bool = False
+
+    def __post_init__(self):
+        if self.fill is not None and self.fill not in FILLS:
+            raise ValueError(f"Got fill={self.fill!r}; expected one of {[*FILLS, None]}.")
+        for name in ("scale", "time", "base_point"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"Got {name}={getattr(self, name)!r}; expected True or False.")
+
+    def composed(self) -> Compose:
+        """The transforms, not fitted."""
+        kinds: list[type[Transform]] = [] if self.fill is None else [ObservationCounts, FILLS[self.fill]]
+        kinds += [Scale] * self.scale + [TimeChannel] * self.time + [BasePoint] * self.base_point
+        return Compose(*[kind() for kind in kinds])
+
+    def fit(self, series: Series) -> Compose:
+        return self.composed().fit(series)
+
+    def __call__(self, series: Series) -> Series:
+        raise ValueError(
+            "Got Standard before it was fitted; expected a fitted one, because it uses numbers of the training set. "
+            "Write `transform = Standard().fit(training)`, then `transform(series)`."
+        )

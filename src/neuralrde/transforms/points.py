@@ -1,0 +1,109 @@
+"""Points that are added, not measured: the origin in front of a path, and the boundaries of windows by time."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..paths.checks import as_number, as_positive, check_finite
+from ..paths.series import Series, frozen
+from ..paths.windows import check_timed, cuts_by_time, positions_in_windows
+from .transform import Transform
+
+
+@dataclass(frozen=True)
+class BasePoint(Transform):
+    """Put the origin in front of every sample, so that the log-signature sees where the series begins.
+
+    A signature depends on increments only and does not change when a path is shifted. If the path starts at the origin,
+    its first increment is the initial value. The base point is one more point of every sample, and windows are counted
+    from it. Its time is that of the first point minus the median gap between points in the training set, which `fit`
+    learns. Causal.
+
+    >>> series = Series.from_array([[7.0, 8.0, 9.0]], times=[10.0, 11.0, 14.0])
+    >>> based = BasePoint().fit(series)(series)
+    >>> based.values[0, :, 0].tolist(), based.times[0].tolist()
+    ([0.0, 7.0, 8.0, 9.0], [8.0, 10.0, 11.0, 14.0])
+    """
+
+    gap_: float | None = field(default=None, kw_only=True, repr=False)
+
+    def __post_init__(self):
+        if self.gap_ is not None:
+            as_positive(self.gap_, name="gap_", example="gap_=1.0", why="the base point comes before the first point")
+
+    def fit(self, series: Series) -> "BasePoint":
+        if series.times is None:
+            return replace(self, gap_=None)
+        gaps = np.diff(series.times)[series.valid[:, 1:]]
+        return replace(self, gap_=float(np.median(gaps)) if len(gaps) else 1.0)
+
+    def __call__(self, series: Series) -> Series:
+        times = series.times
+        if times is not None:
+            if self.gap_ is None:
+                raise ValueError(
+                    "Got a series with times, and a BasePoint that was not fitted on such a series; expected "
+                    "a fitted one, because it must know how long before the first point to start. Write "
+                    "`transform = BasePoint().fit(training)`, then `transform(series)`."
+                )
+            times = frozen(np.concatenate([times[:, :1] - self.gap_, times], axis=1))
+        origin = np.zeros_like(series.values[:, :1])
+        return replace(
+            series,
+            values=frozen(np.concatenate([origin, series.values], axis=1)),
+            times=times,
+            lengths=series.lengths + 1,
+        )
+
+
+@dataclass(frozen=True)
+class WithBoundaries(Transform):
+    """Insert linearly interpolated points where windows of the time `every` begin and end.
+
+    `cuts_by_time` assigns an increment that crosses a boundary to the window in which it ends. With points at the
+    boundaries it is divided between its windows, which are then exactly those of the interpolated path. Not causal: the
+    inserted point depends on the next observation. Put it after filling, and cut with
+    the same `every`.
+
+    >>> series = Series.from_array([[0.0, 3.0, 4.0]], times=[0.0, 1.5, 2.0])
+    >>> bounded = WithBoundaries(1.0)(series)
+    >>> bounded.times[0].tolist(), bounded.values[0, :, 0].tolist()
+    ([0.0, 1.0, 1.5, 2.0], [0.0, 2.0, 3.0, 4.0])
+
+    Args:
+        every: the time in a window.
+        start: where the first window begins; None is at each sample's first point.
+    """
+
+    every: float
+    start: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self):
+        every = as_positive(self.every, name="every", example="every=0.5", why="time runs forward")
+        object.__setattr__(self, "every", every)
+        if self.start is not None:
+            object.__setattr__(self, "start", as_number(self.start, name="start", example="start=0.0"))
+
+    def __call__(self, series: Series) -> Series:
+        times = check_timed(series)
+        check_finite(series.values, channels=series.channels)
+        position, first = positions_in_windows(times, self.every, self.start)
+        cuts = cuts_by_time(times, self.every, lengths=series.lengths, start=self.start)
+        boundary = np.arange(cuts.shape[1])
+        # Between the sample's ends, and where no point stands already.
+        inside = (boundary > position[:, :1]) & (boundary < position[:, -1:])
+        needed = inside & (np.take_along_axis(position, cuts, axis=1) != boundary)
+        rows, windows = np.nonzero(needed)
+        left = cuts[rows, windows]
+        new_times = first[rows, 0] + windows * self.every
+        weight = (new_times - times[rows, left]) / (times[rows, left + 1] - times[rows, left])
+        value, change = series.values[rows, left], series.values[rows, left + 1] - series.values[rows, left]
+        new_values = (value + weight[:, None] * change).astype(series.values.dtype)
+        splits = np.cumsum(needed.sum(axis=1))[:-1]
+        parts = zip(range(len(series)), *(np.split(a, splits) for a in (left, new_times, new_values)), strict=True)
+        clocks, values = [], []
+        for i, at, time, value in parts:
+            real = slice(series.lengths[i])
+            clocks.append(np.insert(times[i, real], at + 1, time))
+            values.append(np.insert(series.values[i, real], at + 1, value, axis=0))
+        return Series.from_arrays(values, times=clocks, channels=series.channels, ids=series.ids)

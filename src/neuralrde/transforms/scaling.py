@@ -1,0 +1,82 @@
+"""Scaling: every channel to mean 0 and standard deviation 1, on the training set or in each sample."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..paths.series import Series, frozen
+from .transform import Transform, check_channels, check_one_each, observed
+
+
+@dataclass(frozen=True)
+class Scale(Transform):
+    """Standardise each channel by the mean and standard deviation of its observed values in the training set.
+
+    `fit` learns both on the training set and keeps them for later data; statistics of the test set would leak into the
+    model. Missing values stay missing; a channel that is constant in the training set is
+    only shifted. The standard deviation is the population's (divided by the number of observations).
+
+    >>> training, later = Series.from_array([[1.0, 3.0]]), Series.from_array([[5.0, 2.0]])
+    >>> Scale().fit(training)(later).values[0, :, 0].tolist()
+    [3.0, 0.0]
+    """
+
+    channels_: tuple[str, ...] | None = field(default=None, kw_only=True, repr=False)
+    means_: tuple[float, ...] | None = field(default=None, kw_only=True, repr=False)
+    deviations_: tuple[float, ...] | None = field(default=None, kw_only=True, repr=False)
+
+    def __post_init__(self):
+        check_one_each(self.channels_, means_=self.means_, deviations_=self.deviations_)
+        if not all(deviation > 0 for deviation in self.deviations_ or ()):
+            raise ValueError(f"Got deviations_={self.deviations_}; expected numbers above 0, which can be divided by.")
+
+    def fit(self, series: Series) -> "Scale":
+        low, high, means, deviations = observed(series, np.min, np.max, np.mean, np.std)
+        # A constant is one exactly: rounding in its mean would leave a tiny deviation to divide by.
+        constant = np.equal(low, high)
+        means = np.where(constant, low, means).tolist()
+        deviations = np.where(constant, 1.0, deviations).tolist()
+        for name, deviation in zip(series.channels, deviations, strict=True):
+            if not (np.isfinite(deviation) and deviation > 0):
+                raise ValueError(
+                    f"Got values in the channel {name!r} whose standard deviation comes out as {deviation}; "
+                    "expected a positive number, because they are divided by it. Bring the channel to a size "
+                    "near 1 first."
+                )
+        return replace(self, channels_=series.channels, means_=tuple(means), deviations_=tuple(deviations))
+
+    def __call__(self, series: Series) -> Series:
+        check_channels(self, self.channels_, series)
+        scaled = (series.values - np.array(self.means_)) / np.array(self.deviations_)
+        return replace(series, values=frozen(scaled.astype(series.values.dtype, copy=False)))
+
+
+_EXTREMES = ((np.min, np.inf), (np.max, -np.inf))
+
+
+@dataclass(frozen=True)
+class ScaleEach(Transform):
+    """Standardise each channel of each sample by its own mean and standard deviation.
+
+    For sensors whose offset and gain differ from one patient, device or day to the next. A model then sees only shapes
+    and rhythms. The meaning of levels is lost. The whole sample must be known, so this is not for streams. Missing
+    values
+    stay missing; a channel that is constant in a sample becomes zero.
+
+    >>> ScaleEach()(Series.from_array([[1.0, 3.0], [10.0, 30.0]])).values[..., 0].tolist()
+    [[-1.0, 1.0], [-1.0, 1.0]]
+    """
+
+    def __call__(self, series: Series) -> Series:
+        scaled = np.empty_like(series.values)
+        for sample, length, out in zip(series.values, series.lengths, scaled, strict=True):  # stays in cache
+            seen = np.asarray(sample[:length], np.float64)
+            known = ~np.isnan(seen)
+            count = np.maximum(known.sum(axis=0), 1)
+            low, high = (extreme(seen, axis=0, initial=start, where=known) for extreme, start in _EXTREMES)
+            # A constant is one exactly: rounding in its mean would leave a tiny deviation to divide by.
+            constant = low >= high
+            mean = np.where(constant, low, seen.sum(axis=0, where=known) / count)
+            deviation = np.sqrt(((seen - mean) ** 2).sum(axis=0, where=known) / count)
+            out[:] = (sample - mean) / np.where(constant | (deviation == 0), 1.0, deviation)
+        return replace(series, values=frozen(scaled))

@@ -1,0 +1,173 @@
+"""A transform of series: `fit` it on the training set, then call it on any series."""
+
+import abc
+import inspect
+import math
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from ..paths.series import Series
+from ..registry import Registry
+
+
+class Transform(abc.ABC):
+    """A transform of series, a frozen dataclass whose fields are plain numbers, names and tuples of them.
+
+    `fit` learns from the training set and returns a fitted copy. Fields whose names end in `_` hold what it learned.
+    Calling the transform changes neither the series nor the transform, so later data are treated like the training set.
+    A new transform is a subclass with `__call__`, and `fit` if it learns. Files name
+    the library's by their short names, and yours by module and name, `"hospital.Scale"`.
+    """
+
+    def fit(self, series: Series) -> "Transform":
+        """A copy that has learned from the training set; the transform itself if it has nothing to learn."""
+        return self
+
+    def fit_and_call(self, series: Series) -> tuple["Transform", Series]:
+        """A fitted copy, and the training set as it transforms it."""
+        fitted = self.fit(series)
+        return fitted, fitted(series)
+
+    @abc.abstractmethod
+    def __call__(self, series: Series) -> Series:
+        """The series, transformed."""
+
+    def state(self) -> dict[str, Any]:
+        """The transform as a plain dictionary that JSON can hold; `Transform.from_state` turns it back.
+
+        >>> from neuralrde.transforms import TimeChannel
+        >>> state = TimeChannel(duration=2.0).state()
+        >>> state["transform"], state["duration"]
+        ('time', 2.0)
+        >>> Transform.from_state(state)
+        TimeChannel(duration=2.0)
+        """
+        plain = {field.name: _to_plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore
+        return {"transform": Registry.families["transform"].name_of(type(self)), **plain}
+
+    @staticmethod
+    def from_state(state: dict[str, Any]) -> "Transform":
+        """The transform that `state` was taken from, fitted as it was."""
+        if not isinstance(state, Mapping):
+            raise ValueError(f"Got the state {state!r}; expected a dictionary, what `state()` returns.")
+        if "step" in state:
+            state = _renamed(state)
+        cls = _named(state.get("transform"))
+        try:
+            values = {name: _from_plain(value) for name, value in state.items() if name != "transform"}
+            _check_types(cls, values)
+            return cls._from_fields(**values)
+        except TypeError as error:
+            raise ValueError(
+                f"Got a state that does not fit the transform {cls.__name__!r} ({error}); expected what `state()` "
+                "returns. It may come from another version of neuralrde."
+            ) from None
+
+    @classmethod
+    def _from_fields(cls, **values) -> "Transform":
+        return cls(**values)
+
+
+def check_fitted(transform: Transform, learned: Any) -> None:
+    if learned is None:
+        name = type(transform).__name__
+        raise ValueError(
+            f"Got {name} before it was fitted; expected a fitted one, because it uses numbers of the "
+            "training set. Write `transform = transform.fit(training)`, then `transform(series)`."
+        )
+
+
+def check_channels(transform: Transform, learned: tuple[str, ...] | None, series: Series) -> None:
+    """A number learned for one channel must never meet another."""
+    check_fitted(transform, learned)
+    if learned != series.channels:
+        raise ValueError(
+            f"Got a series with the channels {list(series.channels)}; expected {list(learned or ())}, in "
+            f"this order, because {type(transform).__name__} was fitted on them. Order and name them alike, "
+            "`Series(..., channels=[...])`."
+        )
+
+
+def check_one_each(channels: tuple[str, ...] | None, **learned: tuple[float, ...] | None) -> None:
+    """What was learned is one number for each channel, or nothing yet."""
+    for name, numbers in learned.items():
+        if channels is None or numbers is None:
+            if numbers is not channels:
+                raise ValueError(f"Got channels_={channels} and {name}={numbers}; expected both of them or neither.")
+        elif len(numbers) != len(channels):
+            raise ValueError(f"Got {len(channels)} channels and {len(numbers)} {name}; expected one for each channel.")
+
+
+def observed(series: Series, *statistics: Callable[[np.ndarray], Any]) -> list[tuple[float, ...]]:
+    """Statistics of each channel over its observed values, in float64: neither missing values nor padding count.
+
+    Each statistic is a function of a column, such as `np.mean`, and gives a tuple with one number per channel.
+    """
+    valid, found = series.valid, []
+    for channel, name in enumerate(series.channels):
+        # One channel at a time: contiguous, so that NumPy sums pairwise and loses almost nothing.
+        column = series.values[..., channel][valid].astype(np.float64, copy=False)
+        column = column[~np.isnan(column)]
+        if len(column) == 0:
+            raise ValueError(
+                f"Got the channel {name!r} without any observation in the training set; expected at least "
+                "one, because there is nothing to learn its mean from. Leave the channel out, or fill it "
+                "with a number of your own, `FillForward(default=0.0)`."
+            )
+        found.append([float(statistic(column)) for statistic in statistics])
+    return list(zip(*found, strict=True))
+
+
+def _named(name: Any) -> type[Transform]:
+    return Registry.families["transform"].find(name if isinstance(name, str) else repr(name))
+
+
+def _renamed(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A state as 0.1.0 wrote it: by the names of classes, and "step" where we say "transform"."""
+    name, registry = str(state["step"]), Registry.families["transform"]
+    classes = {cls.__name__: short for short, cls in registry.items()} | {"Steps": "compose"}
+    others = {"transforms" if key == "steps" else key: value for key, value in state.items() if key != "step"}
+    return {"transform": classes.get(name, name), **others}
+
+
+def _check_types(cls: type[Transform], values: dict[str, Any]) -> None:
+    """A state may come from a file: its values must be what the transform's fields are declared to be."""
+    try:
+        declared = get_type_hints(cls)
+    except NameError:  # a type that only its author's module knows
+        return
+    for name, value in values.items():
+        if name in declared and not _is(value, declared[name]):
+            shown = getattr(declared[name], "__name__", declared[name])
+            raise TypeError(f"Got {name}={value!r}; expected {shown}, and finite numbers only")
+
+
+def _is(value: Any, declared: Any) -> bool:
+    """Whether a plain value is of a declared type. Types that are not plain are not looked into."""
+    origin, inner = get_origin(declared), get_args(declared)
+    if origin in (Union, types.UnionType):
+        return any(_is(value, one) for one in inner)
+    if origin in (tuple, Sequence):
+        return isinstance(value, tuple) and all(_is(item, inner[0]) for item in value)
+    if declared in (bool, str, types.NoneType):
+        return isinstance(value, declared)
+    if declared in (int, float):
+        number = isinstance(value, int if declared is int else int | float) and not isinstance(value, bool)
+        return number and math.isfinite(value)
+    return not inspect.isclass(declared) or not issubclass(declared, Transform) or isinstance(value, declared)
+
+
+def _to_plain(value: Any) -> Any:
+    if isinstance(value, Transform):
+        return value.state()
+    return [_to_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _from_plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return Transform.from_state(value)
+    return tuple(_from_plain(item) for item in value) if isinstance(value, list | tuple) else value
