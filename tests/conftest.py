@@ -1,14 +1,70 @@
 """Shared by all tests."""
 
+import contextlib
+import gc
+import itertools
 import os
 from pathlib import Path
 
+# Most of the tests' time goes into compiling, and small programs gain nothing from optimisation. Processes that tests
+# start inherit this; a variable that is already set stays as it is. JAX's cache of compiled programs would save more in
+# a second run, but jax 0.10.2 sometimes crashes when it writes an entry: a segmentation fault in each of two runs.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+
 import hypothesis
+import jax
+import jaxtyping
 import pytest
+
+from . import shapes
+
+# Before the first import of the library: every signature's types and shapes are checked in every test.
+jaxtyping.install_import_hook("neuralrde", f"{shapes.__name__}.checked")
+_raises = pytest.raises
+
+
+@contextlib.contextmanager
+def raises(*args, **kwargs):
+    """`pytest.raises`, in which a wrong call meets the library's own check instead of beartype's."""
+    with shapes.unchecked(), _raises(*args, **kwargs) as caught:
+        yield caught
+
+
+pytest.raises = raises
 
 # Examples compile JAX functions, which takes as long as it takes; and a failure must come back the next time.
 hypothesis.settings.register_profile("neuralrde", deadline=None, derandomize=True, max_examples=30)
 hypothesis.settings.load_profile("neuralrde")
+
+# Folders whose programs convert no type and add no axis unless it is written.
+STRICT = ("fields", "solvers")
+
+
+@pytest.fixture(autouse=True)
+def strict(request):
+    if Path(request.path).parent.name not in STRICT:
+        yield
+        return
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        yield
+
+
+# JAX keeps every program that it has compiled, and each takes several memory maps of the process. Linux allows 65,530
+# (vm.max_map_count); a process that needs more crashes somewhere in the compiler. Tests of models compile so much that
+# a worker would come near that. Counting takes milliseconds, so it is done after every tenth test.
+_MAPS, _MOST_MAPS = Path("/proc/self/maps"), 20_000
+_tests_done = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def few_memory_maps():
+    yield
+    if next(_tests_done) % 10 or not _MAPS.exists():  # there is such a file on Linux only
+        return
+    if _MAPS.read_bytes().count(b"\n") > _MOST_MAPS:
+        jax.clear_caches()
+        gc.collect()
+
 
 # Where the real data lie: as the variable says, or beside the repository. Read once, before a test sets the variable.
 REAL = Path(os.environ.get("NEURALRDE_DATA") or Path(__file__).parents[1].parent / "shared" / "data")

@@ -1,7 +1,8 @@
 """Try a wheel as a stranger would: `python tests/smoke_wheel.py dist`, after `python -m build`; `make wheel` does both.
 
 The wheel is installed into an empty environment, and used from an empty folder outside the checkout. With `--demo` the
-demo is run too. Not a test of pytest's, because it fetches a few hundred MB of dependencies.
+demo is run too, with `--python` the environment is of another version: one wheel serves them all. Not a test of
+pytest's, because it fetches a few hundred MB of dependencies.
 """
 
 import argparse
@@ -11,7 +12,6 @@ import sys
 import tarfile
 import tempfile
 import time
-import venv
 import zipfile
 from pathlib import Path
 
@@ -24,9 +24,11 @@ from neuralrde.signatures import _kernel
 assert nrde.__file__.startswith({prefix!r}), nrde.__file__
 path = np.random.default_rng(0).normal(size=(40, 200, 2)).cumsum(axis=1)
 assert nrde.log_signatures(path, depth=3, step=20).shape == (40, 10, 5)
-model = nrde.NeuralRDEClassifier(step=20, state=4, width=8, epochs=2, random_state=0)
+small = nrde.Config(nrde.NeuralRDE, state=4, width=8)
+model = nrde.NeuralRDEClassifier(model=small, windows=20, epochs=2, random_state=0)
 assert model.fit(path, np.arange(40) % 2).predict(path).shape == (40,)
-print("neuralrde", nrde.__version__, "with" if _kernel.available(3) else "WITHOUT", "the compiled kernel")
+assert _kernel.available(3), "the compiled kernel does not load"
+print("neuralrde", nrde.__version__, "with the compiled kernel")
 """
 
 
@@ -35,7 +37,10 @@ def contents(dist: Path) -> Path:
     [wheel], [sdist] = dist.glob("*.whl"), dist.glob("*.tar.gz")
     inside = zipfile.ZipFile(wheel).namelist()
     assert "neuralrde/py.typed" in inside, "the wheel has no py.typed"
-    assert any(name.startswith("neuralrde/signatures/_kernel_library") for name in inside), "the wheel has no kernel"
+    assert "neuralrde/signatures/_kernel_library.so" in inside, "the wheel has no kernel"
+    assert "-py3-none-" in wheel.name, f"{wheel.name} is not for all versions of Python"
+    if sys.platform == "linux":
+        assert "manylinux" in wheel.name, f"{wheel.name} was not repaired by auditwheel: an index would refuse it"
     assert not [name for name in inside if name.startswith(("tests", "docs", "benchmarks", "reproduction"))]
     with tarfile.open(sdist) as packed:
         files = {name.partition("/")[2] for name in packed.getnames()}
@@ -49,12 +54,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dist", type=Path)
     parser.add_argument("--demo", action="store_true", help="run `neuralrde demo` too")
+    parser.add_argument("--python", default=sys.executable, help="of the version to try")
     options = parser.parse_args()
     wheel = contents(options.dist)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder).resolve()
-        venv.create(place / "venv", with_pip=True)
+        subprocess.run([options.python, "-m", "venv", place / "venv"], check=True)
         binaries = place / "venv" / "bin"
 
         def call(*command: str | Path) -> None:
@@ -67,7 +73,7 @@ def main() -> None:
              f"{wheel}[plot]")  # fmt: skip
         call(binaries / "python", "-c", SMOKE.format(prefix=str(place)))
         call(binaries / "neuralrde", "--version")
-        call(binaries / "neuralrde", "fit", "spirals", "--epochs", "2", "--state", "4", "--width", "8", "--out", "run")
+        call(binaries / "neuralrde", "fit", "spirals", "--epochs", "2", "--out", "run")
         call(binaries / "neuralrde", "predict", "run", "spirals", "--out", "answers.csv")
         if options.demo:
             call(binaries / "neuralrde", "demo", "--out", "demo")

@@ -12,9 +12,13 @@ import pytest
 import typer.main
 
 import neuralrde
+from benchmarks.league.command import parser as league_options
+from benchmarks.league.command import wanted
+from docs import hooks
 from neuralrde.cli import main
 from neuralrde.cli.app import app
 from neuralrde.datasets import order_of_events
+from neuralrde.registry import Registry
 from reproduction.__main__ import app as reproduction_app
 from reproduction.__main__ import main as reproduction
 
@@ -23,18 +27,23 @@ PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 REFERENCE = re.compile(r"^::: (neuralrde\.\S+)$", re.MULTILINE)
-PARTS = [
+PARTS = (
+    "registry",
     "paths",
+    "transforms",
     "datasets",
     "signatures",
     "fields",
-    "solve",
+    "solvers",
+    "devices",
     "models",
     "training",
     "estimators",
     "assessment",
     "plots",
-]
+)
+# Not public, and on a page all the same: what several estimators share.
+SHARED = {"neuralrde.estimators.neural.BaseNeuralRDE", "neuralrde.estimators.features.ClosedForm"}
 
 
 def named(page: Path) -> str:
@@ -52,20 +61,20 @@ def commands(page: Path) -> list[str]:
     return [" ".join(shlex.split(line, comments=True)) for line in lines if line.strip()]
 
 
-# A search over depths compiles a model for each of them.
-SLOW = {"docs/guides/depth-and-step.md"}
-WITH_CODE = [
-    pytest.param(page, marks=[pytest.mark.slow] if named(page) in SLOW else [])
-    for page in PAGES
-    if blocks(page, "python")
-]
+WITH_CODE = [page for page in PAGES if blocks(page, "python")]
 
 
+# A page may show a warning. Type checks add frames, so a page's warning can look like one of our own modules'.
+@pytest.mark.filterwarnings("default::UserWarning")
 @pytest.mark.parametrize("page", WITH_CODE, ids=named)
 def test_code_runs(page, tmp_path, monkeypatch):
-    """Each page from top to bottom, in an empty folder."""
+    """Each page from top to bottom, in an empty folder, as if it were a script.
+
+    Most of the time is compilation. Pages that train on the same shapes with the same model share it, because all of
+    them run in one process: prefer the settings of another page to new ones.
+    """
     monkeypatch.chdir(tmp_path)
-    exec(compile("\n".join(blocks(page, "python")), str(page), "exec"), {})
+    exec(compile("\n".join(blocks(page, "python")), str(page), "exec"), {"__name__": "__main__"})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
@@ -83,11 +92,13 @@ def test_every_picture_is_shown():
 
 
 # Commands that the pages show and no test can run as they stand; all others are run.
-INSTEAD = {"fit": ["--epochs", "1", "--state", "4", "--width", "8"]}
+INSTEAD = {"fit": ["--epochs", "1", "--set", "model.state=4", "--set", "model.width=8"]}
+CLOSED = ["--model", "closed-form"]  # which takes a second as it is, and no such settings
 ELSEWHERE = {
     "make demo": "minutes; CI runs it, and tests/cli/test_demo.py what it must show",
     "make test": "this is what runs the tests",
     "make bench": "half an hour on a quiet machine",
+    "make league": "an hour, and needs the data; tests/benchmarks",
     "make docs": "CI runs it",
     "python -m reproduction report": "tests/reproduction/test_report.py",
 }
@@ -111,10 +122,13 @@ def folder(tmp_path, monkeypatch) -> Path:
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=named)
 def test_commands_run(page, folder):
     """In the order of the page; trainings with fewer epochs and smaller networks, experiments only listed."""
+    if settings := blocks(page, "toml"):
+        (folder / "run.toml").write_text(settings[0])
     for command in commands(page):
         program, *arguments = command.split()
         if program == "neuralrde":
-            code = main([*arguments, *INSTEAD.get(arguments[0], [])])
+            closed = CLOSED in [arguments[k : k + 2] for k in range(len(arguments))]
+            code = main([*arguments, *([] if closed else INSTEAD.get(arguments[0], []))])
             assert code == 0, command
         elif program == "make":
             assert command in ELSEWHERE, f"{command}: say in ELSEWHERE where it is run"
@@ -126,7 +140,11 @@ def test_commands_run(page, folder):
         elif program == "pip":
             assert arguments == ["install", "."]  # which is how the tests' own environment was made
         elif "benchmarks" in arguments:
-            assert set(arguments[arguments.index("benchmarks") + 1 :]) <= benchmark_names()
+            names = arguments[arguments.index("benchmarks") + 1 :]
+            if names[0] == "league":
+                wanted(league_options().parse_args(names[1:]))
+            else:
+                assert set(names) <= benchmark_names()
         else:  # scripts: tests/test_examples.py runs them
             assert (program, (ROOT / arguments[0]).exists()) == ("python", True), command
 
@@ -154,25 +172,23 @@ def test_commands_in_the_text_exist(page):
 
 
 def public_names() -> set[str]:
-    parts = {
-        f"neuralrde.{part}.{name}" for part in PARTS for name in importlib.import_module(f"neuralrde.{part}").__all__
-    }
-    homes = {name.rpartition(".")[2] for name in parts}
-    # What the package itself adds: the names of `devices`, and the version.
-    return (
-        parts
-        | {f"neuralrde.devices.{n}" for n in neuralrde.__all__ if n not in homes and n != "__version__"}
-        | {"neuralrde.__version__"}
-    )
+    names = {f"neuralrde.{part}.{name}" for part in PARTS for name in names_of(f"neuralrde.{part}")}
+    assert set(neuralrde.__all__) <= {name.rpartition(".")[2] for name in names}  # the package adds none of its own
+    return names | {"neuralrde.__version__"}
+
+
+def names_of(module: str) -> list[str]:
+    """Those in `__all__`; of a single file, the functions and classes that are written in it."""
+    part = importlib.import_module(module)
+    written = [name for name, thing in vars(part).items() if getattr(thing, "__module__", "") == module]
+    return getattr(part, "__all__", [name for name in written if not name.startswith("_")])
 
 
 def test_every_public_name_is_on_a_reference_page():
     described = [
         name for page in (ROOT / "docs" / "reference").glob("*.md") for name in REFERENCE.findall(page.read_text())
     ]
-    # Where a file has the name of what it holds (`solve/solve.py`), a page must say which of the two.
-    described = [re.sub(r"\.(\w+)\.\1$", r".\1", name) if name.count(".") > 2 else name for name in described]
-    public = public_names()
+    public = public_names() | SHARED
     missing, strange = sorted(public - set(described)), sorted(set(described) - public)
     assert not missing, f"on no page of docs/reference/: {missing}"
     assert not strange, f"on a page of docs/reference/ and not public: {strange}"
@@ -206,3 +222,41 @@ def test_docstrings_name_parameters_that_exist():
             assert not named or set(named) <= set(inspect.signature(thing).parameters), path
             checked += len(named)
     assert checked > 200  # the search has found them
+
+
+def registry_tables() -> list[str]:
+    return [name for page in PAGES for name in hooks.MARK.findall(page.read_text())]
+
+
+def test_every_registry_is_a_table_of_the_docs():
+    # There is one kind of windows only, and nothing to choose from.
+    assert {hooks.registry(name).family for name in hooks.REGISTRIES} == set(Registry.families) - {"windows"}
+    assert set(registry_tables()) == set(hooks.REGISTRIES)
+
+
+def test_a_new_model_is_in_the_docs_at_once(monkeypatch):
+    class Newcomer(neuralrde.NeuralRDE):
+        """A model | that came last. It is not described further."""
+
+    monkeypatch.setattr(neuralrde.models.MODELS, "_entries", {**neuralrde.models.MODELS, "newcomer": Newcomer})
+    page = hooks.on_page_markdown("Before.\n\n<!-- registry: models -->\n\nAfter.")
+    [row] = [line for line in page.splitlines() if "newcomer" in line]
+    assert row.startswith("| `newcomer` |")
+    assert row.endswith(r"| A model \| that came last. |")
+    assert page.startswith("Before.\n\n| short name |")
+    assert page.endswith("\n\nAfter.")
+
+
+def test_a_registry_that_does_not_exist_is_refused():
+    with pytest.raises(ValueError, match=r"registry: modles .*expected one of models"):
+        hooks.on_page_markdown("<!-- registry: modles -->")
+
+
+@pytest.mark.parametrize("name", hooks.REGISTRIES)
+def test_tables_say_what_each_part_is(name):
+    """A whole sentence for everything, and links that lead to the reference."""
+    for short, cls in hooks.registry(name).items():
+        sentence = hooks.first_sentence(cls)
+        assert sentence.endswith("."), f"{short}: {sentence!r}"
+        for target in re.findall(r"\]\[(\S+)\]", hooks.table(name)):
+            assert target in public_names(), short

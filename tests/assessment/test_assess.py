@@ -17,7 +17,7 @@ from neuralrde.assessment import (
 from neuralrde.assessment import (
     assess as assess_beside,
 )
-from neuralrde.assessment.baselines import last_value, previous_target
+from neuralrde.assessment._baselines import last_value, previous_target
 from neuralrde.datasets import Dataset
 
 

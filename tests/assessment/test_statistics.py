@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from neuralrde import Series
-from neuralrde.assessment import running_statistics, statistics, summary_statistics
+from neuralrde.assessment import running_statistics, summary_statistics
+from neuralrde.paths import statistics
 
 
 def ragged(missing=0.3, seed=0):

@@ -11,7 +11,8 @@ from neuralrde.cli import main
 from neuralrde.datasets import order_of_events
 
 COLUMNS = ["--id", "patient", "--time", "hour", "--target", "ill"]
-QUICK = ["--step", "8", "--epochs", "6", "--state", "8", "--width", "16", "--batch-size", "16"]
+SMALL = ["--set", "model.state=8", "--set", "model.width=16"]
+QUICK = ["--step", "8", "--epochs", "6", *SMALL, "--batch-size", "16"]
 
 
 @dataclass

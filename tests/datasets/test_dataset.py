@@ -5,7 +5,7 @@ from dataclasses import FrozenInstanceError, replace
 import numpy as np
 import pytest
 
-from neuralrde.datasets import Dataset, pool
+from neuralrde.datasets import Dataset, concatenate
 from neuralrde.paths import Series
 
 THREE = Series.from_array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
@@ -58,11 +58,26 @@ def test_some_samples_keep_all_classes_and_what_belongs_to_them():
 
 def test_pooling_matches_classes_by_name():
     a, b = Dataset(THREE, ["x", "y", "x"]), Dataset(THREE, ["z", "y", "z"])
-    both = pool([a, b])
+    both = concatenate([a, b])
     assert both.classes == ("x", "y", "z")
     assert both.target.tolist() == [0, 1, 0, 2, 1, 2]
     points = replace(a, target=np.array([[0, -1], [1, 0], [0, 0]]))
-    assert pool([points, replace(b, target=np.array([[0, -1]] * 3))]).target[3].tolist() == [1, -1]
+    assert concatenate([points, replace(b, target=np.array([[0, -1]] * 3))]).target[3].tolist() == [1, -1]
+
+
+def test_what_was_checked_stays_as_it_was():
+    target, groups = np.array([0.5, 1.0, 1.5]), np.array(["a", "b", "b"])
+    split = np.array(["train", "train", "test"])
+    data = Dataset(THREE, target, groups=groups, split=split)
+    target[0], groups[0], split[0] = np.nan, "z", "exam"
+    assert data.target.tolist() == [0.5, 1.0, 1.5]
+    assert data.groups.tolist() == ["a", "b", "b"]
+    assert data.split.tolist() == ["train", "train", "test"]
+    for array in (data.target, data.groups, data.split):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = array[1]
+    again = replace(data, name="other")
+    assert all(getattr(again, name) is getattr(data, name) for name in ("target", "groups", "split"))  # no new copies
 
 
 def test_summary_says_what_there_is():
@@ -112,4 +127,4 @@ def test_whole_numbers_are_classes_if_they_are_few():
 def test_times_of_two_units_are_not_pooled():
     timed = Series.from_array([[1.0, 2.0]], times=[0.0, 1.0])
     with pytest.raises(ValueError, match="expected one unit"):
-        pool([Dataset(timed), Dataset(timed, time_unit="seconds since 1970")])
+        concatenate([Dataset(timed), Dataset(timed, time_unit="seconds since 1970")])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from neuralrde.datasets.names import safe_name
+from neuralrde.datasets.dataset import safe_name
 
 
 @given(st.text())

@@ -8,13 +8,14 @@ import pytest
 from neuralrde.datasets import order_of_events
 from neuralrde.estimators import NeuralRDEClassifier
 from neuralrde.estimators.collapse import constant_loss, has_collapsed
-from neuralrde.training import TrainingWarning
+from neuralrde.training import AdamW, TrainingWarning
+from tests.estimators.options import options
 
 DATA = order_of_events(samples=80, length=33, events=4, noise=0.02)
 X, Y = DATA.series.values, DATA.target
-SMALL = {"state": 6, "width": 12, "layers": 1, "epochs": 25, "learning_rate": 2e-2, "step": 8, "random_state": 0}
+SMALL = options(state=6, width=12, layers=1, epochs=25, learning_rate=2e-2, step=8, random_state=0)
 # Weights that shrink this much hold nothing: without another training all predictions are alike.
-HUGE = SMALL | {"weight_decay": 30.0}
+HUGE = SMALL | {"optimizer": AdamW(learning_rate=2e-2, weight_decay=30.0)}
 
 
 def test_a_collapse_is_trained_again():
@@ -45,7 +46,7 @@ def test_at_most_two_more_and_the_best_is_kept():
 def test_a_training_that_learns_is_left_alone():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = NeuralRDEClassifier(**SMALL | {"weight_decay": 0.01}).fit(X, Y)
+        model = NeuralRDEClassifier(**SMALL | {"optimizer": AdamW(learning_rate=2e-2, weight_decay=0.01)}).fit(X, Y)
     assert model.restarts_ == []
     # Nor is one that was too short to learn.
     with warnings.catch_warnings():

@@ -8,6 +8,7 @@ import pytest
 from neuralrde.estimators import NeuralRDEClassifier, NeuralRDERegressor
 from neuralrde.estimators.division import FEWEST_TO_DECIDE, divide
 from neuralrde.paths import Series
+from tests.estimators.options import options
 
 SMALL = {"state": 4, "width": 6, "layers": 1, "epochs": 2, "step": 8, "random_state": 0, "verbose": False}
 RNG = np.random.default_rng(0)
@@ -51,13 +52,13 @@ def test_what_cannot_be_divided_is_said():
 
 
 def test_fit_takes_groups_and_order():
-    """What is held out is told by what the preparation has not seen: its scale is that of the training part."""
+    """What is held out is told by what the transform has not seen: its scale is that of the training part."""
 
-    def held_out(groups=None, **options):
+    def held_out(groups=None, **small):
         marked = X.copy()
         marked[200:] += 1e6
-        model = NeuralRDERegressor(**SMALL, **options).fit(marked, NUMBERS[:, 0], groups=groups)
-        return model.steps_.steps[2].means_[0] < 1e3
+        model = NeuralRDERegressor(**options(**SMALL, **small)).fit(marked, NUMBERS[:, 0], groups=groups)
+        return model.transform_.transforms[2].means_[0] < 1e3
 
     assert not held_out()
     assert held_out(shuffle=False, validation_fraction=1 / 6)
@@ -66,39 +67,43 @@ def test_fit_takes_groups_and_order():
         held_out(groups=[1, 2, 3])
     with pytest.raises(ValueError, match="groups= that leave no validation set"):
         held_out(groups=np.zeros(240))
-    model = NeuralRDERegressor(**SMALL).fit(X, NUMBERS[:, 0], groups=groups)
+    model = NeuralRDERegressor(**options(**SMALL)).fit(X, NUMBERS[:, 0], groups=groups)
     assert "validation_loss" in model.history_[0]
 
 
 def test_a_handful_is_not_held_out():
     """Under 30 series nothing is held out and training runs to its end, with patience or without."""
     few = int(FEWEST_TO_DECIDE / 0.15) - 1
-    options = SMALL | {"epochs": 5, "patience": 1, "learning_rate": 1e-9}  # nothing improves
+    small = SMALL | {"epochs": 5, "patience": 1, "learning_rate": 1e-9}  # nothing improves
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = NeuralRDERegressor(**options).fit(X[:few], NUMBERS[:few, 0])
+        model = NeuralRDERegressor(**options(**small)).fit(X[:few], NUMBERS[:few, 0])
     assert len(model.history_) == 5
     assert "validation_loss" not in model.history_[0]
     assert model.history_[model.best_epoch_ - 1]["loss"] == model.validation_loss_
-    model = NeuralRDERegressor(**options).fit(X[: few + 1], NUMBERS[: few + 1, 0])
+    model = NeuralRDERegressor(**options(**small)).fit(X[: few + 1], NUMBERS[: few + 1, 0])
     assert "validation_loss" in model.history_[0]
 
 
 def test_a_given_handful_is_only_reported():
-    options = SMALL | {"epochs": 6, "patience": 1, "learning_rate": 3e-2, "batch_size": 8}
-    plain = NeuralRDERegressor(**options, validation_fraction=0.0).fit(X[:60], NUMBERS[:60, 0])
-    model = NeuralRDERegressor(**options).fit(X[:60], NUMBERS[:60, 0], validation=(X[60:89], NUMBERS[60:89, 0]))
+    small = SMALL | {"epochs": 6, "patience": 1, "learning_rate": 3e-2, "batch_size": 8}
+    plain = NeuralRDERegressor(**options(**small, validation_fraction=0.0)).fit(X[:60], NUMBERS[:60, 0])
+    model = NeuralRDERegressor(**options(**small)).fit(
+        X[:60], NUMBERS[:60, 0], validation=(X[60:89], NUMBERS[60:89, 0])
+    )
     assert len(model.history_) == 6
     assert "validation_rmse" in model.history_[-1]
     np.testing.assert_array_equal(model.predict(X), plain.predict(X))
-    model = NeuralRDERegressor(**options).fit(X[:60], NUMBERS[:60, 0], validation=(X[60:90], NUMBERS[60:90, 0]))
+    model = NeuralRDERegressor(**options(**small)).fit(
+        X[:60], NUMBERS[:60, 0], validation=(X[60:90], NUMBERS[60:90, 0])
+    )
     assert model.validation_loss_ == min(record["validation_loss"] for record in model.history_)
 
 
 def test_a_search_among_few_trains_the_winner_with_all():
-    options = SMALL | {"depth": "auto", "epochs": 9}
-    model = NeuralRDEClassifier(**options).fit(X[:60], CLASSES[:60])
-    assert len({trial["candidate"] for trial in model.trials_}) > 1
+    small = SMALL | {"depth": "auto", "epochs": 9}
+    model = NeuralRDEClassifier(**options(**small)).fit(X[:60], CLASSES[:60])
+    assert len({trial["depth"] for trial in model.trials_}) > 1
     assert "validation_loss" not in model.history_[0]
-    winner = NeuralRDEClassifier(**options | {"depth": model.depth_}).fit(X[:60], CLASSES[:60])
+    winner = NeuralRDEClassifier(**options(**small | {"depth": model.windows_.depth})).fit(X[:60], CLASSES[:60])
     np.testing.assert_array_equal(model.predict_proba(X), winner.predict_proba(X))

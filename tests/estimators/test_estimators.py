@@ -13,17 +13,19 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from neuralrde.datasets import order_of_events, spirals
 from neuralrde.estimators import LogSignatureTransformer, NeuralRDEClassifier, NeuralRDERegressor
-from neuralrde.estimators.preparation import windows_of
-from neuralrde.paths import Series, window_cuts
+from neuralrde.estimators.examples import inputs_of
+from neuralrde.paths import Series, Windows, window_cuts
 from neuralrde.training import JSONLines
+from neuralrde.transforms import Standard
+from tests.estimators.options import options
 
 SMALL = {"state": 6, "width": 12, "layers": 1, "epochs": 12, "learning_rate": 2e-2, "weight_decay": 0.01, "step": 8}
 DATA = order_of_events(samples=80, length=33, events=4, noise=0.02)
 X, Y = DATA.series.values, np.array(DATA.classes)[DATA.target]
 
 
-def classifier(**options):
-    return NeuralRDEClassifier(**SMALL | {"random_state": 0} | options)
+def classifier(**changes):
+    return NeuralRDEClassifier(**options(**SMALL | {"random_state": 0} | changes))
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +79,7 @@ def test_missing_values():
     # Filled causally: the state after a window does not know what comes later.
     later = holes.copy()
     later[:, 25:] = np.nan
-    a, b = (windows_of(model.steps_(Series(x)), 2, step=8).log_signatures[:, :2] for x in (holes, later))
+    a, b = (inputs_of(model.model_, model.transform_(Series(x)), Windows(8)).arrays[1][:, :2] for x in (holes, later))
     np.testing.assert_array_equal(a, b)
     with pytest.raises(ValueError, match="NaN"):
         classifier(fill=None).fit(holes, Y)
@@ -86,9 +88,9 @@ def test_missing_values():
 def test_in_a_pipeline_a_grid_over_depth_and_step():
     """The order of events needs depth 2 at windows that hold a whole event."""
     pipeline = make_pipeline(FunctionTransformer(lambda x: x - x[:, :1]), classifier(epochs=25))
-    grid = {"neuralrdeclassifier__depth": [1, 2], "neuralrdeclassifier__step": [8, 16]}
+    grid = {"neuralrdeclassifier__windows__depth": [1, 2], "neuralrdeclassifier__windows__step": [8, 16]}
     search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(X, Y)
-    assert search.best_params_["neuralrdeclassifier__depth"] == 2
+    assert search.best_params_["neuralrdeclassifier__windows__depth"] == 2
     assert search.best_score_ > 0.85
 
 
@@ -97,16 +99,16 @@ def test_cross_validation():
 
 
 def test_auto_chooses_depth_and_step(monkeypatch):
-    monkeypatch.setattr("neuralrde.estimators.base.SEARCHED_DEPTHS", (1, 2))
-    monkeypatch.setattr("neuralrde.estimators.base.SEARCHED_WINDOWS", (4, 2))
+    monkeypatch.setattr("neuralrde.estimators.search.SEARCHED_DEPTHS", (1, 2))
+    monkeypatch.setattr("neuralrde.estimators.search.SEARCHED_COUNTS", (4, 2))
     model = classifier(depth="auto", step="auto", epochs=27).fit(X, Y)
-    assert {trial["candidate"] for trial in model.trials_} == {(1, 8), (1, 16), (2, 8), (2, 16)}
-    assert model.depth_ == 2
+    assert {(trial["depth"], trial["step"]) for trial in model.trials_} == {(1, 8), (1, 16), (2, 8), (2, 16)}
+    assert model.windows_.depth == 2
     assert [record["epoch"] for record in model.history_] == list(range(1, 28))  # the winner was trained to the end
     assert model.score(X, Y) > 0.9
     # A budget that is over at once: only the cheapest was tried, and still there is a model.
     model = classifier(depth="auto", step="auto", time_budget=1e-3).fit(X, Y)
-    assert [trial["candidate"] for trial in model.trials_] == [(1, 16)]
+    assert [(trial["depth"], trial["step"]) for trial in model.trials_] == [(1, 16)]
     assert model.predict(X).shape == (80,)
 
 
@@ -114,17 +116,17 @@ def test_auto_chooses_depth_and_step(monkeypatch):
 def test_auto_as_it_comes():
     data = order_of_events(samples=200, length=129, events=8, noise=0.02)
     values = data.series.values
-    model = NeuralRDEClassifier(depth="auto", step="auto", random_state=0).fit(values[:140], data.target[:140])
-    assert len({trial["candidate"] for trial in model.trials_}) == 12
+    model = NeuralRDEClassifier(windows="auto", random_state=0).fit(values[:140], data.target[:140])
+    assert len({(trial["depth"], trial["step"]) for trial in model.trials_}) == 12
     assert model.score(values[140:], data.target[140:]) > 0.95
 
 
 def test_warm_start_goes_on(fitted):
     model = classifier(epochs=4, warm_start=True).fit(X, Y)
-    first, steps = model.validation_loss_, model.steps_
+    first, steps = model.validation_loss_, model.transform_
     model.fit(X, Y)
     assert model.validation_loss_ < first
-    assert model.steps_ is steps
+    assert model.transform_ is steps
     with pytest.raises(ValueError, match="expected one of"):
         model.fit(X, ["another"] * len(X))
 
@@ -145,10 +147,10 @@ def test_class_weight():
     """Rare classes count as much as common ones; without weights the common one wins on noise."""
     rng = np.random.default_rng(0)
     noise, labels = rng.normal(size=(100, 9)), (np.arange(100) % 10 == 0).astype(int)
-    options = {"epochs": 3, "validation_fraction": 0.0, "learning_rate": 1e-3}
-    plain = classifier(**options).fit(noise, labels).predict_proba(noise)[:, 1].mean()
+    small = {"epochs": 3, "validation_fraction": 0.0, "learning_rate": 1e-3}
+    plain = classifier(**small).fit(noise, labels).predict_proba(noise)[:, 1].mean()
     weighted = {0: 1.0, 1: 30.0}
-    heavy = classifier(**options, class_weight=weighted).fit(noise, labels).predict_proba(noise)[:, 1].mean()
+    heavy = classifier(**small, class_weight=weighted).fit(noise, labels).predict_proba(noise)[:, 1].mean()
     assert heavy > plain
 
 
@@ -193,8 +195,9 @@ def test_numbers_at_points_of_series_of_different_lengths():
     rows = np.full((24, 15, 1), 99.0)
     for row, own in zip(rows, series, strict=True):
         row[: len(own)] = own
-    model = NeuralRDERegressor(**SMALL | {"epochs": 2, "random_state": 0})
-    by_list, by_rows = (model.fit(series, y).predict(series) for y in (series, rows))
+    model = NeuralRDERegressor(**options(**SMALL | {"epochs": 2, "random_state": 0}))
+    with pytest.warns(UserWarning, match="24 % of the labels"):
+        by_list, by_rows = (model.fit(series, y).predict(series) for y in (series, rows))
     np.testing.assert_array_equal(by_list, by_rows)
     assert model.score(series, series) == model.score(series, rows)  # without the padding
     assert model.score(series[:1], rows[:1]) == model.score(series[:1], series[:1])
@@ -206,17 +209,17 @@ def test_a_series_in_cross_validation():
     timed = Series.from_array(X, times=np.broadcast_to(np.arange(33) / 10, (80, 33)))
     model = classifier(step=None, every=0.8, epochs=2)
     assert len(cross_val_score(model, timed, Y, cv=2, error_score="raise")) == 2
-    pipeline = make_pipeline(LogSignatureTransformer(every=0.8), LogisticRegression())
+    pipeline = make_pipeline(LogSignatureTransformer(windows=Windows(every=0.8)), LogisticRegression())
     assert cross_val_score(pipeline, timed, Y, cv=2, error_score="raise").min() > 0.9
 
 
 def test_parameters_set_later_count_from_the_next_fit_on(fitted):
     model = pickle.loads(pickle.dumps(fitted))
-    model.set_params(readout="final", state=9, cuts=4, every=2.0, step=None)
+    model.set_params(model__readout="final", model__state=9, windows=Windows(every=2.0), transform__fill="linear")
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
     np.testing.assert_array_equal(model.predict_proba(X), fitted.predict_proba(X))
-    warm = pickle.loads(pickle.dumps(fitted)).set_params(warm_start=True, width=9)
+    warm = pickle.loads(pickle.dumps(fitted)).set_params(warm_start=True, model__width=9)
     with pytest.raises(ValueError, match="warm_start=False"):
         warm.fit(X, Y)
 
@@ -224,16 +227,18 @@ def test_parameters_set_later_count_from_the_next_fit_on(fitted):
 def test_targets_that_float32_cannot_tell_apart():
     target = X[:, -1, 0] - X[:, 0, 0]
     with pytest.raises(ValueError, match="Subtract their mean"):
-        NeuralRDERegressor(**SMALL).fit(X, target + 1.7e9)
+        NeuralRDERegressor(**options(**SMALL)).fit(X, target + 1.7e9)
     with pytest.warns(UserWarning, match=r"y\[..., None\]"):
-        NeuralRDERegressor(**SMALL | {"epochs": 1}).fit(X, X[..., 0])
+        NeuralRDERegressor(**options(**SMALL | {"epochs": 1})).fit(X, X[..., 0])
 
 
 def test_regressor():
     walks = np.cumsum(np.random.default_rng(0).normal(size=(80, 33)), axis=1)
     target = 80 + 10 * np.stack([walks[:, -1], walks.max(1)], axis=1)
-    options = SMALL | {"epochs": 40, "random_state": 0}
-    model = NeuralRDERegressor(**options, loss="huber").fit(walks, target, validation=(walks[:40], target[:40]))
+    small = SMALL | {"epochs": 40, "random_state": 0}
+    model = NeuralRDERegressor(**options(**small), loss="huber").fit(
+        walks, target, validation=(walks[:40], target[:40])
+    )
     assert model.predict(walks).shape == (80, 2)
     assert model.score(walks, target) > 0.8
     assert model.history_[0]["validation_rmse"] < 3 * target.std()  # in the labels' units, from the start
@@ -243,24 +248,24 @@ def test_numbers_at_every_point():
     walks = np.cumsum(np.random.default_rng(0).normal(size=(60, 33, 1)), axis=1)
     target = np.array(10 + 3 * walks)
     target[::3, 10:] = np.nan
-    model = NeuralRDERegressor(**SMALL | {"step": 2, "epochs": 40, "random_state": 0}).fit(walks, target)
+    model = NeuralRDERegressor(**options(**SMALL | {"step": 2, "epochs": 40, "random_state": 0})).fit(walks, target)
     assert model.predict(walks).shape == (60, 33, 1)
     assert model.score(walks, target) > 0.8
 
 
 def test_windows_by_time():
     data = spirals(samples=60, length=40)
-    model = NeuralRDEClassifier(**SMALL | {"step": None, "every": 0.1, "epochs": 20, "random_state": 0})
+    model = NeuralRDEClassifier(**options(**SMALL | {"step": None, "every": 0.1, "epochs": 20, "random_state": 0}))
     model.fit(data.series, data.target)
     assert model.score(data.series, data.target) > 0.9
 
 
 def test_transformer_feeds_other_estimators():
-    pipeline = make_pipeline(LogSignatureTransformer(depth=2), StandardScaler(), LogisticRegression())
+    pipeline = make_pipeline(LogSignatureTransformer(), StandardScaler(), LogisticRegression())
     assert pipeline.fit(X[:50], Y[:50]).score(X[50:], Y[50:]) > 0.95
-    names = LogSignatureTransformer(depth=2).fit(X).get_feature_names_out()
+    names = LogSignatureTransformer().fit(X).get_feature_names_out()
     assert names.tolist() == ["time", "x0", "x1", "[time, x0]", "[time, x1]", "[x0, x1]"]
-    windows = LogSignatureTransformer(step=8).fit(X)
+    windows = LogSignatureTransformer(windows=8).fit(X)
     assert windows.transform([X[0], X[1][:9]]).shape == (2, 30)  # 5 windows: the base point is a point more
     with pytest.raises(ValueError, match="expected at most 5"):
         windows.transform(np.zeros((1, 99, 2)))
@@ -274,31 +279,39 @@ def test_rounding_is_not_scaled_up():
 
 
 def test_wrong_names_and_values():
-    with pytest.raises(TypeError, match="Did you mean 'depth'"):
-        NeuralRDEClassifier(dept=3)  # type: ignore
+    with pytest.raises(TypeError, match="Did you mean 'epochs'"):
+        NeuralRDEClassifier(epoch=3)  # type: ignore
     with pytest.raises(ValueError, match="Did you mean 'learning_rate'"):
-        NeuralRDERegressor().set_params(learning_rat=1e-3)
+        NeuralRDERegressor().set_params(optimizer__learning_rat=1e-3)
+    with pytest.raises(TypeError, match=r"windows=Windows\(step=32, depth=2\)"):
+        NeuralRDEClassifier(depth=3)  # type: ignore
     for wrong, match in (
-        ({"depth": 0}, "depth=0"),
-        ({"step": "automatic"}, "or 'auto'"),
-        ({"fill": "forwards"}, "Did you mean 'forward'"),
-        ({"readout": "max"}, "expected one of"),
-        ({"step": 8, "every": 0.1}, "at most one"),
+        ({"windows": 0}, "step=0"),
+        ({"windows": {"depth": 0}}, "depth=0"),
+        ({"windows": "automatic"}, "or 'auto'"),
+        ({"transform": {"fill": "forwards"}}, "fill='forwards'; expected one of"),
+        ({"transform": "standart"}, "Did you mean 'standard'"),
+        ({"model": "neural-rdr"}, "Did you mean 'neural-rde'"),
+        ({"model": {"name": "neural-rde", "readout": "max"}}, "readout='max'; expected one of"),
+        ({"model": {"name": "neural-rde", "depth": 3}}, "without .'depth'."),
+        ({"windows": {"step": 8, "every": 0.1}}, "at most one"),
+        ({"loss": "hubert"}, "Did you mean 'huber'"),
+        ({"optimizer": "sgd"}, "optimizer='sgd'; expected one of"),
         ({"validation_fraction": 1.5}, "validation_fraction"),
     ):
         with pytest.raises(ValueError, match=match):
             NeuralRDEClassifier(**wrong).fit(X, Y)
     with pytest.raises(ValueError, match="expected numbers then"):
-        NeuralRDEClassifier(depth="auto", validation_fraction=0.0).fit(X, Y)
+        NeuralRDEClassifier(windows={"depth": "auto"}, validation_fraction=0.0).fit(X, Y)
 
 
 def test_answers_are_means_over_all_ways_of_cutting():
     X = np.cumsum(np.random.default_rng(0).normal(size=(24, 41, 1)), axis=1)
-    model = NeuralRDERegressor(step=10, cuts=3, state=4, width=8, epochs=2, random_state=0, verbose=False)
+    model = NeuralRDERegressor(**options(step=10, shifts=3, state=4, width=8, epochs=2, random_state=0, verbose=False))
     model.fit(X, X[:, -1, 0])
-    prepared, answers = model.steps_(Series.from_array(X)), []
-    for first in (3, 7, 10):
-        cuts = window_cuts(prepared, step=10, first=first)
+    prepared, answers = model.transform_(Series.from_array(X)), []
+    for shift in (0, 3, 7):
+        cuts = window_cuts(prepared, step=10, shift=shift)
         windows = np.asarray(model.model_.log_signatures(prepared.values, cuts=cuts), np.float32)
         x0 = prepared.values[:, 0].astype(np.float32)
         answers.append(np.asarray(jax.vmap(model.model_)(x0, windows))[:, 0])
@@ -308,18 +321,21 @@ def test_answers_are_means_over_all_ways_of_cutting():
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
-def test_cuts_are_refused_where_they_mean_nothing():
+def test_shifts_are_refused_where_they_mean_nothing():
     X = np.zeros((24, 41, 1))
-    with pytest.raises(ValueError, match="cuts=3"):
-        NeuralRDERegressor(cuts=3, epochs=1, verbose=False).fit(X, X)
-    with pytest.raises(ValueError, match="cuts=3"):
-        NeuralRDERegressor(cuts=3, every=0.5, verbose=False).fit(X, X[:, 0, 0])
+    with pytest.raises(ValueError, match="shifts=1"):
+        NeuralRDERegressor(windows=Windows(shifts=3), epochs=1, verbose=False).fit(X, X)
+    with pytest.raises(ValueError, match="shifts=3"):
+        NeuralRDERegressor(windows={"shifts": 3, "every": 0.5}, verbose=False).fit(X, X[:, 0, 0])
 
 
-@pytest.mark.parametrize("changed", [{"depth": 1}, {"step": 4}, {"fill": "linear"}, {"time_channel": False}])
+@pytest.mark.parametrize(
+    "changed",
+    [{"windows__depth": 1}, {"windows": 4}, {"transform__fill": "linear"}, {"transform": Standard(time=False)}],
+)
 def test_a_warm_start_changes_nothing_that_the_weights_depend_on(fitted, changed):
     warm = pickle.loads(pickle.dumps(fitted)).set_params(warm_start=True, **changed)
-    with pytest.raises(ValueError, match=f"{next(iter(changed))}=.*warm_start=False"):
+    with pytest.raises(ValueError, match=f"{next(iter(changed)).partition('__')[0]}=.*warm_start=False"):
         warm.fit(X, Y)
 
 
@@ -333,15 +349,17 @@ def test_one_label_a_series_in_arrays_of_one():
 def test_targets_at_points_as_plain_arrays_and_their_weights():
     lengths = np.r_[[20, 33] * 12]
     series, y = [x[:n] for x, n in zip(X, lengths, strict=False)], [x[:n, 0] for x, n in zip(X, lengths, strict=False)]
-    options = SMALL | {"epochs": 1, "random_state": 0}
-    plain, model = (NeuralRDERegressor(**options).fit(series, t) for t in (y, [t[:, None] for t in y]))
+    small = SMALL | {"epochs": 1, "random_state": 0}
+    with pytest.warns(UserWarning, match="17 % of the labels"):
+        plain, model = (NeuralRDERegressor(**options(**small)).fit(series, t) for t in (y, [t[:, None] for t in y]))
     np.testing.assert_array_equal(plain.predict(series), model.predict(series))
     weights = np.r_[np.ones(12), np.zeros(12)]
     assert model.score(series, y, weights) == pytest.approx(model.score(series[:12], y[:12]))
     with pytest.raises(ValueError, match=r"shape \(24,\); expected \(24, 33, 1\)"):
         model.score(series, np.zeros(24))
     calm = [np.where(t > 0, "up", "down") for t in y]
-    labelled = classifier(epochs=1).fit(series, calm)
+    with pytest.warns(UserWarning, match="17 % of the labels"):
+        labelled = classifier(epochs=1).fit(series, calm)
     assert labelled.score(series, calm, weights) == pytest.approx(labelled.score(series[:12], calm[:12]))
     with pytest.raises(ValueError, match="one at every point"):
         labelled.score(series, Y[:24])

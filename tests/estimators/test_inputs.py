@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 
 import neuralrde
-from neuralrde.estimators import LogSignatureTransformer, NeuralRDEClassifier, NeuralRDERegressor, preparation
+from neuralrde import Config, NeuralRDE
+from neuralrde.estimators import LogSignatureTransformer, NeuralRDEClassifier, NeuralRDERegressor, examples
 from neuralrde.paths import Series
+from tests.estimators.options import options
 
 SMALL = {"state": 4, "width": 6, "layers": 1, "epochs": 1, "step": 8, "random_state": 0, "verbose": False}
 RNG = np.random.default_rng(0)
@@ -18,23 +20,26 @@ X, Y = RNG.normal(size=(20, 40, 3)), np.array(["a", "b"])[np.arange(20) % 2]
 
 @pytest.fixture(scope="module")
 def fitted():
-    return NeuralRDEClassifier(**SMALL).fit(X, Y)
+    return NeuralRDEClassifier(**options(**SMALL)).fit(X, Y)
 
 
 def test_transposed_arrays_are_refused():
     aeon = X.transpose(0, 2, 1)
     with pytest.raises(ValueError, match=r"\(20, 3, 40\).*3 points of 40 channels.*X.transpose\(0, 2, 1\).*from_array"):
-        NeuralRDEClassifier(**SMALL).fit(aeon, Y)
+        NeuralRDEClassifier(**options(**SMALL)).fit(aeon, Y)
     with pytest.raises(ValueError, match=r"\[x.T for x in X\]"):
-        NeuralRDEClassifier(**SMALL).fit(list(aeon), Y)
+        NeuralRDEClassifier(**options(**SMALL)).fit(list(aeon), Y)
     with pytest.raises(ValueError, match=r"\[x.T for x in X\]"):
-        NeuralRDEClassifier(**SMALL).fit([x[:, : 9 + k] for k, x in enumerate(aeon)], Y)
+        NeuralRDEClassifier(**options(**SMALL)).fit([x[:, : 9 + k] for k, x in enumerate(aeon)], Y)
     with pytest.raises(ValueError, match=r"X.transpose\(0, 2, 1\)"):
         LogSignatureTransformer().fit(aeon)
-    meant = NeuralRDEClassifier(**SMALL | {"depth": 1}).fit(Series.from_array(aeon), Y)
+    meant = NeuralRDEClassifier(**options(**SMALL | {"depth": 1})).fit(Series.from_array(aeon), Y)
     assert meant.n_channels_in_ == 40
     # Many channels, but not many more than points: nothing is certain.
-    assert NeuralRDEClassifier(**SMALL | {"depth": 1}).fit(RNG.normal(size=(20, 10, 28)), Y).n_channels_in_ == 28
+    assert (
+        NeuralRDEClassifier(**options(**SMALL | {"depth": 1})).fit(RNG.normal(size=(20, 10, 28)), Y).n_channels_in_
+        == 28
+    )
 
 
 def test_later_arrays_that_are_transposed(fitted):
@@ -44,9 +49,9 @@ def test_later_arrays_that_are_transposed(fitted):
 
 def test_one_series_is_explained(fitted):
     with pytest.raises(ValueError, match=r"40 series and 1 targets.*40 points and 3 channels write X\[None\]"):
-        NeuralRDEClassifier(**SMALL).fit(X[0], ["a"])
+        NeuralRDEClassifier(**options(**SMALL)).fit(X[0], ["a"])
     with pytest.raises(ValueError, match=r"write X\[None\]"):
-        NeuralRDERegressor(**SMALL).fit(X[0], 1.0)
+        NeuralRDERegressor(**options(**SMALL)).fit(X[0], 1.0)
     with pytest.raises(ValueError, match=r"40 points and 3 channels write X\[None\]"):
         fitted.predict(X[0])
     assert fitted.predict(X[0][None]).shape == (1,)
@@ -56,8 +61,8 @@ def test_a_list_of_dataframes():
     names = ["acc_x", "acc_y", "time"]
     tables = [pd.DataFrame(x[: 20 + k], columns=names) for k, x in enumerate(X)]
     arrays = [x[: 20 + k] for k, x in enumerate(X)]
-    model = NeuralRDEClassifier(**SMALL).fit(tables, Y)
-    expected = NeuralRDEClassifier(**SMALL).fit(arrays, Y)
+    model = NeuralRDEClassifier(**options(**SMALL)).fit(tables, Y)
+    expected = NeuralRDEClassifier(**options(**SMALL)).fit(arrays, Y)
     np.testing.assert_array_equal(model.predict_proba(tables), expected.predict_proba(arrays))
     with pytest.raises(ValueError, match=r"table 1 with the columns .* expected the same"):
         model.fit([tables[0], tables[1][["acc_y", "acc_x", "time"]], *tables[2:]], Y)
@@ -74,9 +79,9 @@ def test_a_list_of_dataframes():
 def test_a_long_table_is_explained():
     table = pd.DataFrame({"patient": ["p0", "p0", "p1", "p1"], "t": [0.0, 1.0, 0.0, 1.0], "hr": [60, 61, 80, 81]})
     with pytest.raises(ValueError, match=r"'patient' holds text.*Series.from_table\(table, id='patient'"):
-        NeuralRDEClassifier(**SMALL).fit(table, ["a", "b", "a", "b"])
+        NeuralRDEClassifier(**options(**SMALL)).fit(table, ["a", "b", "a", "b"])
     with pytest.raises(ValueError, match=r"4 series and 2 targets.*Series.from_table"):
-        NeuralRDEClassifier(**SMALL).fit(table.drop(columns="patient"), ["a", "b"])
+        NeuralRDEClassifier(**options(**SMALL)).fit(table.drop(columns="patient"), ["a", "b"])
 
 
 def test_values_beyond_float32_are_no_prediction(fitted):
@@ -86,7 +91,7 @@ def test_values_beyond_float32_are_no_prediction(fitted):
         fitted.predict(wild)
     with pytest.raises(ValueError, match=r"series 7 \(s7\)"):
         fitted.predict_proba(Series(wild, ids=[f"s{k}" for k in range(20)]))
-    model = NeuralRDERegressor(**SMALL).fit(X, X[:, -1, 0])
+    model = NeuralRDERegressor(**options(**SMALL)).fit(X, X[:, -1, 0])
     with pytest.raises(ValueError, match=r"series 7, .* not a finite number"):
         model.predict(wild)
     wild[7, 3, 1] = np.nan
@@ -96,56 +101,57 @@ def test_values_beyond_float32_are_no_prediction(fitted):
 @pytest.mark.parametrize("weight", [-1.0, 0.0, np.nan, np.inf, "1"])
 def test_class_weights_are_positive(weight):
     with pytest.raises(ValueError, match=r"class_weight\['b'\]=.*above|class_weight\['b'\]=.*expected a number"):
-        NeuralRDEClassifier(**SMALL, class_weight={"b": weight}).fit(X, Y)
+        NeuralRDEClassifier(**options(**SMALL, class_weight={"b": weight})).fit(X, Y)
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("changes", "words"),
     [
-        ({"every": 0, "step": None}, "every=0; expected a number above 0, or None"),
+        ({"every": 0, "step": None}, "every=0; expected a number above 0"),
         ({"learning_rate": 0.0}, "learning_rate=0.0; expected a number above 0"),
         ({"clip": 0}, "clip=0"),
         ({"time_budget": 0}, "time_budget=0"),
         ({"shuffle": "no"}, "shuffle='no'; expected True or False"),
     ],
 )
-def test_numbers_that_mean_nothing(options, words):
+def test_numbers_that_mean_nothing(changes, words):
     with pytest.raises(ValueError, match=words):
-        NeuralRDEClassifier(**SMALL | options).fit(X, Y)
+        NeuralRDEClassifier(**options(**SMALL | changes)).fit(X, Y)
 
 
 def test_labels_that_cannot_be_classes():
     with pytest.raises(ValueError, match="Got only one class, 'a'; expected"):
-        NeuralRDEClassifier(**SMALL).fit(X, np.array(["a"] * 20))
+        NeuralRDEClassifier(**options(**SMALL)).fit(X, np.array(["a"] * 20))
     with pytest.raises(ValueError, match=r"types .*expected one type"):
-        NeuralRDEClassifier(**SMALL).fit(X, np.array(["a", 1] * 10, dtype=object))
+        NeuralRDEClassifier(**options(**SMALL)).fit(X, np.array(["a", 1] * 10, dtype=object))
 
 
 def test_a_model_that_would_be_too_large_is_refused_before_anything_is_made():
     wide = RNG.normal(size=(4, 30, 61))
+    paper = {"model": Config(NeuralRDE, layers=2)}
     words = "depth 3 of 62 channels.*81,375 log-signature channels.*169 million weights.*depth=2 .1,953"
     with pytest.raises(ValueError, match=words):
-        NeuralRDEClassifier(depth=3, verbose=False).fit(wide, ["a", "b", "a", "b"])
+        NeuralRDEClassifier(**{**options(depth=3, verbose=False), **paper}).fit(wide, ["a", "b", "a", "b"])
     with pytest.raises(ValueError, match="million weights"):
-        NeuralRDEClassifier(depth=12, verbose=False).fit(wide, ["a", "b", "a", "b"])
+        NeuralRDEClassifier(**{**options(depth=12, verbose=False), **paper}).fit(wide, ["a", "b", "a", "b"])
 
 
 def test_a_channel_called_time():
     timed = Series.from_array(X, channels=["time", "a", "b"])
-    plain = NeuralRDEClassifier(**SMALL).fit(X, Y).predict_proba(X)
-    model = NeuralRDEClassifier(**SMALL).fit(timed, Y)
+    plain = NeuralRDEClassifier(**options(**SMALL)).fit(X, Y).predict_proba(X)
+    model = NeuralRDEClassifier(**options(**SMALL)).fit(timed, Y)
     np.testing.assert_array_equal(model.predict_proba(timed), plain)
-    names = LogSignatureTransformer(depth=1).fit(timed).get_feature_names_out()
+    names = LogSignatureTransformer(windows={"depth": 1, "count": 1}).fit(timed).get_feature_names_out()
     assert names.tolist() == ["time_2", "time", "a", "b"]
 
 
 def test_predictions_are_not_kept(fitted, monkeypatch):
-    cache = preparation.LogSignatureCache()
-    monkeypatch.setattr(preparation, "CACHE", cache)
+    cache = examples.LogSignatureCache()
+    monkeypatch.setattr(examples, "CACHE", cache)
     fitted.predict(X)
     LogSignatureTransformer().fit_transform(X)
     assert not cache._kept
-    NeuralRDEClassifier(**SMALL).fit(X, Y)
+    NeuralRDEClassifier(**options(**SMALL)).fit(X, Y)
     assert len(cache._kept) == 1
 
 
@@ -155,27 +161,30 @@ def test_a_mesh_is_passed_on(monkeypatch, fitted):
     real = {name: getattr(__import__(f"neuralrde.estimators.{name[0]}", fromlist="x"), name[1]) for name in PLACES}
 
     def spy(place):
-        def call(*args, mesh=None, **options):
+        def call(*args, mesh=None, **small):
             seen.append((place[1], mesh))
-            return real[place](*args, **options)
+            return real[place](*args, **small)
 
         return call
 
     for place in PLACES:
         monkeypatch.setattr(f"neuralrde.estimators.{place[0]}.{place[1]}", spy(place))
-    mesh = neuralrde.device_mesh(jax.devices()[:1])
-    model = NeuralRDEClassifier(**SMALL).fit(X, Y, mesh=mesh)
+    mesh = neuralrde.devices.device_mesh(jax.devices()[:1])
+    model = NeuralRDEClassifier(**options(**SMALL)).fit(X, Y, mesh=mesh)
     model.predict(X)
     assert seen == [("fit", mesh), ("predict", mesh)]
     pickle.loads(pickle.dumps(model)).predict(X)
     assert seen[-1] == ("predict", None)
 
 
-PLACES = (("run", "fit"), ("base", "predict"))
+PLACES = (("run", "fit"), ("neural", "predict"))
 
 
 def test_the_package_lists_its_estimators():
     names = dir(neuralrde)
-    assert {"NeuralRDEClassifier", "NeuralRDERegressor", "LogSignatureTransformer", "Series"} <= set(names)
+    assert {"NeuralRDEClassifier", "NeuralRDERegressor", "LogSignatureClassifier", "Series"} <= set(names)
     assert not {"Any", "TYPE_CHECKING"} & set(names)
     assert all(hasattr(neuralrde, name) for name in names)
+    # More than a newcomer can look through would hide what is needed first.
+    assert len(neuralrde.__all__) <= 35
+    assert neuralrde.__all__.index("LogSignatureClassifier") < neuralrde.__all__.index("NeuralRDEClassifier")

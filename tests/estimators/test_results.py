@@ -5,13 +5,14 @@ import pytest
 
 from neuralrde.datasets import order_of_events, random_split, stratified
 from neuralrde.estimators import NeuralRDEClassifier
+from tests.estimators.options import options
 
 
 def accuracy_on_events(depth):
     """Only the order of two events tells the classes apart; each window holds whole events."""
     data = order_of_events(samples=300, length=65, events=4)
     train, _, test = stratified(data, (0.7, 0.0, 0.3), seed=0)
-    model = NeuralRDEClassifier(depth=depth, step=16, epochs=25, state=8, width=16, random_state=0)
+    model = NeuralRDEClassifier(**options(depth=depth, step=16, epochs=25, state=8, width=16, random_state=0))
     model.fit(data.series.values[train], data.target[train])
     return model.score(data.series.values[test], data.target[test])
 
@@ -25,9 +26,9 @@ def test_depth_1_cannot_see_the_order_of_events():
     assert abs(accuracy_on_events(depth=1) - 0.5) < 0.12
 
 
-def split_accuracy(data, seed, **options):
+def split_accuracy(data, seed, **changes):
     train, validation, test = random_split(data, seed=seed)
-    model = NeuralRDEClassifier(random_state=seed, **options)
+    model = NeuralRDEClassifier(random_state=seed, **changes)
     model.fit(data.series[train], data.target[train], validation=(data.series[validation], data.target[validation]))
     return model.score(data.series[test], data.target[test])
 
@@ -42,6 +43,7 @@ def test_scp1_with_the_defaults(scp1):
     assert np.mean([split_accuracy(scp1, seed) for seed in range(3)]) >= 0.78
 
 
+@pytest.mark.slow
 def test_basic_motions_is_not_stopped_by_a_handful(real_data):
     """40 series: 6 of them once stopped training at epoch 13, with 75 % right on the training set."""
     with np.load(real_data / "league" / "BasicMotions.npz") as data:

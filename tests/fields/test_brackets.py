@@ -10,10 +10,10 @@ import sympy
 
 from neuralrde.fields import BracketField, FreeField, MatrixField, lie_bracket, taylor_step
 from neuralrde.fields.derivatives import tensor_field
-from neuralrde.signatures.log_signature import log_signatures
+from neuralrde.signatures import log_signatures
 from neuralrde.signatures.lyndon import bracketing, lyndon_words
 from neuralrde.signatures.tensor import signature
-from neuralrde.solve import Direct, solve
+from neuralrde.solvers import Direct, solve
 
 from .registry import quick
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuralrde.fields import DiagonalField, LinearField, RotationField, expm
-from neuralrde.fields.expm import affine_flow, phi, phi_of_pair
-from neuralrde.signatures.log_signature import log_signatures
-from neuralrde.solve import Exponential, solve
+from neuralrde.fields._expm import affine_flow, phi, phi_of_pair
+from neuralrde.signatures import log_signatures
+from neuralrde.solvers import Exponential, solve
 
 from .registry import quick
 

@@ -18,8 +18,13 @@ VALUES: list[Any] = [
     *(None, True, False, 0, 1, -1, 2, 3, 7, 12, 100, 2**20, 10**6, 10**9, 2**31, 2**63, 10**30, 10**400, 0.5, -0.5),
     *(1e-320, 1e308, float("nan"), float("inf"), -float("inf"), "", "evil", "auto", "os.system", "<U400000000", "O"),
     *([], {}, [[]], [1, 2, 3], [None], {"evil": 1}, [[1, 2], [3]], "x" * 2000, {"pairs": [["a", 1]]}),
-    *({"array": ["a", "b"], "type": "<U400000000"}, {"array": [1], "type": "V1000000000"}, {"step": {"step": "Steps"}}),
-    {"step": {"step": "Spectrogram", "frame": 2 * 10**9}},
+    *(
+        {"array": ["a", "b"], "type": "<U400000000"},
+        {"array": [1], "type": "V1000000000"},
+        {"transform": {"transform": "compose"}},
+    ),
+    {"transform": {"transform": "spectrogram", "frame": 2 * 10**9}},
+    {"part": {"name": "histogram", "bins": 10**9}},
 ]
 _TYPES = ["<f4", "<f8", "<i4", "<i8", "<u8", "|b1", "<U3", ">f8", "<f2"]
 

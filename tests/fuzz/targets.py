@@ -118,11 +118,18 @@ ARFF = [
     b"@relation bags\n@attribute bag relational\n@attribute t0 numeric\n@attribute t1 numeric\n@end bag\n"
     b"@attribute target {cat,dog}\n@data\n'1.0,2.0\\n3.0,4.0',cat\n'5.0,6.0\\n7.0,?',dog\n",
 ]
+JSONL = [
+    b'{"id": 1, "t": 0, "x": 1.5, "target": "a"}\n{"id": 1, "t": 1, "x": null, "target": "a"}\n'
+    b'{"id": "b", "t": 0, "x": 2, "target": "b"}\n',
+    b'{"id": "a", "x": [1, 2.5, null], "y": [0, 1, 2], "target": 0.5}\n{"id": "b", "x": [4], "y": [7], "target": 1}\n',
+    b'{"time": ["2024-01-01", "2024-01-02 12:00:00"], "x": [1, 2]}\n',
+]
 TEXTS: dict[str, Callable[[], list[bytes]]] = {
     "csv": lambda: LONG + WIDE,
     "tsv": lambda: [text.replace(b",", b"\t") for text in LONG[:1] + WIDE],
     "ts": lambda: TS,
     "arff": lambda: ARFF,
+    "jsonl": lambda: JSONL,
 }
 _TABLE = b"t,x,y\n0,1,2\n1,2,3\n2,,4\n"
 FOLDERS = [
@@ -246,16 +253,18 @@ def models_in_place(names: Iterable[str]) -> Iterator[Path]:
 
 
 def _fitted(name: str) -> Any:
+    from neuralrde import Config, NeuralRDE
     from neuralrde.estimators import LogSignatureTransformer, NeuralRDEClassifier, NeuralRDERegressor
 
-    sizes: dict[str, Any] = {"state": 2, "width": 2, "layers": 1, "epochs": 1, "step": 4, "random_state": 0}
+    small = Config(NeuralRDE, state=2, width=2, layers=1, readout="mean")
+    sizes: dict[str, Any] = {"model": small, "windows": 4, "epochs": 1, "random_state": 0}
     match name:
         case "classifier":
             return NeuralRDEClassifier(**sizes, verbose=False).fit(X, np.arange(12) % 3)
         case "regressor":
             return NeuralRDERegressor(**sizes, verbose=False).fit(X, X[:, 0, 0])
         case _:
-            return LogSignatureTransformer(step=4).fit(X)
+            return LogSignatureTransformer(windows=4).fit(X)
 
 
 @cache
@@ -316,7 +325,7 @@ def _undamaged(name: str) -> np.ndarray:
 def _predictions(estimator: Any) -> np.ndarray:
     if hasattr(estimator, "transform"):
         # A transformer's depth is a parameter: up to 12 is allowed, and takes the gigabytes that it takes.
-        return estimator.transform(X) if estimator.depth <= 8 else np.zeros(1)
+        return estimator.transform(X) if estimator.get_params()["windows__depth"] <= 8 else np.zeros(1)
     if hasattr(estimator, "predict_proba"):
         estimator.predict(X)
         return estimator.predict_proba(X)
@@ -340,7 +349,7 @@ def checkpoint() -> bytes:
     from neuralrde.training.checkpoint import save_checkpoint
 
     folder = Path(tempfile.mkdtemp())
-    state = _start().after(_start().model, _start().optimiser, {"monitored": 0.5, "seconds": 1.5, "epoch": 1})
+    state = _start().after(_start().model, _start().optimizer, {"monitored": 0.5, "seconds": 1.5, "epoch": 1})
     save_checkpoint(folder / "c.nrde", state, fingerprint="one")
     content = (folder / "c.nrde").read_bytes()
     shutil.rmtree(folder)
@@ -354,7 +363,7 @@ def _load_checkpoint(path: Path, given: Input) -> None:
     for name in ("best_epoch", "epoch", "failures"):
         if type(getattr(state, name)) is not int or getattr(state, name) < 0:
             raise Wrong(f"{name}={getattr(state, name)!r}")
-    for name in ("best_loss", "caution", "seconds"):
+    for name in ("best_loss", "rate_factor", "seconds"):
         if type(getattr(state, name)) not in (int, float) or getattr(state, name) != getattr(state, name):
             raise Wrong(f"{name}={getattr(state, name)!r}")
     if not all(isinstance(record, dict) for record in state.history):
@@ -372,16 +381,24 @@ id = "patient"
 target = "ill"
 
 [model]
+name = "log-ncde"
+state = 8
+
+[windows]
 depth = 2
 step = 32
-patience = "none"
+
+[optimizer]
 clip = 1.0
+schedule = {name = "cosine", warmup = 0.1}
+
+[training]
+patience = "none"
 """
 
 
 def _read_settings(path: Path, given: Input) -> None:
-    from neuralrde.cli.config import check_model_names, settings_of
+    from neuralrde.cli.config import estimator_of, settings_of
     from neuralrde.estimators import NeuralRDEClassifier
 
-    settings = settings_of(path, table={}, model={})
-    check_model_names(settings.model, NeuralRDEClassifier)
+    estimator_of(NeuralRDEClassifier, settings_of(path, table={}, estimator={}))

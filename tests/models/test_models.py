@@ -13,6 +13,7 @@ import scipy.integrate
 import scipy.interpolate
 
 from neuralrde.fields import BoundedField, DiagonalField, FreeField, FreeLinearField, LinearField
+from neuralrde.frozen import partition_weights, weights_of
 from neuralrde.models import (
     ODERNN,
     CubicCDE,
@@ -30,7 +31,7 @@ from neuralrde.models import (
     hermite_control,
     natural_control,
 )
-from neuralrde.solve import Exponential
+from neuralrde.solvers import Exponential
 
 KEY = jax.random.key(0)
 CHANNELS, OUTPUTS, LENGTH, STEP = 3, 2, 41, 8
@@ -127,23 +128,25 @@ def test_training_reduces_the_loss_and_leaves_the_statistics(name):
     model, x0, windows = prepared(name)
     labels = jnp.stack([windows[:, :, 2].sum(1) / 5, windows[:, :, 1].sum(1) * 20], axis=1)
     model = model.fit_labels(np.asarray(labels))
-    optimiser = optax.adamw(1e-2, weight_decay=0.1)
-    state = optimiser.init(eqx.filter(model, eqx.is_inexact_array))
+    optimizer = optax.adamw(1e-2, weight_decay=0.1)
+    state = optimizer.init(weights_of(model))
 
     @eqx.filter_jit
     def step(model, state):
-        loss = lambda model: ((jax.vmap(model)(x0, windows) - labels) ** 2 / labels.std(0) ** 2).mean()
-        value, grads = eqx.filter_value_and_grad(loss)(model)
-        updates, state = optimiser.update(grads, state, eqx.filter(model, eqx.is_inexact_array))
+        weights, rest = partition_weights(model)
+        predictions = lambda weights: jax.vmap(eqx.combine(weights, rest))(x0, windows)
+        loss = lambda weights: ((predictions(weights) - labels) ** 2 / labels.std(0) ** 2).mean()
+        value, grads = jax.value_and_grad(loss)(weights)
+        updates, state = optimizer.update(grads, state, weights)
         return eqx.apply_updates(model, updates), state, value
 
-    losses, before = [], (model.scale.factors.bits, model.decoder.labels.mean.bits)
+    losses, before = [], (model.scale.factors.array, model.decoder.labels.mean.array)
     for _ in range(60):
         model, state, value = step(model, state)
         losses.append(float(value))
     assert losses[-1] < 0.3 * losses[0]
-    np.testing.assert_array_equal(before[0], model.scale.factors.bits)
-    np.testing.assert_array_equal(before[1], model.decoder.labels.mean.bits)
+    np.testing.assert_array_equal(before[0], model.scale.factors.array)
+    np.testing.assert_array_equal(before[1], model.decoder.labels.mean.array)
 
 
 def test_scale_is_the_root_mean_square_of_valid_windows_only():
@@ -244,7 +247,7 @@ def test_ode_rnn_folds_everything_and_stops_at_padding():
     assert blocks.shape == (8, 6, STEP * CHANNELS)
     assert fold(path[:, :40], STEP).shape == (8, 5, STEP * CHANNELS)  # no block of filling alone
     np.testing.assert_array_equal(blocks.reshape(8, 48, CHANNELS)[:, :LENGTH], path)
-    model = ODERNN(CHANNELS, OUTPUTS, step=STEP, state=6, width=8, readout=EveryState(), key=KEY)
+    model = ODERNN(CHANNELS, OUTPUTS, points=STEP, state=6, width=8, readout=EveryState(), key=KEY)
     states = eqx.filter_jit(model)(jnp.asarray(blocks[0]), windows=jnp.array(4))
     alone = eqx.filter_jit(model)(jnp.asarray(blocks[0, :4]))
     assert (states[4:] == states[4]).all()
@@ -289,7 +292,7 @@ def test_errors_say_what_to_write():
     with pytest.raises(ValueError, match="not finite"):
         model.fit_labels(np.full((8, OUTPUTS), np.nan))
     with pytest.raises(ValueError, match="fold"):
-        eqx.filter_eval_shape(lambda: ODERNN(3, 1, step=4, key=KEY)(jnp.ones((5, 3))))
+        eqx.filter_eval_shape(lambda: ODERNN(3, 1, points=4, key=KEY)(jnp.ones((5, 3))))
 
 
 def test_an_oscillator_answers_to_its_own_rate_and_a_faster_series_moves_the_pattern_along():

@@ -9,18 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuralrde.paths import (
-    BasePoint,
-    FillForward,
-    Integral,
-    Products,
-    Scale,
-    ScaleEach,
-    Series,
-    Spectrogram,
-    concatenate,
-)
+from neuralrde.paths import Series, concatenate
 from neuralrde.paths.series import unshared
+from neuralrde.transforms import BasePoint, FillForward, Integral, Products, Scale, ScaleEach, Spectrogram
 
 from .examples import alone, make_series, series
 

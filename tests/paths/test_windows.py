@@ -1,3 +1,4 @@
+import json
 from fractions import Fraction
 from math import ceil
 
@@ -6,15 +7,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from neuralrde.paths import (
-    FillForward,
-    Series,
-    WithBoundaries,
-    cuts_by_count,
-    cuts_by_time,
-    window_counts,
-    window_cuts,
-)
+from neuralrde.paths import Series, Windows, cuts_by_count, cuts_by_time, window_counts, window_cuts
+from neuralrde.registry import from_plain, to_plain, with_params
+from neuralrde.transforms import FillForward, WithBoundaries
 
 from .examples import alone, beginning, make_series, series
 
@@ -208,3 +203,89 @@ def test_cuts_at_points_as_well(given_series, every, step, share, by_time):
 def test_points_to_cut_at_are_a_mask(at):
     with pytest.raises(ValueError, match=r"at= of shape .* expected \(3, 8\) and bool"):
         window_cuts(make_series(3), step=2, at=at)
+
+
+RAGGED = Series.from_arrays([np.zeros(9), np.zeros(33), np.zeros(101)])
+
+
+def test_windows_resolve_a_count_to_a_step_by_the_median_length():
+    assert Windows(count=8).resolved(RAGGED) == Windows(step=4)  # 32 increments of the series of median length
+    assert Windows(count=8, depth=3, shifts=2).resolved(RAGGED) == Windows(step=4, depth=3, shifts=2)
+    assert Windows(count=1000).resolved(RAGGED).step == 1
+    whole = Windows(count=1).resolved(RAGGED)
+    assert whole.cuts(RAGGED).tolist() == [[0, 8], [0, 32], [0, 100]]
+    for told in (Windows(step=5), Windows(every=0.5), Windows(step="auto", depth="auto")):
+        assert told.resolved(RAGGED) == told
+
+
+def test_windows_from_a_number_or_auto():
+    assert Windows.of(16) == Windows(step=16)
+    assert Windows.of(Windows(every=2.0)) == Windows(every=2.0)
+    assert Windows.of("auto").searched
+    assert Windows(step=16, depth="auto").searched
+    assert not Windows(step=16).searched
+
+
+def test_several_scales_and_depths():
+    windows = Windows(step=8, depth=(3, 2), scales=(1, 4))
+    assert with_params("windows", Windows(step=8), depth=[3, 2], scales=[1, 4]) == windows  # lists, as TOML has them
+    assert hash(windows) == hash(Windows(step=8, depth=(3, 2), scales=(1, 4)))
+    assert repr(windows) == "Windows(step=8, depth=(3, 2), scales=(1, 4))"
+    assert repr(Windows(step=8)) == "Windows(step=8, depth=2)"
+    assert windows.depths == (3, 2)
+    assert Windows(scales=(1, 2, 4)).depths == (2, 2, 2)
+    assert eval(repr(windows)) == windows
+    for one in (windows, Windows(every=0.5, scales=(1, 2))):
+        plain = to_plain("windows", one)
+        assert from_plain("windows", json.loads(json.dumps(plain))) == one
+
+
+@pytest.mark.parametrize("step", [1, 2, 7, 10])
+def test_all_shifts_cut_the_same_path_in_ways_of_their_own(step):
+    series = Series.from_array(np.zeros((1, 41)))
+    windows = Windows(step=step, shifts=4)
+    shifts = windows.all_shifts()
+    assert shifts[0] == 0
+    assert len(set(shifts)) == len(shifts) == min(4, step)
+    assert all(0 <= shift < step for shift in shifts)
+    for shift in shifts:
+        cuts = windows.cuts(series, shift=shift)
+        assert (cuts[0], cuts[-1]) == (0, 40)
+        assert (np.diff(cuts) <= step).all()
+        assert set(cuts[1:-1]) == {point for point in range(1, 40) if (point + shift) % step == 0}
+    assert Windows(every=2.0).all_shifts() == [0]
+
+
+def test_windows_by_time_and_at_labels():
+    timed = Series.from_array(np.zeros((1, 5)), times=[0.0, 1.0, 2.0, 3.0, 4.0])
+    np.testing.assert_array_equal(Windows(every=2.0).cuts(timed), window_cuts(timed, every=2.0))
+    at = np.array([[False, True, False, False, False]])
+    assert Windows(step=2).cuts(timed, at=at).tolist() == [[0, 1, 2, 4]]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"step": 0}, "step=0"),
+        ({"step": 2.5}, r"step=2\.5"),
+        ({"step": "all"}, "step='all'"),
+        ({"step": True}, "step=True"),
+        ({"depth": 0}, "depth=0"),
+        ({"depth": 13}, "depth=13"),
+        ({"count": 0}, "count=0"),
+        ({"shifts": 0}, "shifts=0"),
+        ({"every": -1.0}, r"every=-1"),
+        ({"step": 4, "every": 1.0}, r"both step=4 and every=1\.0"),
+        ({"every": 1.0, "shifts": 2}, r"shifts=2 with every=1\.0.*step"),
+        ({"scales": ()}, r"scales=\(\)"),
+        ({"scales": (2, 2)}, "different whole numbers"),
+        ({"scales": "auto"}, "scales='auto'"),
+        ({"scales": (1, 2), "depth": (2,)}, "or 2, one for each"),
+        ({"scales": (1, 2), "depth": (2, 13)}, "depth=13"),
+        ({"scales": (1, 2), "depth": (2, "auto")}, "depth='auto'"),
+    ],
+    ids=str,
+)
+def test_windows_that_make_no_sense_are_refused(wrong, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        Windows(**wrong)

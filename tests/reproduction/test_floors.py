@@ -7,8 +7,9 @@ from sklearn.model_selection import LeaveOneOut, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from neuralrde.datasets import Dataset, Split, load
+from neuralrde.datasets import Dataset, Split
 from neuralrde.paths import Series
+from reproduction.data import load
 from reproduction.floors import floors, simple_statistics, spectral_peak
 from reproduction.splits import divide
 

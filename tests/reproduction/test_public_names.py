@@ -14,9 +14,9 @@ ROOT = Path(__file__).parents[2]
 # The examples too, which readers copy.
 FILES = sorted([*(ROOT / "reproduction").glob("**/*.py"), *(ROOT / "examples").glob("*.py")])
 PARTS = {module.name: importlib.import_module(f"neuralrde.{module.name}")
-         for module in pkgutil.iter_modules(neuralrde.__path__) if module.ispkg}  # fmt: skip
+         for module in pkgutil.iter_modules(neuralrde.__path__) if not module.name.startswith("_")}  # fmt: skip
 PUBLIC = {f"neuralrde.{part}.{name}" for part, module in PARTS.items() for name in getattr(module, "__all__", ())}
-PUBLIC |= {f"neuralrde.{name}" for name in neuralrde.__all__}
+PUBLIC |= {f"neuralrde.{name}" for name in (*neuralrde.__all__, "__version__")}
 MODULES = {"neuralrde", *(f"neuralrde.{part}" for part, module in PARTS.items() if hasattr(module, "__all__"))}
 
 
@@ -51,21 +51,24 @@ def test_only_public_names_are_used(file):
 
 def test_the_walk_sees_every_spelling():
     code = """
-import neuralrde.solve.runge_kutta
+import neuralrde.solvers.runge_kutta
 import neuralrde as nrde
 import neuralrde.training as training
 from neuralrde import paths, solve
 from neuralrde.training.loop import batches
 from neuralrde._version import versions
+from neuralrde.frozen import weights_of
 from .inputs import prepared
-nrde.NeuralRDE; nrde.devices.try_all_cores(); nrde.plots.style; training.loop.batches; paths.Series.from_array
+nrde.NeuralRDE; nrde.devices.try_all_cores(); nrde.devices.device_mesh()
+nrde.plots.style; training.loop.batches; paths.Series.from_array
 paths.windows
 """
     assert used_names(code) - PUBLIC - MODULES == {
-        "neuralrde.solve.runge_kutta",
+        "neuralrde.solvers.runge_kutta",
         "neuralrde.training.loop.batches",
         "neuralrde._version.versions",
-        "neuralrde.devices",
+        "neuralrde.devices.try_all_cores",
+        "neuralrde.frozen.weights_of",
         "neuralrde.plots.style",
         "neuralrde.training.loop",
         "neuralrde.paths.windows",

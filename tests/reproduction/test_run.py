@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from neuralrde.datasets import Dataset, Split
-from neuralrde.paths import Series, Spectrogram
+from neuralrde.paths import Series
 from neuralrde.signatures import log_signatures
 from neuralrde.training import Listener, TimeStretch
+from neuralrde.transforms import Spectrogram
 from reproduction.experiment import Experiment, Limits
 from reproduction.inputs import augmented_inputs, prepared, without_copies
 from reproduction.our_settings import SETTINGS, OurSettings
@@ -150,17 +151,14 @@ def test_test_time_augmentation_is_the_same_series_cut_elsewhere_and_played_othe
     split = Split(np.arange(10), np.arange(10, 15), np.arange(15, 20))
     stretch = TimeStretch(0.8, 1.25, rate=True)
     options = {"depth": 2, "step": 10, "basis": "words", "standardise": "sample", "seed": 0}
-    inputs = augmented_inputs(data, split, **options, cuts=2, stretch=stretch, versions=3, speeds=(1.0, 0.8))
+    inputs = augmented_inputs(data, split, **options, shifts=2, stretch=stretch, versions=3, speeds=(1.0, 0.8))
     ready = prepared(data, split, standardise="sample")
     plain = log_signatures(ready.values[split.test], 2, step=10)
     np.testing.assert_allclose(inputs.test.inputs[1], plain, atol=1e-6)  # float32
     assert [one.label_factor for one in inputs.test_time] == [1.0, 0.8, 0.8]
     np.testing.assert_allclose(inputs.test_time[1].test.target[:, 0], 0.8 * rates[split.test], rtol=1e-6)
-    assert [one.test.inputs[1].shape[1] for one in inputs.test_time] == [
-        11,
-        13,
-        13,
-    ]  # 5, 10, ...; and 100 / 0.8 increments
+    # 5, 10, ...; and 100 / 0.8 increments
+    assert [one.test.inputs[1].shape[1] for one in inputs.test_time] == [11, 13, 13]
     # All are the same path: increments over all windows are those from the first point to the last.
     for one in inputs.test_time:
         ends = ready.values[split.test, -1, 1] - ready.values[split.test, 0, 1]

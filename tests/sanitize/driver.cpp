@@ -1,6 +1,7 @@
 // Calls the kernel under the sanitizers: random shapes, every depth from 1 to 6, every vector width that this processor
-// has, float and double, forward and backward, several threads, arrays in heap blocks of exactly their size. Results are
-// compared with a plain reference, so that a run that reads the right memory for the wrong word fails too.
+// has, float and double, forward and backward, several threads, arrays in heap blocks of exactly their size; windows that
+// follow each other, and others that overlap or leave points out; pieces that are joined, windows that are counted.
+// Results are compared with a plain reference, so that a run that reads the right memory for the wrong word fails too.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -66,12 +67,13 @@ static bool is_lyndon(const std::vector<int>& word) {
   return true;
 }
 
-// The log-signature of the points [first, last] of a path, in the order of the kernel: by length, then as in a dictionary.
-static Numbers reference(const double* path, int64_t first, int64_t last, int channels, int depth) {
+// The log-signature of the points first, first + dilation, ..., last of a path, in the order of the kernel: by length,
+// then as in a dictionary.
+static Numbers reference(const double* path, int64_t first, int64_t last, int channels, int depth, int64_t dilation = 1) {
   Tensor signature(channels, depth, 1.0);
   Numbers increment(channels);
-  for (int64_t t = first; t < last; t++) {
-    for (int c = 0; c < channels; c++) increment[c] = path[(t + 1) * channels + c] - path[t * channels + c];
+  for (int64_t t = first; t < last; t += dilation) {
+    for (int c = 0; c < channels; c++) increment[c] = path[(t + dilation) * channels + c] - path[t * channels + c];
     signature = product(signature, exponential(increment.data(), channels, depth));
   }
   const Tensor log = logarithm(signature, channels, depth);
@@ -97,9 +99,9 @@ static void expect(bool good, const std::string& what) {
 
 struct Case {
   int channels, depth;
-  int64_t samples, length, windows, cut_rows, words, threads;
-  bool wide;  // cuts of 64 bits
-  std::vector<int64_t> cuts;
+  int64_t samples, length, windows, rows, row_length, dilation, words, threads;
+  bool wide;  // numbers of 64 bits
+  std::vector<int64_t> table;
   Numbers path, cotangent, direction;
 
   explicit Case(std::mt19937& random) {
@@ -107,14 +109,27 @@ struct Case {
     depth = pick(1, 6);
     channels = depth == 1 ? pick(1, 20) : depth == 2 ? pick(2, 18) : depth == 3 ? pick(2, 9) : depth < 6 ? pick(2, 4) : pick(2, 3);
     samples = pick(1, 5), length = pick(1, 40), windows = pick(1, 9), threads = pick(1, 4);
-    cut_rows = pick(0, 1) ? 1 : samples;
+    rows = pick(0, 1) ? 1 : samples;
     wide = pick(0, 1);
-    // Anything that never decreases: empty windows, and points before the first and behind the last.
-    for (int64_t row = 0; row < cut_rows; row++) {
+    dilation = pick(0, 1) ? 1 : pick(1, 4);
+    const bool consecutive = pick(0, 1);
+    row_length = consecutive ? windows + 1 : 2 * windows;
+    for (int64_t row = 0; row < rows; row++) {
       std::vector<int64_t> one;
-      for (int64_t w = 0; w <= windows; w++) one.push_back(pick(0, int(length) - 1));
-      std::sort(one.begin(), one.end());
-      cuts.insert(cuts.end(), one.begin(), one.end());
+      if (consecutive) {
+        // Anything that never decreases: empty windows, and points before the first and behind the last.
+        const int phase = pick(0, int(std::min(dilation, length)) - 1), last = int((length - 1 - phase) / dilation);
+        for (int64_t w = 0; w <= windows; w++) one.push_back(phase + dilation * pick(0, last));
+        std::sort(one.begin(), one.end());
+      } else {
+        // Anywhere, in any order: empty ones, the same one twice, one inside another.
+        one.resize(2 * windows);
+        for (int64_t w = 0; w < windows; w++) {
+          one[w] = pick(0, int(length) - 1);
+          one[windows + w] = one[w] + dilation * pick(0, int((length - 1 - one[w]) / dilation));
+        }
+      }
+      table.insert(table.end(), one.begin(), one.end());
     }
     std::normal_distribution<double> normal;
     const double offset = pick(0, 3) ? 0.0 : 100.0;
@@ -138,8 +153,8 @@ struct Case {
     Numbers out;
     for (int64_t s = 0; s < samples; s++)
       for (int64_t w = 0; w < windows; w++) {
-        const int64_t* cut = &cuts[(s % cut_rows) * (windows + 1) + w];
-        const Numbers one = reference(&path[s * length * channels], cut[0], cut[1], channels, depth);
+        const int64_t* row = &table[(s % rows) * row_length];
+        const Numbers one = reference(&path[s * length * channels], row[w], row[row_length - windows + w], channels, depth, dilation);
         out.insert(out.end(), one.begin(), one.end());
       }
     return out;
@@ -164,12 +179,12 @@ struct Case {
       return block;
     };
     const auto x = copy(path, T(0)), bar = copy(cotangent, T(0));
-    const auto narrow = copy(cuts, int32_t(0));
-    const auto full = copy(cuts, int64_t(0));
-    const Cuts where = wide ? Cuts{nullptr, full.get()} : Cuts{narrow.get(), nullptr};
+    const auto narrow = copy(table, int32_t(0));
+    const auto full = copy(table, int64_t(0));
+    const Indices where = wide ? Indices{nullptr, full.get()} : Indices{narrow.get(), nullptr};
     const std::unique_ptr<T[]> out(new T[values.size()]), gradient(new T[path.size()]);
 
-    Work<T> work = {x.get(), where, samples, length, windows, cut_rows, out.get(), nullptr, nullptr, nullptr};
+    Work<T> work = {x.get(), {where, rows, row_length, windows, dilation}, samples, length, out.get()};
     expect(forward(level, channels, depth, words, work, threads) == GOOD, name("forward answered", level, sizeof(T)));
     double size = 1, off = 0;
     for (size_t i = 0; i < values.size(); i++) {
@@ -191,6 +206,95 @@ struct Case {
   }
 };
 
+// Runs of pieces, joined from the pieces' log-signatures, beside the log-signatures of their points.
+template <class T>
+static void join_pieces(const Level& level, std::mt19937& random) {
+  const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  const bool many = pick(0, 9) == 0;  // more than a tile has columns
+  const int64_t channels = many ? pick(1, 2) : pick(1, 5), samples = many ? 1 : pick(1, 4), sets = pick(1, 3);
+  const int64_t pieces = many ? pick(120, 300) : pick(1, 30), windows = many ? pick(120, 300) : pick(1, 30);
+  const int64_t rows = pick(0, 1) ? 1 : samples;
+  std::normal_distribution<double> normal;
+  Numbers path(samples * (pieces + 1) * channels);
+  for (double& value : path) value = float(0.05 * normal(random));
+  std::vector<int64_t> depths, last, counts;
+  int64_t deepest = 1, total = 0;
+  const auto words_of = [&](int64_t depth) { return int64_t(reference(path.data(), 0, 0, int(channels), int(depth)).size()); };
+  for (int64_t set = 0; set < sets; set++) {
+    depths.push_back(channels == 1 ? 1 : pick(1, 3));
+    deepest = std::max(deepest, depths.back()), total += words_of(depths.back());
+  }
+  for (int64_t i = 0; i < rows * windows; i++) last.push_back(pick(0, int(pieces) - 1));
+  const bool uniform = pick(0, 1);
+  for (int64_t set = 0; set < sets; set++) {
+    const int same = pick(0, 20);
+    for (int64_t i = 0; i < rows * windows; i++) counts.push_back(uniform ? same : pick(0, int(last[i]) + 2));
+  }
+  // Pieces of one increment each.
+  const int64_t words = words_of(deepest);
+  std::unique_ptr<T[]> from(new T[samples * pieces * words]), out(new T[samples * windows * total]);
+  for (int64_t s = 0; s < samples; s++)
+    for (int64_t p = 0; p < pieces; p++) {
+      const Numbers one = reference(&path[s * (pieces + 1) * channels], p, p + 1, int(channels), int(deepest));
+      for (int64_t w = 0; w < words; w++) from[(s * pieces + p) * words + w] = T(one[w]);
+    }
+  const Joins<T> joins = {from.get(), out.get(), samples, pieces, windows, channels, words, total, rows, sets,
+                          last.data(), counts.data(), depths.data()};
+  expect(join(level, joins, 3) == GOOD, "join answered");
+  double off = 0;
+  for (int64_t s = 0; s < samples; s++)
+    for (int64_t q = 0; q < windows; q += 1 + windows / 6)  // the reference is slow
+      for (int64_t set = 0, at = 0; set < sets; at += words_of(depths[set++])) {
+        const int64_t end = last[(s % rows) * windows + q] + 1, count = counts[(set * rows + s % rows) * windows + q];
+        const Numbers one = reference(&path[s * (pieces + 1) * channels], std::max<int64_t>(0, end - count), end,
+                                      int(channels), int(depths[set]));
+        for (size_t w = 0; w < one.size(); w++)
+          off = std::max(off, std::fabs(one[w] - double(out[(s * windows + q) * total + at + int64_t(w)])));
+      }
+  // Values of order 1, from at most 300 pieces.
+  expect(off <= (sizeof(T) == 8 ? 1e-12 : 1e-4), "join of " + std::to_string(sizeof(T)) + " bytes, off by " + std::to_string(off));
+}
+
+// Windows above thresholds, and winners of contests. Whole numbers: sums are exact in any order, and there are ties.
+static void count_windows(const Level& level, std::mt19937& random) {
+  const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  const int64_t samples = pick(1, 40), windows = pick(1, 40), words = pick(1, 15), maps = 16 * pick(1, 3);
+  const int64_t thresholds = pick(1, int(Pool::most_thresholds));
+  std::vector<float> logs(samples * windows * words), map(words * maps), at(thresholds * maps);
+  for (float& value : logs) value = float(pick(-2, 2));
+  for (float& value : map) value = float(pick(-2, 2));
+  for (float& value : at) value = float(pick(-9, 9));
+  std::vector<int64_t> own;
+  for (int64_t s = 0; s < samples; s++) own.push_back(pick(0, int(windows)));
+  std::vector<int32_t> above(samples * thresholds * maps), won(samples * 2 * maps);
+  expect(count(level, {logs.data(), own.data(), map.data(), at.data(), above.data(), samples, windows, words, maps, thresholds}, 3) == GOOD, "count answered");
+  expect(count(level, {logs.data(), own.data(), map.data(), nullptr, won.data(), samples, windows, words, maps, 2}, 3) == GOOD, "contest answered");
+  long off = 0;
+  for (int64_t s = 0; s < samples; s++)
+    for (int64_t m = 0; m < maps; m++) {
+      const auto value = [&](int64_t w, int64_t m) {
+        float sum = 0;
+        for (int64_t k = 0; k < words; k++) sum += logs[(s * windows + w) * words + k] * map[k * maps + m];
+        return sum;
+      };
+      long largest = 0, smallest = 0;
+      for (int64_t w = 0; w < own[s]; w++) {
+        const int64_t first = m / Pool::group * Pool::group;
+        bool top = true, bottom = true;
+        for (int64_t other = first; other < first + Pool::group; other++)
+          top &= value(w, m) >= value(w, other), bottom &= value(w, m) <= value(w, other);
+        largest += top, smallest += bottom;
+      }
+      off += std::labs(won[(s * 2) * maps + m] - largest) + std::labs(won[(s * 2 + 1) * maps + m] - smallest);
+      for (int64_t q = 0; q < thresholds; q++) {
+        long higher = 0;
+        for (int64_t w = 0; w < own[s]; w++) higher += value(w, m) > at[q * maps + m];
+        off += std::labs(above[(s * thresholds + q) * maps + m] - higher);
+      }
+    }
+  expect(off == 0, "counts off by " + std::to_string(off));
+}
+
 int main(int count, char** arguments) {
   const int cases = count > 1 ? std::atoi(arguments[1]) : 200;
   const std::vector<const Level*> levels = levels_here();
@@ -204,6 +308,9 @@ int main(int count, char** arguments) {
       one.run<float>(*level, values, slope);
       one.run<double>(*level, values, slope);
       calls += 4;
+      if (i % 2) join_pieces<float>(*level, random), calls++;
+      else join_pieces<double>(*level, random), calls++;
+      if (i % 4 == 0) count_windows(*level, random), calls += 2;
     }
   }
   // Enough work for several threads inside each call, from several callers at once: they share the kept tables.
@@ -221,18 +328,26 @@ int main(int count, char** arguments) {
         for (int w = 0; w <= windows; w++) cuts.push_back(w * 3);
         const int64_t words = int64_t(reference(path.data(), 0, 0, channels, depth).size());
         Numbers out(samples * windows * words), gradient(path.size()), ones(out.size(), 1.0);
-        Work<double> work = {path.data(), {nullptr, cuts.data()}, samples, length, windows, 1, out.data(), nullptr, nullptr, nullptr};
+        Work<double> work = {path.data(), {{nullptr, cuts.data()}, 1, windows + 1, windows, 1}, samples, length, out.data()};
         const Level& level = *levels[size_t(caller) % levels.size()];
         if (forward(level, channels, depth, words, work, 3) != GOOD) wrong++;
         work.cotangent = ones.data(), work.gradient = gradient.data();
         if (backward(level, channels, depth, words, work, 3) != GOOD) wrong++;
+        // The same windows, as if they were any: another way to the same gradient.
+        std::vector<int64_t> both(cuts.begin(), cuts.end() - 1);
+        both.insert(both.end(), cuts.begin() + 1, cuts.end());
+        Numbers again(path.size());
+        work.spans = {{nullptr, both.data()}, 1, 2 * windows, windows, 1}, work.gradient = again.data();
+        if (backward(level, channels, depth, words, work, 3) != GOOD) wrong++;
+        for (size_t i = 0; i < again.size(); i++)
+          if (std::fabs(again[i] - gradient[i]) > 1e-10 * (1 + std::fabs(gradient[i]))) wrong++;
         const Numbers last = reference(&path[(samples - 1) * length * channels], 297, 300, channels, depth);
         for (int64_t i = 0; i < words; i++)
           if (std::fabs(last[i] - out[out.size() - words + i]) > 1e-10 * (1 + std::fabs(last[i]))) wrong++;
       }
     });
   for (std::thread& caller : callers) caller.join();
-  calls += 4 * 6 * 2;
+  calls += 4 * 6 * 3;
   expect(wrong == 0, "several callers at once");
   std::printf("%d cases, %zu vector widths, %ld calls of the kernel, %d wrong\n", cases, levels.size(), calls, failures);
   return failures != 0;

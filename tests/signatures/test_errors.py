@@ -5,16 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from neuralrde import (
-    change_basis,
-    chen_product,
-    log_signature,
-    log_signature_channels,
-    log_signatures,
-    lyndon_words,
-    signature,
-    tensor_log,
-)
+from neuralrde import log_signature, log_signatures, signature
+from neuralrde.signatures import change_basis, chen_product, log_signature_channels, lyndon_words, tensor_log
 
 PATH = np.random.default_rng(0).normal(size=(4, 20, 3))
 

@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from neuralrde import cuts_by_time, log_signatures, signature
-from neuralrde.paths import cuts_by_count
+from neuralrde import log_signatures, signature
+from neuralrde.paths import cuts_by_count, cuts_by_time
 from neuralrde.signatures import _jax_form, _kernel
+from neuralrde.signatures._spans import Spans
 
 GRID = [(1, 3), (2, 1), (2, 2), (3, 3), (6, 2), (2, 4), (2, 5), (17, 2)]
 
@@ -40,7 +41,7 @@ def test_kernel_equals_jax_form_and_its_gradient(channels, depth, step):
     @jax.jit
     def both(path):
         ours, pull_back = jax.vjp(lambda p: log_signatures(p, depth, step=step), path)
-        plain, pull_back_plain = jax.vjp(lambda p: _jax_form.words(p, cuts, depth), path)
+        plain, pull_back_plain = jax.vjp(lambda p: _jax_form.words(p, Spans.between(cuts), depth), path)
         cotangent = jnp.cos(jnp.arange(plain.size, dtype=plain.dtype)).reshape(plain.shape)
         return (ours, *pull_back(cotangent)), (plain, *pull_back_plain(cotangent))
 
@@ -57,7 +58,7 @@ def test_gradient_of_irregular_windows(depth):
     cuts[0] = np.minimum(cuts[0], 11)  # a shorter sample: the points behind its end have no gradient
     loss = lambda words: (jnp.sin(jnp.arange(words.size)).reshape(words.shape) * words).sum()
     ours = jax.jit(jax.grad(lambda p: loss(log_signatures(p, depth, cuts=cuts))))(path)
-    plain = jax.jit(jax.grad(lambda p: loss(_jax_form.words(p, cuts, depth))))(path)
+    plain = jax.jit(jax.grad(lambda p: loss(_jax_form.words(p, Spans.between(cuts), depth))))(path)
     np.testing.assert_allclose(ours, plain, rtol=1e-10, atol=1e-10 * np.abs(plain).max())
     assert not ours[0, 12:].any()
 
@@ -83,7 +84,7 @@ def test_second_derivatives():
     path = random_path(7, 2)
     cuts = cuts_by_count(7, 3)
     ours = jax.jit(jax.jacrev(jax.grad(lambda p: (log_signatures(p, 3, step=3) ** 2).sum())))(path)
-    plain = jax.jit(jax.hessian(lambda p: (_jax_form.words(p, cuts, 3) ** 2).sum()))(path)
+    plain = jax.jit(jax.hessian(lambda p: (_jax_form.words(p, Spans.between(cuts), 3) ** 2).sum()))(path)
     np.testing.assert_allclose(ours, plain, rtol=1e-9, atol=1e-9 * np.abs(plain).max())  # float64 sums
 
 
@@ -95,7 +96,7 @@ def test_vmap_over_any_axis_and_jacobian():
     np.testing.assert_array_equal(jax.jit(jax.vmap(jax.vmap(f)))(path), whole)
     np.testing.assert_array_equal(jax.jit(jax.vmap(f, in_axes=1, out_axes=1))(path), whole)
     jacobian = jax.jit(jax.jacrev(f))(path[0, 0])
-    forward = jax.jit(jax.jacfwd(lambda p: _jax_form.words(p, cuts_by_count(11, 4), 3)))(path[0, 0])
+    forward = jax.jit(jax.jacfwd(lambda p: _jax_form.words(p, Spans.between(cuts_by_count(11, 4)), 3)))(path[0, 0])
     np.testing.assert_allclose(jacobian, forward, rtol=1e-10, atol=1e-10)
 
 

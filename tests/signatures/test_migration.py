@@ -10,6 +10,8 @@ import pytest
 
 import neuralrde
 
+# The page's code takes names from where they are: the top, `neuralrde.signatures` and `neuralrde.transforms`.
+NAMES = vars(neuralrde.transforms) | vars(neuralrde.signatures) | vars(neuralrde)
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "migration.md"
 
 
@@ -37,7 +39,7 @@ def test_a_row_of_iisignature(theirs, ours):
     given = things()
     y = np.random.default_rng(1).normal(size=200)
     given["y"] = y[: iisignature.siglength(3, 4) if theirs[0][:11] == "sigbackprop" else iisignature.logsiglength(3, 4)]
-    here, there = vars(neuralrde) | given, vars(iisignature) | given
+    here, there = NAMES | given, vars(iisignature) | given
     for line in theirs[:-1]:
         exec(line, there)
     expected = eval(theirs[-1], there)
@@ -60,4 +62,4 @@ def one_more(bracket):
 
 @pytest.mark.parametrize("ours", [ours for _, ours in rows("Signatory") if "..." not in ours])
 def test_what_stands_for_signatory_can_be_called(ours):
-    assert eval(ours, vars(neuralrde) | things() | {"d": 4, "s": things()["a"]}) is not None  # there d is the depth
+    assert eval(ours, NAMES | things() | {"d": 4, "s": things()["a"]}) is not None  # there d is the depth

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from neuralrde import log_signature_channels, log_signatures
+from neuralrde import log_signatures
+from neuralrde.signatures import log_signature_channels
 
 
 def walk(offset, channels=3):

@@ -4,7 +4,8 @@ import iisignature
 import numpy as np
 import pytest
 
-from neuralrde import change_basis, log_signatures, signature
+from neuralrde import log_signatures, signature
+from neuralrde.signatures import change_basis
 
 from .oracles import by_iisignature, by_pysiglib, windows_of
 
@@ -61,7 +62,7 @@ def test_gradient_equals_iisignature(channels, depth):
 
 
 def prepared_channels(channels, depth):
-    from neuralrde import log_signature_channels
+    from neuralrde.signatures import log_signature_channels
 
     return log_signature_channels(channels, depth)
 

@@ -7,16 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuralrde import (
+from neuralrde import log_signature, log_signatures, signature
+from neuralrde.paths import cuts_by_time
+from neuralrde.signatures import (
     change_basis,
     chen_inverse,
     chen_product,
-    cuts_by_time,
-    log_signature,
     log_signature_channels,
-    log_signatures,
     lyndon_words,
-    signature,
     tensor_exp,
     tensor_log,
 )

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuralrde import LogSignatureStream, cuts_by_time, log_signatures
+from neuralrde import LogSignatureStream, log_signatures
+from neuralrde.paths import cuts_by_time
 
 # Chen products in float64 of a few dozen pieces of order 1.
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
@@ -33,13 +34,23 @@ def test_stream_equals_batch(channels, depth, step, counts, basis):
     )
 
 
+@given(st.integers(1, 20), pieces, st.sampled_from([(1, 2, 4, 8), (3,), (1, 50)]), st.sampled_from([1, 3, 4]))
+def test_stream_of_several_scales_equals_batch(step, counts, scales, depth):
+    path = np.random.default_rng(len(counts)).normal(size=(61, 2)) / 3
+    depths = (depth, *range(1, len(scales)))
+    stream = LogSignatureStream(2, depths, step=step, scales=scales, basis="brackets")
+    batch = log_signatures(path, depths, step=step, scales=scales, basis="brackets")
+    np.testing.assert_allclose(push_all(stream, path, counts), batch, **CLOSE)
+
+
 @given(st.floats(0.05, 20), pieces)
 def test_stream_by_time_equals_batch(every, counts):
     rng = np.random.default_rng(len(counts))
     path, times = rng.normal(size=(97, 2)) / 3, rng.exponential(size=97).cumsum()
-    stream = LogSignatureStream(2, 3, every=every)
-    batch = log_signatures(path[None], 3, cuts=cuts_by_time(times[None], every))[0]
-    np.testing.assert_allclose(push_all(stream, path, counts, times), batch, **CLOSE)
+    for scales in ((1,), (1, 4)):
+        stream = LogSignatureStream(2, 3, every=every, scales=scales)
+        batch = log_signatures(path[None], 3, cuts=cuts_by_time(times[None], every), scales=scales)[0]
+        np.testing.assert_allclose(push_all(stream, path, counts, times), batch, **CLOSE)
 
 
 def test_one_point_at_a_time_and_the_running_window():
@@ -55,13 +66,21 @@ def test_one_point_at_a_time_and_the_running_window():
 def test_saved_and_restored_it_goes_on_exactly(cut):
     rng = np.random.default_rng(0)
     path, times = rng.normal(size=(97, 2)), rng.exponential(size=97).cumsum()
-    for windows, more in (({"step": 10}, ()), ({"every": 9.0}, (times,))):
-        stream = LogSignatureStream(2, 3, **windows)
+    several = {"step": 4, "scales": (1, 2, 8), "depth": (3, 2, 1)}
+    for windows, more in (({"step": 10}, ()), ({"every": 9.0}, (times,)), (several, ())):
+        stream = LogSignatureStream(2, **{"depth": 3, **windows})
         stream.push(path[:cut], *(t[:cut] for t in more))
         again = LogSignatureStream.from_state(json.loads(json.dumps(stream.state())))
         rest = [path[cut:], *(t[cut:] for t in more)]
         np.testing.assert_array_equal(again.push(*rest), stream.push(*rest))
         np.testing.assert_array_equal(again.finish(), stream.finish())
+
+
+def test_a_state_from_before_there_were_scales():
+    stream = LogSignatureStream(2, 2, step=4)
+    stream.push(np.arange(12.0).reshape(6, 2) ** 2)
+    old = {name: value for name, value in stream.state().items() if name not in ("scales", "past")}
+    np.testing.assert_array_equal(LogSignatureStream.from_state(old).finish(), stream.finish())
 
 
 def test_a_million_points_in_constant_memory():

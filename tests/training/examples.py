@@ -6,9 +6,9 @@ import numpy as np
 from neuralrde.datasets import order_of_events
 from neuralrde.models import MeanState, NeuralRDE
 from neuralrde.signatures import log_signatures
-from neuralrde.training import CrossEntropy, Examples, Settings, accuracy
+from neuralrde.training import AdamW, CrossEntropy, Examples, Settings, accuracy
 
-SETTINGS = Settings(epochs=6, batch=16, rate=1e-2)
+SETTINGS = Settings(epochs=6, batch_size=16, optimizer=AdamW(learning_rate=1e-2))
 
 
 def task(samples=48, step=16):

@@ -8,8 +8,8 @@ from neuralrde.fields import LinearField
 from neuralrde.models import MeanState, NeuralRDE
 from neuralrde.paths import Series, window_cuts
 from neuralrde.signatures import log_signatures
-from neuralrde.solve import Exponential
-from neuralrde.training import Augmented, Examples, Settings, SquaredError, TimeStretch, Versions, fit, played
+from neuralrde.solvers import Exponential
+from neuralrde.training import Augmented, Examples, RandomChoice, Settings, SquaredError, TimeStretch, fit, stretch_time
 
 
 def sines(frequencies, length=401):
@@ -33,9 +33,9 @@ def test_a_rate_moves_with_the_stretch():
     np.testing.assert_allclose(crossings(stretched) * 50, target, atol=0.2)
 
 
-def test_played_is_the_path_at_another_speed():
+def test_a_stretched_series_is_the_path_at_another_speed():
     series = Series.from_array(sines([1.0, 2.0]).values, times=np.arange(401) / 100)
-    slow = played(series, np.array([0.5, 1.0]))
+    slow = stretch_time(series, np.array([0.5, 1.0]))
     np.testing.assert_array_equal(slow.lengths, [801, 401])
     np.testing.assert_allclose(slow.values[0, ::2], series.values[0], atol=1e-15)
     np.testing.assert_array_equal(slow.values[1, :401], series.values[1])
@@ -71,24 +71,24 @@ def test_every_epoch_is_another_and_a_resumed_training_sees_the_same(tmp_path):
     assert np.abs(augmented.epoch(0).target - augmented.epoch(1).target).max() > 0.1
     np.testing.assert_array_equal(augmented.epoch(1).inputs[1], augmented.epoch(1).inputs[1])
     model = NeuralRDE(1, 1, depth=2, state=4, width=8, layers=1, readout=MeanState(), key=jax.random.key(0))
-    options = {"loss": SquaredError(), "settings": Settings(epochs=4, batch=12)}
+    options = {"loss": SquaredError(), "settings": Settings(epochs=4, batch_size=12)}
     whole = fit(model, augmented, **options)
     fit(model, augmented, **options, until=2, checkpoint=tmp_path / "run")
     resumed = fit(model, augmented, **options, checkpoint=tmp_path / "run", resume=True)
-    for a, b in zip(*(jax.tree.leaves(state.optimiser) for state in (whole, resumed)), strict=True):
+    for a, b in zip(*(jax.tree.leaves(state.optimizer) for state in (whole, resumed)), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
-def cut(series, first):
-    cuts = window_cuts(series, step=30, first=first)
+def cut(series, shift):
+    cuts = window_cuts(series, step=30, shift=shift)
     windows = np.asarray(log_signatures(series.values, 2, cuts=cuts), np.float32)
     return Examples((series.values[:, 0].astype(np.float32), windows), np.arange(len(series)))
 
 
 def test_versions_are_drawn_for_each_example_and_have_one_shape():
     series = sines(np.linspace(1.0, 3.0, 40))
-    one, other = cut(series, 30), cut(series, 7)
-    versions = Versions([one, other], seed=1)
+    one, other = cut(series, 0), cut(series, 23)
+    versions = RandomChoice([one, other], seed=1)
     epoch = versions.epoch(0)
     assert one.inputs[1].shape[1] == 14
     assert other.inputs[1].shape[1] == 15
@@ -100,7 +100,7 @@ def test_versions_are_drawn_for_each_example_and_have_one_shape():
     np.testing.assert_array_equal(versions.epoch(3).inputs[1], versions.epoch(3).inputs[1])
     assert np.abs(versions.epoch(3).inputs[1] - epoch.inputs[1]).max() > 0
     with pytest.raises(ValueError, match="same examples"):
-        Versions([one, other.take(slice(5))])
+        RandomChoice([one, other.take(slice(5))])
 
 
 def test_a_path_cut_elsewhere_drives_a_linear_model_to_the_same_state():
@@ -111,8 +111,8 @@ def test_a_path_cut_elsewhere_drives_a_linear_model_to_the_same_state():
     field = LinearField(2, 4, 4, key=jax.random.key(1))
     model = NeuralRDE(2, 1, depth=4, field=field, solver=Exponential(), key=jax.random.key(0))
     answers = []
-    for first in (5, 2):
-        cuts = window_cuts(series, step=5, first=first)
+    for shift in (0, 3):
+        cuts = window_cuts(series, step=5, shift=shift)
         windows = np.asarray(log_signatures(values, 4, cuts=cuts, basis="brackets"), np.float32)
         answers.append(np.asarray(model(values[0, 0].astype(np.float32), windows[0])))
     np.testing.assert_allclose(*answers, rtol=1e-4)

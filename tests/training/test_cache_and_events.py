@@ -2,7 +2,6 @@
 
 import errno
 import os
-import struct
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,7 +12,6 @@ import neuralrde.training.cache as cache_module
 from neuralrde.signatures import log_signatures
 from neuralrde.training import EventFile, LogSignatureCache
 from neuralrde.training.archive import write_archive
-from neuralrde.training.events import crc32c
 
 PATH = np.random.default_rng(0).normal(size=(3, 50, 2))
 
@@ -45,7 +43,11 @@ def test_same_question_same_answer_computed_once(computed):
         other()
     cache(PATH, 2, step=10, basis="brackets")
     cache(PATH.astype(np.float32), 2, step=10)
-    assert len(computed) == 6
+    cache(PATH, 2, step=10, scales=(1, 2))
+    cache(PATH, (2, 1), step=10, scales=(1, 2))
+    cache(PATH, 2, step=10, scales=(2, 1))
+    cache(PATH, (2, 2), step=10, scales=(1, 2))  # the same as one depth for both
+    assert len(computed) == 9
     with pytest.raises(ValueError, match="read-only"):
         first[0] = 0
 
@@ -126,40 +128,36 @@ def test_a_disk_that_is_full_loses_nothing(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def records(content):
-    """The contents of a TFRecord file, by its definition, checksums checked."""
-    rotate = lambda number: (number >> 17 | number << 15) & 0xFFFFFFFF
-    unmask = lambda crc: rotate((crc - 0xA282EAD8) & 0xFFFFFFFF)
-    while content:
-        (size,) = struct.unpack("<Q", content[:8])
-        body = content[12 : 12 + size]
-        assert unmask(struct.unpack("<I", content[8:12])[0]) == crc32c(content[:8])
-        assert unmask(struct.unpack("<I", content[12 + size : 16 + size])[0]) == crc32c(body)
-        yield body
-        content = content[16 + size :]
+def scalars(folder, name):
+    """As TensorBoard itself reads them."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    accumulator = EventAccumulator(str(folder))
+    accumulator.Reload()
+    return [(event.step, event.value) for event in accumulator.Scalars(name)]
 
 
-def test_event_files(tmp_path):
+def test_tensorboard_reads_what_is_written_while_training_goes_on(tmp_path):
     events = EventFile(tmp_path / "run")
     events.start(epochs=300, steps=1, done=0)
-    events.epoch({"epoch": 300, "loss": 0.25})
+    events.epoch({"epoch": 1, "loss": 1.0, "monitored": 1.0})
+    assert scalars(tmp_path / "run", "loss") == [(1, 1.0)]
+    events.epoch({"epoch": 300, "loss": 0.25, "monitored": 0.25})
     events.close()
-    (file,) = (tmp_path / "run").iterdir()
-    assert "tfevents" in file.name
-    version, event = records(file.read_bytes())
-    assert version.endswith(b"\x1a\x0dbrain.Event:2")  # field 3, a string of 13
-    # wall_time: field 1, a double. step: field 2, varint 300. summary: field 5; value: field 1; tag: field 1; float: 2.
-    assert event[0] == 0x09
-    assert event[9:] == b"\x10\xac\x02" + b"\x2a\x0d\x0a\x0b\x0a\x04loss\x15" + struct.pack("<f", 0.25)
+    assert scalars(tmp_path / "run", "loss") == [(1, 1.0), (300, 0.25)]
+    with pytest.raises(KeyError):
+        scalars(tmp_path / "run", "monitored")
 
 
-def test_tensorboard_reads_them(tmp_path):
-    loader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator", reason="needs tensorboard")
-    events = EventFile(tmp_path)
-    events.start(epochs=2, steps=1, done=0)
-    for epoch in (1, 2):
-        events.epoch({"epoch": epoch, "loss": 1 / epoch})
-    events.close()
-    accumulator = loader.EventAccumulator(str(tmp_path))
-    accumulator.Reload()
-    assert [(e.step, e.value) for e in accumulator.Scalars("loss")] == [(1, 1.0), (2, 0.5)]
+def test_runs_of_the_same_second_have_files_of_their_own(tmp_path):
+    for _ in range(3):
+        events = EventFile(tmp_path)
+        events.start(epochs=1, steps=1, done=0)
+        events.close()
+    assert len(list(tmp_path.glob("events.out.tfevents.*"))) == 3
+
+
+def test_without_tensorboardx_a_sentence_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboardX.event_file_writer", None)
+    with pytest.raises(ImportError, match=r"pip install 'neuralrde\[tensorboard\]'"):
+        EventFile(tmp_path)

@@ -20,6 +20,7 @@ import optax
 import pytest
 
 from neuralrde.training import (
+    AdamW,
     Examples,
     FileRefused,
     Listener,
@@ -67,7 +68,7 @@ def test_resume_after_an_interrupt(tmp_path, whole, steps):
     with pytest.raises(KeyboardInterrupt):
         fit(*args, **options, listeners=[InterruptAt(steps)])
     resumed = fit(*args, **options)
-    for part in ("model", "optimiser", "best"):
+    for part in ("model", "optimizer", "best"):
         same(getattr(resumed, part), getattr(whole, part))
     drop = lambda history: [{k: v for k, v in record.items() if k != "seconds"} for record in history]
     assert drop(resumed.history) == drop(whole.history)
@@ -148,7 +149,10 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path):
     args, options = arguments()
     options |= {"checkpoint": tmp_path / "run", "resume": True}
     fit(*args, **options, settings=SETTINGS, until=1)
-    for other in ({"settings": replace(SETTINGS, rate=1e-3)}, {"settings": SETTINGS, "validation": task(12)}):
+    for other in (
+        {"settings": replace(SETTINGS, optimizer=AdamW(learning_rate=1e-3))},
+        {"settings": SETTINGS, "validation": task(12)},
+    ):
         with pytest.raises(FileRefused, match="another training"):
             fit(*args, **options | other)
     # Saving more often changes nothing that matters.
@@ -191,7 +195,15 @@ def test_the_model_in_a_checkpoint_must_fit(tmp_path, whole):
         load_checkpoint(tmp_path / "run", other, fingerprint="a")
 
 
-HEADER = {"best_loss": 1.0, "best_epoch": 0, "epoch": 0, "caution": 1.0, "failures": 0, "seconds": 0.0, "history": []}
+HEADER = {
+    "best_loss": 1.0,
+    "best_epoch": 0,
+    "epoch": 0,
+    "rate_factor": 1.0,
+    "failures": 0,
+    "seconds": 0.0,
+    "history": [],
+}
 RECORD = {"epoch": 1, "loss": 1.0, "monitored": 1.0, "seconds": 1.0}
 
 
@@ -208,7 +220,7 @@ RECORD = {"epoch": 1, "loss": 1.0, "monitored": 1.0, "seconds": 1.0}
         {"best_epoch": 1},
         {"best_loss": None},
         {"best_loss": float("nan")},
-        {"caution": 0.0},
+        {"rate_factor": 0.0},
         {"seconds": 10**400},
         {"failures": []},
         {"history": ...},

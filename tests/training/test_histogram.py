@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from neuralrde.models import NeuralRDE
-from neuralrde.training import Examples, Histogram, Settings, fit, predict
+from neuralrde.training import AdamW, Examples, Histogram, Settings, fit, predict
 
 
 def test_shares_are_a_blurred_label():
@@ -22,7 +22,7 @@ def test_shares_are_a_blurred_label():
 @pytest.mark.parametrize("ratios", [False, True])
 def test_the_median_of_a_blurred_label_is_the_label(ratios):
     labels = np.array([40.0, 55.0, 93.7, 160.0])
-    bins = Histogram.fit(labels, ratios=ratios)
+    bins = Histogram(ratios=ratios).fit(labels)
     found = np.asarray(bins.median(jnp.log(bins.shares(jnp.asarray(labels)) + 1e-30)))[:, 0]
     off = np.log(found / labels) if ratios else found - labels
     # A straight line inside a bin, where the blur has a bell; the edges are 5 deviations away.
@@ -38,7 +38,7 @@ def test_quantiles_are_those_of_the_distribution():
 
 
 def test_the_loss_is_least_for_the_right_distribution():
-    bins = Histogram.fit(np.array([1.0, 9.0]), bins=30)
+    bins = Histogram(bins=30).fit(np.array([1.0, 9.0]))
     target = jnp.array([4.0])
     right = jnp.log(bins.shares(target[0]) + 1e-30)
     slope = jax.grad(lambda logits: bins(logits, target))(right)
@@ -48,13 +48,13 @@ def test_the_loss_is_least_for_the_right_distribution():
 
 @pytest.mark.parametrize(("label", "bin_"), [(99.0, 19), (0.01, 0), (0.0, 0), (-3.0, 0)])
 def test_a_label_beyond_all_bins_counts_as_on_the_edge(label, bin_):
-    bins = Histogram.fit(np.array([1.0, 2.0]), bins=20, ratios=True)
+    bins = Histogram(bins=20, ratios=True).fit(np.array([1.0, 2.0]))
     assert np.asarray(bins.shares(jnp.array(label))).argmax() == bin_
 
 
 def test_unknown_labels_are_not_trained_on():
-    bins = Histogram.fit(np.array([1.0, 2.0, np.nan]), bins=20)
-    assert Histogram.fit(np.array([1, 2, -1]), bins=20).start == bins.start  # as for classes
+    bins = Histogram(bins=20).fit(np.array([1.0, 2.0, np.nan]))
+    assert Histogram(bins=20).fit(np.array([1, 2, -1])).start == bins.start  # as for classes
     loss, slope = jax.value_and_grad(lambda logits: bins(logits, jnp.array([[1.5], [jnp.nan]])))(jnp.zeros((2, 20)))
     assert np.isfinite(loss)
     assert np.isfinite(slope).all()
@@ -66,10 +66,12 @@ def test_hesitation_between_two_numbers():
     rng = np.random.default_rng(0)
     windows = np.ones((300, 4, 3), np.float32)
     target = np.where(rng.random(300) < 0.6, 60.0, 120.0).astype(np.float32)[:, None]
-    bins = Histogram.fit(target, bins=60, ratios=True)
+    bins = Histogram(bins=60, ratios=True).fit(target)
     model = NeuralRDE(channels=2, outputs=60, depth=2, state=4, width=8, key=jax.random.key(0))
     examples = Examples((np.zeros((300, 2), np.float32), windows), target)
-    state = fit(model, examples, loss=bins, settings=Settings(epochs=15, batch=50, rate=1e-2))
+    state = fit(
+        model, examples, loss=bins, settings=Settings(epochs=15, batch_size=50, optimizer=AdamW(learning_rate=1e-2))
+    )
     answers = predict(state.best, examples)
     # A mean would be 84. The median of 6 in 10 lies inside that peak, which is as wide as the blur; training is short.
     for share, label in ((0.5, 60.0), (0.9, 120.0)):
@@ -83,11 +85,11 @@ def test_hesitation_between_two_numbers():
 )
 def test_labels_that_have_no_bins(labels, expected):
     with pytest.raises(ValueError, match=expected):
-        Histogram.fit(np.array(labels), ratios=True)
+        Histogram(ratios=True).fit(np.array(labels))
 
 
 def test_what_does_not_fit_is_said():
-    bins = Histogram.fit(np.array([1.0, 2.0]), bins=20)
+    bins = Histogram(bins=20).fit(np.array([1.0, 2.0]))
     with pytest.raises(ValueError, match="outputs=20"):  # one output would have no loss at all, whatever it says
         bins(jnp.zeros(1), jnp.ones(1))
     for target in (jnp.array(1.0), jnp.ones(2)):
@@ -96,4 +98,4 @@ def test_what_does_not_fit_is_said():
     with pytest.raises(ValueError, match=r"write 0\.05"):
         bins.quantile(jnp.zeros(20), 5)
     with pytest.raises(ValueError, match="blur=0"):
-        Histogram.fit(np.array([1.0, 2.0]), blur=0.0)
+        Histogram(blur=0.0).fit(np.array([1.0, 2.0]))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from neuralrde.models import NeuralRDE
-from neuralrde.solve import RK4, Direct, Exponential, Nested, Recompute, solve
+from neuralrde.solvers import RK4, Direct, Exponential, Nested, Recompute, solve
 
 from ..fields.registry import AFFINE, FIELDS, KEY, STATE, driving, make, quick, start
 

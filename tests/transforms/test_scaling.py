@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from neuralrde.paths import Scale, ScaleEach, Series
+from neuralrde.paths import Series
+from neuralrde.transforms import Scale, ScaleEach
 
-from .examples import make_series, series, training_like
+from ..paths.examples import make_series, series, training_like
 
 
 @given(series())

@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from neuralrde.paths import FillForward, FillLinear, Scale, Series
+from neuralrde.paths import Series
+from neuralrde.transforms import FillForward, FillLinear, Scale
 
-from .examples import make_series, series, training_like
+from ..paths.examples import make_series, series, training_like
 
 
 def training_means(training):
@@ -64,11 +65,11 @@ def test_a_wide_gap_in_float32_is_filled_without_overflow():
     assert FillLinear(default=0.0)(wide).values[0, 1, 0] == 0.0
 
 
-@pytest.mark.parametrize("step", [FillForward(), FillLinear(), Scale()], ids=repr)
-def test_a_channel_without_observations_in_training_is_named(step):
+@pytest.mark.parametrize("transform", [FillForward(), FillLinear(), Scale()], ids=repr)
+def test_a_channel_without_observations_in_training_is_named(transform):
     training = Series([[[1.0, np.nan]]], channels=["pulse", "lactate"])
     with pytest.raises(ValueError, match=r"'lactate' without any observation.*FillForward\(default=0.0\)"):
-        step.fit(training)
+        transform.fit(training)
 
 
 def test_padding_does_not_count_in_the_mean():

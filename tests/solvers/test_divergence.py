@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from neuralrde.fields import MatrixField
-from neuralrde.solve import DivergenceError, explain_divergence, solve, stop_if_divergent
+from neuralrde.solvers import DivergenceError, explain_divergence, solve, stop_if_divergent
 
 EXPLOSIVE = MatrixField(lambda z: (z**2)[:, None], state=1, controls=1)  # z' = z² blows up in finite time
 

@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from neuralrde.paths import BasePoint, FillForward, ObservationCounts, Series, Steps, TimeChannel
+from neuralrde.paths import Series
+from neuralrde.transforms import BasePoint, Compose, FillForward, ObservationCounts, TimeChannel
 
-from .examples import make_series, series, training_like
+from ..paths.examples import make_series, series, training_like
 
 
 @given(series(missing=0.3))
@@ -33,7 +34,7 @@ def test_channels_with_missing_values_in_the_training_set_are_counted():
 def test_filling_leaves_counts_alone():
     training = make_series(0)
     counted = ObservationCounts().fit(training)(training)
-    filled = Steps(ObservationCounts(), FillForward()).fit(training)(training)
+    filled = Compose(ObservationCounts(), FillForward()).fit(training)(training)
     np.testing.assert_array_equal(filled.values[..., 2:], counted.values[..., 2:])
     assert np.isfinite(filled.values).all()
 

@@ -11,8 +11,9 @@ import pytest
 import scipy.integrate
 
 from neuralrde.fields import FreeField, LinearField
-from neuralrde.solve import (
+from neuralrde.solvers import (
     RK4,
+    Adaptive,
     Backsolve,
     Direct,
     Exponential,
@@ -20,7 +21,6 @@ from neuralrde.solve import (
     Recompute,
     RK4ThreeEighths,
     solve,
-    solve_adaptive,
 )
 
 from ..fields.registry import AFFINE, CHANNELS, DEPTH, FIELDS, KEY, STATE, driving, make, quick, start
@@ -179,7 +179,9 @@ def test_adaptive_equals_fixed():
     with jax.enable_x64(True):
         field, windows = make("free"), driving(4, size=1.0)
         fixed = quick(lambda w: solve(field, start(), w, substeps=32, every_window=True))(windows)
-        adaptive = quick(lambda w: solve_adaptive(field, start(), w, rtol=1e-9, atol=1e-10, every_window=True))(windows)
+        adaptive = quick(lambda w: solve(field, start(), w, solver=Adaptive(rtol=1e-9, atol=1e-10), every_window=True))(
+            windows
+        )
         np.testing.assert_allclose(adaptive, fixed, atol=1e-7)  # the tolerance, over four windows
 
 
@@ -187,10 +189,10 @@ def test_adaptive_takes_what_solve_takes():
     field = make("free")
     for windows, every in ((driving(0), False), (driving(0), True), (np.asarray(driving(1)), False)):
         fixed = solve(field, start(), jnp.asarray(windows), substeps=16, every_window=every)
-        found = solve_adaptive(field, start(), windows, rtol=1e-6, atol=1e-7, every_window=every)
+        found = solve(field, start(), windows, solver=Adaptive(rtol=1e-6, atol=1e-7), every_window=every)
         np.testing.assert_allclose(found, fixed, atol=1e-4)  # the tolerance, in float32
     with pytest.raises(ValueError, match="expected 4"):
-        solve_adaptive(field, jnp.ones(5), driving(3))
+        solve(field, jnp.ones(5), driving(3), solver=Adaptive())
 
 
 def test_brackets_are_computed_once_a_solve_not_once_a_window():
@@ -246,7 +248,7 @@ def test_no_windows_and_every_window():
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"solver": diffrax.Kvaerno5()}, TypeError, "solve_adaptive"),
+        ({"solver": diffrax.Kvaerno5()}, TypeError, "Adaptive"),
         ({"solver": "rk4"}, TypeError, r"RK4\(\)"),
         ({"solver": Exponential()}, TypeError, r"solver=RK4\(\)"),
         ({"substeps": 0}, ValueError, "at least 1"),

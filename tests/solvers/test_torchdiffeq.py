@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from neuralrde.fields import FreeField
-from neuralrde.solve import Backsolve, Recompute, RK4ThreeEighths, solve
+from neuralrde.solvers import Backsolve, Recompute, RK4ThreeEighths, solve
 
 torch = pytest.importorskip("torch")
 torchdiffeq = pytest.importorskip("torchdiffeq")

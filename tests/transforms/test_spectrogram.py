@@ -3,9 +3,10 @@ import json
 import numpy as np
 import pytest
 
-from neuralrde.paths import Integral, Products, Series, Spectrogram, Steps
+from neuralrde.paths import Series
+from neuralrde.transforms import Compose, Integral, Products, Spectrogram
 
-from .examples import make_series
+from ..paths.examples import make_series
 
 
 def test_bands_together_have_the_variance_and_means_are_means():
@@ -20,8 +21,8 @@ def test_bands_together_have_the_variance_and_means_are_means():
 
 def test_a_tone_is_in_its_band():
     tone = np.sin(2 * np.pi * 0.3 * np.arange(500))[None]
-    step = Spectrogram(50, 25, bands=(0.05, 0.2, 0.4, 0.5), mean=False).fit(Series.from_array(tone))
-    assert (step(Series.from_array(tone)).values.argmax(axis=2) == 1).all()
+    transform = Spectrogram(50, 25, bands=(0.05, 0.2, 0.4, 0.5), mean=False).fit(Series.from_array(tone))
+    assert (transform(Series.from_array(tone)).values.argmax(axis=2) == 1).all()
 
 
 def test_the_last_frame_ends_at_the_last_point_of_each_sample():
@@ -55,16 +56,16 @@ def test_what_makes_no_frames_is_refused(options, words):
         Spectrogram(**options)
 
 
-@pytest.mark.parametrize("step", [Spectrogram(4), Integral()])
-def test_missing_values_are_refused(step):
+@pytest.mark.parametrize("transform", [Spectrogram(4), Integral()])
+def test_missing_values_are_refused(transform):
     series = make_series(0)
     with pytest.raises(ValueError, match=r"missing values.*FillForward"):
-        step.fit(series)(series)
+        transform.fit(series)(series)
 
 
 def test_integrated_products_are_second_moments():
     values = np.random.default_rng(0).normal(size=(2, 1000, 2))
-    moments = Steps(Products(), Integral())(Series.from_array(values)).values[:, -1] / 999
+    moments = Compose(Products(), Integral())(Series.from_array(values)).values[:, -1] / 999
     wanted = np.einsum("nti,ntj->nij", values, values)[:, [0, 0, 1], [0, 1, 1]] / 1000
     np.testing.assert_allclose(moments, wanted, atol=0.02)
 

@@ -1,0 +1,131 @@
+"""The closed form at the command line: alone as `--model closed-form`, and as what a neural model is compared with."""
+
+import json
+import tomllib
+
+import numpy as np
+import pytest
+
+from neuralrde.cli.closed_form import floor
+from neuralrde.datasets import Dataset, Split, order_of_events
+from neuralrde.estimators import LogSignatureClassifier, LogSignatureFeatures, load
+
+from .conftest import COLUMNS, QUICK
+
+SMALL = ["--model", "closed-form", "--set", "model.draws=12"]
+
+
+@pytest.fixture(scope="module")
+def closed(hearts, tmp_path_factory):
+    from neuralrde.cli import main
+
+    folder = tmp_path_factory.mktemp("runs") / "closed"
+    assert main(["fit", str(hearts), *COLUMNS, *SMALL, "--out", str(folder)]) == 0
+    return folder
+
+
+def test_its_run_folder(closed):
+    found = json.loads((closed / "metrics.json").read_text())
+    assert (found["estimator"], found["model"]) == ("LogSignatureClassifier", "closed-form")
+    assert set(found["parts"]) == {"train", "test"}  # nothing is chosen by a validation part: it is learned from
+    split = json.loads((closed / "split.json").read_text())
+    assert (len(split["train"]), split["validation"]) == (found["parts"]["train"]["samples"], [])
+    assert [one["name"] for one in found["assessment"]["baselines"]][1:] == ["cheap model"]
+    assert not (closed / "history.jsonl").exists()
+    assert not (closed / "closed_form.nrde").exists()
+    assert [file.name for file in (closed / "pictures").iterdir()] == ["confusion.png"]
+
+
+def test_its_settings_repeat_the_run(closed, run, tmp_path):
+    settings = tomllib.loads((closed / "settings.toml").read_text())
+    assert settings["model"]["name"] == "closed-form"
+    assert settings["model"]["draws"] == 12
+    outcome = run("fit", "--config", closed / "settings.toml", "--out", tmp_path / "again", "--no-plots")
+    assert outcome.code == 0, outcome.err
+    assert (tmp_path / "again" / "settings.toml").read_text() == (closed / "settings.toml").read_text()
+    assert (tmp_path / "again" / "model.nrde").read_bytes() == (closed / "model.nrde").read_bytes()
+
+
+def test_other_commands_take_its_file(closed, hearts, run, tmp_path):
+    outcome = run("predict", closed, hearts, "--out", tmp_path / "predicted.csv")
+    assert outcome.code == 0, outcome.err
+    header, *rows = (tmp_path / "predicted.csv").read_text().splitlines()
+    assert header == "id,predicted,true,p(x first),p(y first)"
+    assert len(rows) == 60
+    assert "cheap model" in run("evaluate", closed).out
+    assert "random log-signature features" in run("inspect", closed).out
+    assert run("inspect", closed / "model.nrde", "--json").json["classes"] == "x first, y first"
+    assert "expected a neural model" in run("plot", "windows", hearts, "--model", closed).err
+    assert "of a neural model" in run("plot", "curves", closed).err
+
+
+def test_a_neural_model_is_compared_with_it(trained, run, hearts):
+    found = json.loads((trained / "metrics.json").read_text())
+    beside = found["assessment"]["baselines"][-1]
+    assert beside["name"] == "closed form"
+    model = load(trained / "closed_form.nrde")
+    assert isinstance(model, LogSignatureClassifier)
+    assert found["closed_form"]["seconds"] > 0
+    alone = run("evaluate", trained / "closed_form.nrde", hearts, *COLUMNS, "--json").json
+    assert alone["samples"] == 60  # and the file is a model like any other
+    assert run("evaluate", trained, "--json").json["assessment"]["baselines"][-1] == beside
+
+
+def test_the_first_result_comes_before_the_training(run, hearts, tmp_path):
+    outcome = run("fit", hearts, *COLUMNS, *QUICK, "--epochs", 1, "--out", tmp_path / "run", "--no-plots")
+    lines = outcome.out.splitlines()
+    [first] = [k for k, line in enumerate(lines) if line.startswith("  closed form, in ")]
+    [last] = [k for k, line in enumerate(lines) if line.startswith("NeuralRDEClassifier")]
+    assert first < last
+    assert "write --model closed-form" in outcome.out  # after one epoch no neural model is better
+
+
+def test_folds(run, hearts, tmp_path):
+    outcome = run("fit", hearts, *COLUMNS, *SMALL, "--folds", 2, "--out", tmp_path / "run", "--no-plots", "--json")
+    assert outcome.code == 0, outcome.err
+    assert len(outcome.json["folds"]) == 2
+    assert outcome.json["parts"]["train"]["samples"] == 60
+    assert not [sentence for sentence in outcome.json["assessment"]["verdict"] if "--folds" in sentence]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--epochs", "3"], "Got epochs with --model closed-form"),
+        (["--depth", "2"], "Got windows with --model closed-form"),
+        (["--set", "model.drawz=3"], "Did you mean 'draws'?"),
+        (["--set", "model.draws=0"], "Got draws=0"),
+        (["--resume"], "Run it again."),
+    ],
+)
+def test_what_is_refused(run, hearts, tmp_path, arguments, said):
+    outcome = run("fit", hearts, *COLUMNS, "--model", "closed-form", *arguments, "--out", tmp_path / "run")
+    assert outcome.code == 2
+    assert said in outcome.err
+
+
+def test_targets_at_points_are_refused(run, tmp_path):
+    rows = [f"{i},{k},{i * k},{k / 7}" for i in range(20) for k in range(5)]
+    (tmp_path / "points.csv").write_text("\n".join(["id,time,x,target", *rows]))
+    outcome = run("fit", tmp_path / "points.csv", "--per-time", "--model", "closed-form", "--out", tmp_path / "run")
+    assert (outcome.code, "expected one for each series" in outcome.err) == (2, True)
+
+
+def test_features_alone_are_no_model(run, tmp_path, hearts):
+    LogSignatureFeatures(draws=4).fit(np.random.default_rng(0).normal(size=(8, 20, 2))).save(tmp_path / "some.nrde")
+    assert "holds a LogSignatureFeatures, which predicts nothing" in run("predict", tmp_path / "some.nrde", hearts).err
+
+
+def test_the_floor_learns_from_groups_and_from_what_would_validate(monkeypatch):
+    """It is the estimator with its defaults on both parts, with the samples of a group left out together."""
+    data = order_of_events(samples=30, length=32, seed=0)
+    data = Dataset(data.series, data.target, classes=data.classes, groups=np.repeat(np.arange(10), 3), name="some")
+    y = np.asarray(data.classes)[data.target]
+    rows = Split(np.arange(0, 18), np.arange(18, 24), np.arange(24, 30))
+    found = floor(data, y, rows, seed=3)
+    own = LogSignatureClassifier(random_state=3).fit(data[:24].series, y[:24], groups=data.groups[:24])
+    assert found.estimator.penalty_ == own.penalty_
+    assert np.array_equal(found.baseline(data[24:]).predicted, own.predict(data[24:].series))
+    monkeypatch.setattr("neuralrde.cli.closed_form._MOST", 12)
+    assert found.seconds > 0
+    assert floor(data, y, rows, seed=3).estimator.penalty_ != own.penalty_

@@ -1,0 +1,137 @@
+"""Ensembles of estimators: folds, predictions for series left out, and the closed form beside them."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from neuralrde import Config, NeuralRDE, NeuralRDEClassifier, NeuralRDERegressor, Windows
+from neuralrde.estimators import load
+from neuralrde.estimators.blend import blended, class_weights, number_weights
+from neuralrde.estimators.division import folds
+from neuralrde.models import MultiScaleRDE
+
+RNG = np.random.default_rng(0)
+X = np.cumsum(RNG.normal(size=(36, 33, 2)), axis=1)
+Y = np.where(X[:, -1, 0] > X[:, 0, 0], "up", "down")
+TINY = Config(MultiScaleRDE, units=6, width=4, state=4, blocks=1)
+QUICK = {"model": TINY, "members": 3, "epochs": 3, "random_state": 0, "verbose": False}
+
+
+@pytest.mark.parametrize("number", [2, 5])
+def test_folds_have_all_classes_in_proportion(number):
+    target = np.repeat([0, 1, 2], [20, 11, 1])
+    found = folds(target, number, seed=3)
+    assert found[-1] == -1  # nobody could learn the class without it
+    counts = np.array([np.bincount(found[target == one], minlength=number) for one in (0, 1)])
+    assert np.ptp(counts, axis=1).max() <= 1
+    assert np.ptp(counts.sum(axis=0)) <= 1
+
+
+def test_folds_keep_groups_together_and_series_in_order():
+    groups = np.arange(40) // 4
+    found = folds(np.zeros(40), 3, groups=groups, seed=0)
+    assert all(len(np.unique(found[groups == one])) == 1 for one in range(10))
+    assert np.ptp(np.bincount(found)) <= 4
+    in_order = folds(np.zeros(40), 3, shuffle=False)
+    assert (np.diff(in_order) >= 0).all()
+    assert set(in_order) == {0, 1, 2}
+
+
+def test_weights_are_what_a_search_over_a_grid_finds():
+    target = RNG.integers(3, size=200)
+    closed, neural = (2 * np.eye(3)[target] + RNG.normal(size=(200, 3)) * size for size in (1.0, 2.0))
+    best = class_weights(closed, neural, target)
+
+    def log_loss(pair):
+        logits = blended(closed, neural, pair)
+        return (np.log(np.exp(logits).sum(1)) - logits[np.arange(200), target]).mean()
+
+    grid = [(a, b) for a in np.linspace(0, 4, 21) for b in np.linspace(0, 4, 21)]
+    assert log_loss(best) <= min(map(log_loss, grid)) + 0.02  # the prior costs something, as 2 of 200 series would
+
+
+def test_numbers_are_mixed_in_shares():
+    target = RNG.normal(size=(100, 1))
+    noisy, noisier = (target + RNG.normal(size=(100, 1)) * size for size in (0.5, 1.0))
+    closed, neural = number_weights(noisy, noisier, target)
+    assert closed + neural == pytest.approx(1.0)
+    assert closed == pytest.approx(0.8, abs=0.1)  # inverse variances, 4 to 1; 100 samples
+    assert number_weights(target, target, target) == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("closed_form", [True, False])
+def test_a_classifier_goes_round(closed_form, tmp_path):
+    model = NeuralRDEClassifier(closed_form=closed_form, **QUICK).fit(X, Y)
+    assert model.members_ == model.model_.number == 3
+    assert (model.closed_form_ is not None) == closed_form
+    expected = model.predict_proba(X)
+    np.testing.assert_allclose(expected.sum(axis=1), 1.0, rtol=1e-6)
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(X), expected)
+    assert again.blend_ == model.blend_
+    assert clone(again).get_params().keys() == model.get_params().keys()
+    again.partial_fit(X, Y)
+    assert again.n_iter_ == 4
+
+
+def test_the_closed_form_has_the_say_it_earns():
+    """Labels that a model of six units cannot learn in three epochs, and ridge regression can."""
+    model = NeuralRDEClassifier(**QUICK).fit(X, Y)
+    closed, neural = model.blend_
+    assert closed > neural
+    # What is blended is what both predict.
+    alone = model.closed_form_.predict_proba(X)
+    model.blend_ = [1.0, 0.0]
+    np.testing.assert_allclose(model.predict_proba(X), alone, rtol=1e-5, atol=1e-7)
+
+
+def test_a_regressor_is_calibrated_by_series_that_were_left_out(tmp_path):
+    y = np.stack([X[:, -1, 0] - X[:, 0, 0], X.std(axis=(1, 2))], axis=1)
+    model = NeuralRDERegressor(**QUICK).fit(X, y)
+    assert len(model.scores_[0]) == 36
+    predicted, interval = model.predict(X, interval=0.8)
+    assert predicted.shape == (36, 2)
+    assert (interval[..., 0] < interval[..., 1]).all()
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict(X), predicted)
+
+
+@pytest.mark.parametrize("loss", ["quantiles", "histogram"])
+def test_losses_without_a_closed_form(loss):
+    model = NeuralRDERegressor(loss=loss, **QUICK).fit(X, X[:, -1, 0])
+    assert model.closed_form_ is None
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_labels_at_points():
+    windows = Windows(step=2, scales=(1, 4))
+    model = NeuralRDEClassifier(**QUICK, windows=windows).fit(X, (X[..., 0] > 0).astype(int))
+    assert model.predict(X).shape == (36, 33)
+    cut = X.copy()
+    cut[:, 20:] = 0.0
+    np.testing.assert_array_equal(model.predict(cut)[:, :20], model.predict(X)[:, :20])  # from the past only
+
+
+def test_series_of_different_lengths_and_missing_values():
+    series = [x[: 20 + i % 13] for i, x in enumerate(np.where(RNG.random(X.shape) < 0.1, np.nan, X))]
+    model = NeuralRDEClassifier(closed_form=False, **QUICK).fit(series, Y)
+    together = model.predict_proba(series)
+    alone = np.concatenate([model.predict_proba(series[i : i + 1]) for i in range(3)])
+    np.testing.assert_allclose(together[:3], alone, rtol=1e-3, atol=1e-4)  # float32, padded to other lengths
+
+
+def test_many_channels():
+    wide = RNG.normal(size=(20, 30, 40)).cumsum(axis=1)
+    model = NeuralRDEClassifier(**QUICK).fit(wide, np.arange(20) % 2)
+    assert model.model_.first.projection is not None
+    assert np.isfinite(model.predict_proba(wide)).all()
+
+
+def test_other_models_are_single_unless_asked():
+    model = NeuralRDEClassifier(model=Config(NeuralRDE, state=4, width=5), epochs=1, verbose=False)
+    assert model.fit(X, Y).members_ == 1
+    three = model.set_params(members=3).fit(X, Y)
+    assert three.model_.number == 3
+    with pytest.raises(ValueError, match="members=0"):
+        model.set_params(members=0).fit(X, Y)
