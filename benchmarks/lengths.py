@@ -16,7 +16,7 @@ PICTURE = Path("docs/images/length.png")
 def from_points(points: int, batch: int, *, nested: bool) -> Run:
     """Log-signatures of raw series, then a training step on them, at depth 2."""
     from neuralrde.devices import use_all_cores
-    from neuralrde.solve import Nested, Recompute
+    from neuralrde.solvers import Nested, Recompute
 
     use_all_cores()
     rng = np.random.default_rng(0)

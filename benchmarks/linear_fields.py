@@ -16,7 +16,7 @@ def linear(kind: str, data: Arrays, *, parallel: bool) -> Run:
     from neuralrde.devices import use_all_cores
     from neuralrde.fields import DiagonalField, LinearField, RotationField
     from neuralrde.models import NeuralRDE
-    from neuralrde.solve import Exponential
+    from neuralrde.solvers import Exponential
 
     use_all_cores()
     controls, key = data["logs"].shape[-1], jax.random.key(0)

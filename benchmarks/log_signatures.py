@@ -15,8 +15,10 @@ import pysiglib
 import pysiglib.torch_api
 import torch
 
-from neuralrde import cuts_by_count, log_signatures
+from neuralrde import log_signatures
+from neuralrde.paths import cuts_by_count
 from neuralrde.signatures import _jax_form, _kernel
+from neuralrde.signatures._spans import Spans
 
 from . import numba_kernel
 from .timing import milliseconds, race, table
@@ -63,17 +65,17 @@ def measure(samples: int, length: int, channels: int, step: int, depth: int, spe
     rng = np.random.default_rng(0)
     path = (rng.normal(size=(samples, length, channels)).cumsum(axis=1) * 0.1).astype(np.float32)
     path = path[:, : (length - 1) // step * step + 1].copy()  # the peers know no shorter last window
-    cuts = cuts_by_count(path.shape[1], step)
+    spans = Spans.between(cuts_by_count(path.shape[1], step))
     windows = windows_of(path, step)
     ours = log_signatures(path, depth, step=step)
     pysiglib.prepare_log_sig(channels, depth, 1)
     prepared = iisignature.prepare(channels, depth, "S")
     in_jax, bars = jnp.asarray(path), np.ones((len(windows), ours.shape[-1]), np.float32)
 
-    plain = jax.jit(lambda p: _jax_form.words(p, cuts, depth))
+    plain = jax.jit(lambda p: _jax_form.words(p, spans, depth))
     compiled = jax.jit(lambda p: log_signatures(p, depth, step=step))
     pull_back = jax.jit(lambda p, bar: jax.vjp(lambda p: log_signatures(p, depth, step=step), p)[1](bar)[0])
-    pull_back_plain = jax.jit(lambda p, bar: jax.vjp(lambda p: _jax_form.words(p, cuts, depth), p)[1](bar)[0])
+    pull_back_plain = jax.jit(lambda p, bar: jax.vjp(lambda p: _jax_form.words(p, spans, depth), p)[1](bar)[0])
     in_torch = torch.from_numpy(windows).requires_grad_()
     with_graph = pysiglib.torch_api.log_sig(in_torch, depth, method=1, n_jobs=-1)
     in_jax_bars = jnp.ones(ours.shape, jnp.float32)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from neuralrde import log_signatures
-from neuralrde.datasets import load
+from reproduction.data import load
 
 from .processes import race
 from .solve import ADJOINT

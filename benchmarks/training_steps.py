@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from neuralrde import log_signature_channels, log_signatures
+from neuralrde import log_signatures
+from neuralrde.signatures import log_signature_channels
 
 from .processes import Run  # here it gives the loss, and its gradient by each array of weights
 
@@ -120,7 +121,7 @@ def ours(
     cores: int | None = None,
 ) -> Run:
     from neuralrde.devices import use_all_cores
-    from neuralrde.solve import RK4ThreeEighths
+    from neuralrde.solvers import RK4ThreeEighths
 
     use_all_cores(cores)
     model = build_model(weights, depth, solver=RK4ThreeEighths())
@@ -139,7 +140,7 @@ def with_diffrax(weights: Arrays, data: Arrays, depth: int, *, share: bool) -> R
     import diffrax
     import jax.numpy as jnp
 
-    from neuralrde.solve import RK4ThreeEighths
+    from neuralrde.solvers import RK4ThreeEighths
 
     class Control(diffrax.AbstractPath):
         """Its increment over [i, i + 1] is window i's log-signature."""

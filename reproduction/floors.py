@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from neuralrde.datasets import Dataset, Split
-from neuralrde.paths import Spectrogram
+from neuralrde.transforms import Spectrogram
 
 from .inputs import without_copies
 

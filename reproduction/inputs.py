@@ -8,21 +8,10 @@ from jaxtyping import Float, Int
 
 from neuralrde.datasets import Dataset, Split
 from neuralrde.models import fold
-from neuralrde.paths import (
-    FillForward,
-    ObservationCounts,
-    Scale,
-    ScaleEach,
-    Series,
-    Step,
-    Steps,
-    TimeChannel,
-    first_windows,
-    window_counts,
-    window_cuts,
-)
+from neuralrde.paths import Series, even_shifts, window_counts, window_cuts
 from neuralrde.signatures import Basis, log_signatures, without_rounding
-from neuralrde.training import Examples, TimeStretch, Versions, played
+from neuralrde.training import Examples, RandomChoice, TimeStretch, stretch_time
+from neuralrde.transforms import Compose, FillForward, ObservationCounts, Scale, ScaleEach, TimeChannel, Transform
 
 from .paper_bugs import Bug, drop_tail, fold_with_zeros, repeat_last
 
@@ -47,7 +36,7 @@ class Inputs:
     validation: Examples
     test: Examples
     seconds: float
-    versions: Versions | None = None
+    versions: RandomChoice | None = None
     """What to train on instead of `train`, where there are several versions of the series."""
     test_time: tuple[TestTimeAugmentation, ...] = ()
 
@@ -65,14 +54,14 @@ def prepared(data: Dataset, split: Split, *, standardise: str = "training", stan
             instead of from 0 to 1.
     """
     series = _filled_and_scaled(data, split, standardise)
-    steps = Steps(TimeChannel(), Scale()) if standardise_time else TimeChannel()
-    return steps.fit(series[split.train])(series)
+    transform = Compose(TimeChannel(), Scale()) if standardise_time else TimeChannel()
+    return transform.fit(series[split.train])(series)
 
 
-def with_features(data: Dataset, split: Split, features: Step) -> Dataset:
+def with_features(data: Dataset, split: Split, features: Transform) -> Dataset:
     """Features instead of the points, by statistics of the training set; filled first."""
-    steps = Steps(FillForward(), features).fit(data.series[split.train])
-    return replace(data, series=steps(data.series))
+    transform = Compose(FillForward(), features).fit(data.series[split.train])
+    return replace(data, series=transform(data.series))
 
 
 def without_copies(data: Dataset) -> Dataset:
@@ -141,7 +130,7 @@ def augmented_inputs(
     step: int,
     basis: Basis,
     standardise: str,
-    cuts: int,
+    shifts: int,
     stretch: TimeStretch | None,
     versions: int,
     speeds: tuple[float, ...],
@@ -150,7 +139,7 @@ def augmented_inputs(
     """Series cut into windows in several ways, and for training played at several speeds.
 
     Args:
-        cuts: how many ways of cutting; the first window has `step` increments, or a share of it.
+        shifts: how many ways of cutting; in all but the first, windows end some points earlier.
         stretch: of the versions to train on, of which there are `versions`, each cut in one of the ways; None trains on
             all ways of cutting, at the series' own speed.
         speeds: at which validation and test set are played, each cut in all ways.
@@ -158,15 +147,15 @@ def augmented_inputs(
     begin = time.monotonic()
     raw, target, rng = _filled_and_scaled(data, split, standardise), target_of(data), np.random.default_rng(seed)
     add_time = TimeChannel().fit(raw[split.train])
-    firsts = first_windows(step, cuts)
+    all_shifts = even_shifts(step, shifts)
 
-    def examples(rows: np.ndarray, speeds: np.ndarray | float, first: int) -> Examples:
+    def examples(rows: np.ndarray, speeds: np.ndarray | float, shift: int) -> Examples:
         speeds = np.broadcast_to(speeds, len(rows))
         windows, counts, size = [], [], max(1, _PIECE // 8 // raw.values[0].size)
-        for start in range(0, len(rows), size):  # in pieces, which stay in cache from the first step to the last
+        for start in range(0, len(rows), size):  # in pieces, which stay in cache from the first transform to the last
             piece, here = raw[rows[start : start + size]], speeds[start : start + size]
-            ready = add_time(piece if (here == 1.0).all() else played(piece, here))
-            where = window_cuts(ready, step=step, first=first)
+            ready = add_time(piece if (here == 1.0).all() else stretch_time(piece, here))
+            where = window_cuts(ready, step=step, shift=shift)
             windows.append(_log_signatures(ready, where, depth, basis, clean=True))
             counts.append(window_counts(ready, where))
         most, count = max(piece.shape[1] for piece in windows), np.concatenate(counts)
@@ -176,18 +165,18 @@ def augmented_inputs(
         labels = (target[rows].T * factors).T.astype(target.dtype)
         return Examples((x0, np.concatenate(windows)), labels, windows=None if (count == most).all() else count)
 
-    def held_out(speed: float, first: int) -> TestTimeAugmentation:
+    def held_out(speed: float, shift: int) -> TestTimeAugmentation:
         factor = speed if stretch is not None and stretch.rate else 1.0
-        validation, test = (examples(rows, speed, first) for rows in (split.validation, split.test))
+        validation, test = (examples(rows, speed, shift) for rows in (split.validation, split.test))
         return TestTimeAugmentation(validation, test, factor)
 
-    plain, *others = [held_out(speed, first) for speed in speeds for first in firsts]
+    plain, *others = [held_out(speed, shift) for speed in speeds for shift in all_shifts]
     if stretch is None:
-        train = [examples(split.train, 1.0, first) for first in firsts]
+        train = [examples(split.train, 1.0, shift) for shift in all_shifts]
     else:
-        draw = lambda: examples(split.train, stretch.speeds(len(split.train), rng), int(rng.choice(firsts)))
+        draw = lambda: examples(split.train, stretch.speeds(len(split.train), rng), int(rng.choice(all_shifts)))
         train = [draw() for _ in range(versions)]
-    several = Versions(train, seed) if len(train) > 1 else None
+    several = RandomChoice(train, seed) if len(train) > 1 else None
     seconds = time.monotonic() - begin
     return Inputs(train[0], plain.validation, plain.test, seconds, several, tuple(others))
 
@@ -221,5 +210,5 @@ def _filled_and_scaled(data: Dataset, split: Split, standardise: str) -> Series:
     if standardise not in ("training", "sample"):
         raise ValueError(f'Got standardise={standardise!r}; expected "training" or "sample".')
     fill = [ObservationCounts(), FillForward()] if np.isnan(data.series.values).any() else []
-    steps = Steps(*fill, Scale()) if standardise == "training" else Steps(ScaleEach(), *fill)
-    return steps.fit(data.series[split.train])(data.series)
+    transform = Compose(*fill, Scale()) if standardise == "training" else Compose(ScaleEach(), *fill)
+    return transform.fit(data.series[split.train])(data.series)

@@ -5,12 +5,17 @@ scored on test sets of random splits, and in splits by patient the validation pa
 another.
 """
 
+import re
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from neuralrde.paths import Integral, Products, Scale, Spectrogram, Step, Steps
+from neuralrde.transforms import Compose, Integral, Products, Scale, Spectrogram, Transform
 
 from .experiment import Experiment
+
+# Results name the settings in the words of the version that wrote them first. A run is found again by its settings, so
+# these words stay: "cuts" for shifts, and "Steps(...)" for `Compose(...)` in `OurSettings.as_json`.
+IN_RESULTS = {"shifts": "cuts"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +32,8 @@ class OurSettings:
             AdamW multiplies the decay by the learning rate.
         standardise: "training" by the training set's mean and deviation; "sample" each series by its own.
         loss: for regression, "squared_error", "huber" or "histogram" (by ratios, for positive labels).
-        cuts: the number of ways to cut a series into windows. Training draws one per series and epoch, and predictions
-            are averaged over all of them: the path is the same, only the windows differ.
+        shifts: the number of ways to cut a series into windows. Training draws one per series and epoch, and
+            predictions are averaged over all of them: the path is the same, only the windows differ.
         stretch: slowest and fastest factor of `TimeStretch`; None trains on the series as they are.
         versions: how many stretched versions of the training set are made.
         speeds: at which validation and test series are played; the prediction is the median over them.
@@ -55,11 +60,11 @@ class OurSettings:
     patience: int | None = None
     standardise: str = "training"
     loss: str = "squared_error"
-    cuts: int = 1
+    shifts: int = 1
     stretch: tuple[float, float] | None = None
     versions: int = 6
     speeds: tuple[float, ...] = (1.0,)
-    features: Step | None = None
+    features: Transform | None = None
     keep: str = "best"
     copies: bool = False
 
@@ -68,12 +73,14 @@ class OurSettings:
 
         >>> OurSettings(features=Spectrogram(32)).as_json()["features"]
         'Spectrogram(frame=32, hop=None, bands=(0.0, 0.5), mean=True, floor=0.0001)'
+        >>> OurSettings(features=Compose(Scale(), Integral()), shifts=8).as_json()["features"]
+        'Steps(Scale(), Integral())'
         """
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {IN_RESULTS.get(field.name, field.name): getattr(self, field.name) for field in fields(self)}
         added_later = {"keep": "best", "copies": False, "features": None}
         left_out = {"depth", "step", *(name for name, default in added_later.items() if values[name] == default)}
         if self.features is not None:
-            values["features"] = repr(self.features)
+            values["features"] = re.sub(r"\bCompose\(", "Steps(", repr(self.features))
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in values.items()
@@ -81,7 +88,7 @@ class OurSettings:
         }
 
 
-BIDMC = OurSettings(depth=3, step=128, epochs=60, batch=128, weight_decay=0.01, cuts=8)
+BIDMC = OurSettings(depth=3, step=128, epochs=60, batch=128, weight_decay=0.01, shifts=8)
 # For patients never seen: the rhythm, not the person.
 RHYTHM = OurSettings(
     depth=2,
@@ -118,7 +125,7 @@ WORMS = OurSettings(
     epochs=60,
     batch=8,
     keep="last",
-    features=Steps(Scale(), Products(changes=True), Scale(), Integral()),
+    features=Compose(Scale(), Products(changes=True), Scale(), Integral()),
 )
 # 16 bands on the mel scale, in frames of 32 ms that begin 10 ms apart.
 MELS = (80, 207, 354, 526, 725, 957, 1227, 1540, 1905, 2329, 2822, 3394, 4061, 4835, 5736, 6783, 8000)

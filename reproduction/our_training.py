@@ -14,13 +14,14 @@ import optax
 
 from neuralrde.datasets import Dataset, Split
 from neuralrde.models import ODERNN, FinalState, LabelScale, LinearRDE, LogNCDE, MeanState, NeuralRDE, OscillatorRDE
-from neuralrde.solve import RK4
+from neuralrde.solvers import RK4
 from neuralrde.training import (
     CrossEntropy,
     Examples,
     Histogram,
     Huber,
     Listener,
+    OptaxOptimizer,
     Settings,
     SquaredError,
     TimeStretch,
@@ -58,7 +59,7 @@ def our_inputs(experiment: Experiment, settings: OurSettings, data: Dataset, spl
         step=experiment.step,
         basis="brackets" if experiment.model == "logncde" else "words",
         standardise=settings.standardise,
-        cuts=max(1, min(settings.cuts, experiment.step // FINEST)),
+        shifts=max(1, min(settings.shifts, experiment.step // FINEST)),
         stretch=None if settings.stretch is None else TimeStretch(*settings.stretch, rate=rate),
         versions=settings.versions,
         speeds=settings.speeds,
@@ -72,7 +73,7 @@ def our_loss(settings: OurSettings, inputs: Inputs, classes: int | None) -> Loss
         return CrossEntropy()
     if settings.loss == "histogram":
         every = [inputs.train] if inputs.versions is None else inputs.versions.versions
-        return Histogram.fit(np.concatenate([np.asarray(version.target) for version in every]), ratios=True)
+        return Histogram(ratios=True).fit(np.concatenate([np.asarray(version.target) for version in every]))
     spread = np.asarray(inputs.first_epoch().target).std(axis=0)
     return LOSSES[settings.loss](spread=np.where(spread > 0, spread, 1.0).astype(np.float32))
 
@@ -95,7 +96,7 @@ def our_model(
     network = sizes | {"layers": settings.layers, "readout": readout, "solver": solver}
     if experiment.model == "odernn":
         inputs = training.inputs[0].shape[-1] // experiment.step
-        model = ODERNN(inputs, outputs, step=experiment.step, key=key, **network)
+        model = ODERNN(inputs, outputs, points=experiment.step, key=key, **network)
         if in_units:
             scale = LabelScale.fit(np.asarray(training.target))
             model = eqx.tree_at(lambda model: model.decoder.labels, model, scale)
@@ -113,15 +114,17 @@ def our_model(
 
 
 def our_training(experiment: Experiment, settings: OurSettings, limits: Limits) -> Settings:
-    """For `fit`; clipping and decay are in `adamw`."""
     return Settings(
         epochs=settings.epochs if limits.epochs is None else limits.epochs,
-        batch=settings.batch,
-        rate=settings.rate,
-        schedule=WarmupCosine(warmup=settings.warmup),
+        batch_size=settings.batch,
         patience=settings.patience,
         seed=experiment.seed,
         time_budget=limits.budget,
+        optimizer=OptaxOptimizer(
+            adamw(settings.clip, settings.weight_decay),
+            learning_rate=settings.rate,
+            schedule=WarmupCosine(warmup=settings.warmup),
+        ),
     )
 
 
@@ -156,7 +159,6 @@ def fit_ours(
         validation=inputs.validation,
         metric=metric,
         settings=training,
-        optimiser=adamw(settings.clip, settings.weight_decay),
         checkpoint=checkpoint,
         resume=True,
         listeners=listeners,

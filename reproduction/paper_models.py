@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from neuralrde.fields import FreeField
 from neuralrde.models import NeuralRDE
 from neuralrde.signatures import log_signature_channels
-from neuralrde.solve import AbstractGradient, Recompute, RK4ThreeEighths
+from neuralrde.solvers import AbstractGradient, Recompute, RK4ThreeEighths
 
 from .paper_bugs import SharedTrunk
 

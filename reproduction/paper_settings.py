@@ -1,4 +1,4 @@
-"""The settings of the paper's protocol, its variants and the corrected one: sizes, optimiser, stopping, and bugs.
+"""The settings of the paper's protocol, its variants and the corrected one: sizes, optimizer, stopping, and bugs.
 
 Each variant differs from `paper` in one thing, to see what it does: `adjoint` uses the adjoint's gradients, as in the
 paper's main tables, and `later` lets time run from 0 to 1, as in later versions of the authors' code.
@@ -7,7 +7,7 @@ paper's main tables, and `later` lets time run from 0 to 1, as in later versions
 from dataclasses import dataclass
 from typing import Any
 
-from neuralrde.training import Plateau, Settings
+from neuralrde.training import AdamW, Plateau, Settings
 
 from .experiment import Experiment
 from .paper_bugs import Bug
@@ -47,8 +47,8 @@ class PaperSettings:
             "standardise_time": self.standardise_time,
             **({"gradients": "adjoint"} if self.adjoint else {}),
             **({"order": "mixed"} if Bug.NO_SHUFFLING in self.bugs else {}),  # see `splits.shuffled`
-            "batch": training.batch,
-            "rate": training.rate,
+            "batch": training.batch_size,
+            "rate": training.optimizer.learning_rate,
             "epochs": training.epochs,
             "patience": training.patience,
         }
@@ -58,7 +58,7 @@ def paper_settings(experiment: Experiment, *, budget: float | None = None, epoch
     """The published settings for an experiment.
 
     >>> settings = paper_settings(Experiment(dataset="HR", model="nrde", depth=3, step=512, seed=111))
-    >>> settings.state, settings.width, settings.training.rate
+    >>> settings.state, settings.width, settings.training.optimizer.learning_rate
     (64, 128, 0.000625)
 
     Args:
@@ -73,15 +73,16 @@ def paper_settings(experiment: Experiment, *, budget: float | None = None, epoch
     rate = 0.01 * 32 / batch
     training = Settings(
         epochs=epochs,
-        batch=batch,
-        rate=rate,
-        # PyTorch's patience of 15 acts at the 16th epoch, and the rate never falls below 1e-7.
-        schedule=Plateau(patience=16, factor=0.1, floor=1e-7 / rate),
-        weight_decay=0.0,
-        clip=None,
+        batch_size=batch,
         patience=60,
         seed=experiment.seed,
         time_budget=budget,
+        optimizer=AdamW(
+            learning_rate=rate,
+            schedule=Plateau(patience=16, factor=0.1, floor=1e-7 / rate),
+            weight_decay=0.0,
+            clip=None,
+        ),
     )
     if experiment.model == "odernn" and experiment.sizes is None:
         state = recurrent

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from neuralrde import device_mesh, pad_batch, replicate, shard_batch, sharded_value_and_grad
+from neuralrde.devices import device_mesh, pad_batch, replicate, shard_batch, sharded_value_and_grad
 from neuralrde.training import (
     CrossEntropy,
     Examples,
@@ -31,6 +31,7 @@ from neuralrde.training import (
     predict,
     rmse,
     save_checkpoint,
+    weights_of,
 )
 
 from .paper_bugs import Bug, mean_over_batches
@@ -70,41 +71,42 @@ def fit_as_in_the_paper(
 
     It resumes from the checkpoint if there is one. A loss that is not finite ends the training.
     """
-    mesh = device_mesh()
-    count = min(settings.batch, len(training))
+    mesh, optimizer = device_mesh(), settings.optimizer
+    count = min(settings.batch_size, len(training))
     size = -(-count // mesh.size) * mesh.size  # so that devices share it evenly
     steps = -(-len(training) // count)
-    state = TrainingState.start(jax.tree.map(_as_jax, model), _optimiser())
+    state = TrainingState.start(jax.tree.map(_as_jax, model), _optimizer())
     fingerprint = fingerprint_of(settings, model, training, validation, sorted(bug.name for bug in bugs))
     if checkpoint is not None and checkpoint.exists():
         state = load_checkpoint(checkpoint, state, fingerprint=fingerprint)
-    state = replace(state, model=replicate(state.model, mesh), optimiser=replicate(state.optimiser, mesh))
+    state = replace(state, model=replicate(state.model, mesh), optimizer=replicate(state.optimizer, mesh))
     clock = saved = time.monotonic()
     for listener in listeners:
         listener.start(epochs=settings.epochs, steps=steps, done=state.epoch)
     try:
         with interrupts_between_steps() as stop_here:
             while state.epoch < settings.epochs and not is_over(state, settings):
-                new_model, new_optimiser, losses = state.model, state.optimiser, []
-                rate = settings.rate * settings.schedule(state.epoch * steps, settings.epochs * steps, state.history)
+                new_model, new_optimizer, losses = state.model, state.optimizer, []
+                share = optimizer.schedule(state.epoch * steps, settings.epochs * steps, state.history)
+                rate = optimizer.learning_rate * share
                 shuffle = None if Bug.NO_SHUFFLING in bugs else [settings.seed, state.epoch]
                 for batch in batches(training, count, shuffle):
                     placed = shard_batch(pad_batch(batch, size), mesh)
-                    new_model, new_optimiser, value = _step(
-                        new_model, new_optimiser, *placed, jnp.float32(rate), task=task, mesh=mesh
+                    new_model, new_optimizer, value = _step(
+                        new_model, new_optimizer, *placed, jnp.float32(rate), task=task, mesh=mesh
                     )
                     losses.append(value)
                     for listener in listeners:
                         listener.step(examples=count)
                     stop_here()
-                monitored, metric = assess(new_model, validation, task=task, bugs=bugs, batch=settings.batch)
+                monitored, metric = assess(new_model, validation, task=task, bugs=bugs, batch=settings.batch_size)
                 loss, now = float(np.mean(losses)), time.monotonic()
                 record = {"epoch": state.epoch + 1, "loss": loss, "rate": rate, "validation_loss": monitored}
                 record |= {f"validation_{task.metric.__name__}": metric, "monitored": monitored}
                 record |= {"seconds": state.seconds + now - clock}
                 if not (np.isfinite(loss) and np.isfinite(monitored)):
                     break
-                state, clock = state.after(new_model, new_optimiser, record), now
+                state, clock = state.after(new_model, new_optimizer, record), now
                 for listener in listeners:
                     listener.epoch(record)
                 if checkpoint is not None and now - saved >= settings.save_every:
@@ -141,7 +143,7 @@ def is_over(state: TrainingState, settings: Settings) -> bool:
 
 
 @lru_cache
-def _optimiser() -> optax.GradientTransformation:
+def _optimizer() -> optax.GradientTransformation:
     # Kept, because JAX compiles anew for a new object.
     def faster(updates, params):
         return eqx.tree_at(lambda m: m.decoder, updates, jax.tree.map(lambda leaf: LAST_LAYER * leaf, updates.decoder))
@@ -155,7 +157,7 @@ def _step(model, state, batch: Examples, weights, rate, *, task: Task, mesh):
     mean, gradient = sharded_value_and_grad(losses, mesh)(model, batch, weights)
     value, slope = jax.value_and_grad(task.batch_loss)(mean)  # the chain rule, outside of the devices' shares
     gradient = jax.tree.map(lambda leaf: slope * leaf, gradient)
-    updates, state = _optimiser().update(gradient, state, eqx.filter(model, eqx.is_inexact_array))
+    updates, state = _optimizer().update(gradient, state, weights_of(model))
     return eqx.apply_updates(model, jax.tree.map(lambda update: -rate * update, updates)), state, value
 
 

@@ -14,11 +14,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from neuralrde import __version__, use_all_cores
-from neuralrde.datasets import Dataset, Split, load
-from neuralrde.solve import Backsolve, Recompute
-from neuralrde.training import Listener, Settings, TrainingState, accuracy, predict
+from neuralrde import __version__
+from neuralrde.datasets import Dataset, Split
+from neuralrde.devices import use_all_cores
+from neuralrde.solvers import Backsolve, Recompute
+from neuralrde.training import Listener, Settings, TrainingState, accuracy, predict, weights_of
 
+from .data import load
 from .experiment import Experiment, Limits
 from .floors import errors, floors
 from .inputs import Inputs, folded_inputs, paper_inputs, prepared
@@ -60,9 +62,9 @@ def train(
     state, inputs, settings = trained.state, trained.inputs, trained.settings
     test = _metrics(trained, "test", data)
     if Bug.MEAN_OVER_BATCHES in trained.bugs and data.classes is None:
-        predictions = predict(state.best, inputs.test, batch=settings.batch)
-        test["mean_over_batches"] = mean_over_batches(predictions, np.asarray(inputs.test.target), settings.batch)
-    weights = sum(leaf.size for leaf in jax.tree.leaves(state.best) if getattr(leaf, "dtype", None) == np.float32)
+        predictions = predict(state.best, inputs.test, batch=settings.batch_size)
+        test["mean_over_batches"] = mean_over_batches(predictions, np.asarray(inputs.test.target), settings.batch_size)
+    weights = sum(leaf.size for leaf in jax.tree.leaves(weights_of(state.best)))
     return {
         "cell": experiment.key,
         "settings": settings_of(experiment, limits),
@@ -206,7 +208,7 @@ def _metrics(trained: _Trained, part: str, data: Dataset) -> dict[str, float]:
     """Of the predictions; with test-time augmentation, of their mean or median."""
     augmented, examples = trained.inputs.test_time, getattr(trained.inputs, part)
     predicted = lambda examples: trained.predictions(
-        predict(trained.state.best, examples, batch=trained.settings.batch)
+        predict(trained.state.best, examples, batch=trained.settings.batch_size)
     )
     predictions = [predicted(examples), *(predicted(getattr(one, part)) / one.label_factor for one in augmented)]
     # At other speeds a rhythm can be taken for its double: the median leaves that out.

@@ -1,0 +1,119 @@
+"""The league's data sets: series, labels, and which series to learn from."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from neuralrde import Series, load
+from neuralrde.datasets import DatasetUnavailable
+
+VARIABLE = "NEURALRDE_DATA"
+# Those that the library knows by name; the others are files NAME.npz in the folder `league` of the data.
+BY_NAME = ("SelfRegulationSCP1", "SelfRegulationSCP2")
+SETS = (
+    "ACSF1",
+    "AtrialFibrillation",
+    "BasicMotions",
+    "CinCECGTorso",
+    "EOGHorizontalSignal",
+    "ERing",
+    "Earthquakes",
+    "Epilepsy",
+    "EyesOpenShut",
+    "JapaneseVowels",
+    "RacketSports",
+    *BY_NAME,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class LeagueSet:
+    """Series, one label per series, and the rows of the training and the test part."""
+
+    name: str
+    series: Series
+    labels: np.ndarray
+    train: np.ndarray
+    test: np.ndarray
+
+    @property
+    def size(self) -> dict[str, int]:
+        """What a reader wants to know about a set."""
+        return {
+            "train": len(self.train),
+            "test": len(self.test),
+            "points": int(self.series.lengths.max()),
+            "channels": len(self.series.channels),
+            "classes": len(np.unique(self.labels)),
+        }
+
+
+def find_data() -> Path:
+    """The folder of real data, as for the tests: `$NEURALRDE_DATA`, or `shared/data` beside the repository."""
+    beside = Path(__file__).parents[2].parent / "shared" / "data"
+    if not os.environ.get(VARIABLE) and beside.is_dir():
+        os.environ[VARIABLE] = str(beside)  # the library's own readers look there
+    return Path(os.environ.get(VARIABLE) or beside)
+
+
+def load_set(name: str) -> LeagueSet:
+    """A set with its official training and test part."""
+    folder = find_data()
+    if name in BY_NAME:
+        data = load(name)
+        labels = np.asarray(data.classes)[np.asarray(data.target)]
+        train, test = (np.flatnonzero(np.asarray(data.split) == part) for part in ("train", "test"))
+        return LeagueSet(name, data.series, labels, train, test)
+    if name not in SETS:
+        raise ValueError(f"Got the set {name!r}; expected one of {', '.join(SETS)}.")
+    file = folder / "league" / f"{name}.npz"
+    if not file.exists():
+        raise DatasetUnavailable(
+            f"Got no file {file}; expected the league's sets there. Set {VARIABLE} to the folder that holds `league`."
+        )
+    with np.load(file, allow_pickle=False) as arrays:
+        # NaN behind a series' end stands for nothing, and Series repeats the last point there.
+        series = Series(arrays["values"], lengths=arrays["lengths"])
+        labels, n_train = arrays["target"].astype(str), int(arrays["n_train"])
+    return LeagueSet(name, series, labels, np.arange(n_train), np.arange(n_train, len(labels)))
+
+
+def walker_split(whole: LeagueSet, seed: int, *, with_validation: bool = False) -> LeagueSet:
+    """The random 70/15/15 split that Walker et al. (2024), and the papers that follow them, draw from a seed.
+
+    They pool both parts, drop repeated series, which also sorts them by their values, and permute the rest with JAX's
+    generator. The rows are therefore theirs, as far as their program tells. They use the validation part to stop and
+    to choose settings; here nothing is chosen, and it is left out.
+
+    Args:
+        with_validation: learn from the validation part too.
+    """
+    import jax
+
+    flat = whole.series.values.reshape(len(whole.series), -1)
+    rows = np.unique(flat, axis=0, return_index=True)[1]
+    with old_generator():
+        datasets = jax.random.split(jax.random.PRNGKey(seed), 4)[0]
+        order = rows[np.asarray(jax.random.permutation(jax.random.split(datasets)[0], len(rows)))]
+    first, second = int(len(rows) * 0.7), int(len(rows) * 0.85)
+    return replace(whole, train=order[: second if with_validation else first], test=order[second:])
+
+
+def old_generator():
+    """JAX's generator as it was by default until version 0.5, when the splits were drawn."""
+    import jax
+
+    return jax.threefry_partitionable(False)
+
+
+SPLITS: dict[str, Callable[[LeagueSet, int], LeagueSet]] = {
+    "official": lambda whole, seed: whole,
+    "walker": walker_split,
+    "walker85": lambda whole, seed: walker_split(whole, seed, with_validation=True),
+}
+# What a split is run with unless the options say otherwise.
+SEEDS = {"official": (0, 1, 2), "walker": (2345, 3456, 4567, 5678, 6789), "walker85": (2345, 3456, 4567, 5678, 6789)}
+SPLIT_SETS = {"official": SETS, "walker": BY_NAME, "walker85": BY_NAME}
