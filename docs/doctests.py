@@ -1,4 +1,4 @@
-"""For the reference pages: doctests inside docstrings are shown as code (`mkdocs.yml` loads this into griffe)."""
+"""For the reference pages: doctests as code, and no class variables as parameters (`mkdocs.yml` loads this)."""
 
 import re
 from typing import Any
@@ -14,3 +14,8 @@ class Doctests(griffe.Extension):
         if obj.docstring is not None:
             value = _DOCTEST.sub(lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", obj.docstring.value)
             obj.docstring.value = value
+
+    def on_attribute_instance(self, *, attr: griffe.Attribute, **kwargs: Any) -> None:
+        # griffe takes a bare `ClassVar` for a field of a dataclass, and would show it as a parameter.
+        if str(attr.annotation) == "ClassVar":
+            attr.annotation = None

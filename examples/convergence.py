@@ -20,7 +20,7 @@ import numpy as np
 import neuralrde as nrde
 from neuralrde.fields import BracketField, MatrixField
 from neuralrde.plots import GRID, figure, save
-from neuralrde.solve import Direct, solve
+from neuralrde.solvers import Direct, solve
 
 jax.config.update("jax_enable_x64", True)
 
@@ -48,7 +48,7 @@ def brownian_paths(seed: int = 0) -> np.ndarray:
 
 
 def end_states(field: MatrixField | BracketField, log_signatures: list[np.ndarray], substeps: int) -> list[jax.Array]:
-    """For each array of log-signatures, one a window, the end states of all samples."""
+    """For each array of log-signatures, one per window, the end states of all samples."""
     one = lambda logs: solve(field, jnp.array([0.3, -0.2]), logs, substeps=substeps, gradient=Direct())
     run, most = jax.jit(jax.vmap(one)), max(logs.shape[1] for logs in log_signatures)
     # Zero log-signatures leave the state where it was: with them all are of one shape, and compile once.

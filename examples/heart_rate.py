@@ -18,23 +18,23 @@ import numpy as np
 import neuralrde as nrde
 from neuralrde.datasets import Dataset, DatasetUnavailable, Split, by_group, load, random_split
 from neuralrde.plots import COLOURS, PALE, figure, save
-from neuralrde.training import Examples, Settings, SquaredError, fit, predict, rmse
+from neuralrde.training import AdamW, Examples, Settings, SquaredError, fit, predict, rmse
 
 DEPTH, STEP = 2, 16
 # Each window to its own scale, because a sensor's gain says nothing; and time, because a rate is about time.
-PREPARE = nrde.Steps(nrde.ScaleEach(), nrde.TimeChannel(duration=32.0))
+PREPARE = nrde.Compose(nrde.transforms.ScaleEach(), nrde.TimeChannel(duration=32.0))
 DIVIDED = {"patients mixed": random_split, "patients apart": by_group}
 
 
 def examples(data: Dataset) -> Examples:
-    """First points and log-signatures, which are what the model takes, and beats a minute."""
+    """First points and log-signatures, the model's inputs, and beats per minute."""
     path = PREPARE(data.series).values
     logs = nrde.log_signatures(path, DEPTH, step=STEP)
     return Examples((path[:, 0], logs), np.asarray(data.target, np.float32).reshape(-1, 1))
 
 
 def train_and_test(data: Dataset, split: Split, *, epochs: int) -> np.ndarray:
-    """Predicted beats a minute of the test windows."""
+    """Predicted beats per minute of the test windows."""
     train, validation, test = (examples(data[rows]) for rows in split)
     model = nrde.LinearRDE(channels=3, outputs=1, depth=DEPTH, key=jax.random.key(0))
     state = fit(
@@ -43,13 +43,13 @@ def train_and_test(data: Dataset, split: Split, *, epochs: int) -> np.ndarray:
         loss=SquaredError(spread=train.target.std(axis=0)),
         validation=validation,
         metric=rmse,
-        settings=Settings(epochs=epochs, rate=5e-3),
+        settings=Settings(epochs=epochs, optimizer=AdamW(learning_rate=5e-3)),
     )
     return np.asarray(predict(state.best, test))[:, 0]
 
 
 def spectral_peak(data: Dataset) -> np.ndarray:
-    """No learning at all: the strongest frequency of the pulse between 42 and 150 beats per minute."""
+    """The strongest frequency of the pulse between 42 and 150 beats per minute."""
     points = 2**16  # zero-padded, so that frequencies are 0.11 beats per minute apart
     beats = 60 * np.fft.rfftfreq(points, float(np.median(np.diff(data.series.clock[0]))))
     band = slice(*np.searchsorted(beats, [42, 150]))
@@ -71,7 +71,7 @@ def draw(data: Dataset, answers: dict[str, tuple[np.ndarray, np.ndarray]]) -> An
             value = data.series.values[0, shown, c]
             signals.plot(seconds, (value - value.mean()) / value.std() / 6 - c, color=colour, linewidth=1.2)
             signals.text(-0.1, -c, name, color=colour, va="center", ha="right")
-        signals.set(title=f"8 of the 32 seconds of a window; its label is {data.target[0]:.0f} beats a minute",
+        signals.set(title=f"8 of the 32 seconds of a window; its label is {data.target[0]:.0f} beats per minute",
                     yticks=[], xlabel="second", xlim=(0, 8))  # fmt: skip
         for place, (name, (true, predicted)) in enumerate(answers.items()):
             axis = picture.add_subplot(grid[1, place])
@@ -87,7 +87,7 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path, default=Path("demo"), help="where the picture goes")
     parser.add_argument("--quick", action="store_true", help="few windows, splits and epochs: seconds, not minutes")
     options = parser.parse_args()
-    nrde.use_all_cores()
+    nrde.devices.use_all_cores()
     try:
         data = load("BIDMC32HR")
     except DatasetUnavailable as missing:
@@ -97,7 +97,7 @@ def main() -> None:
     data = data[window % (50 if options.quick else 10) == 0]  # neighbouring windows share 29 of their 32 seconds
     splits, epochs = (1, 2) if options.quick else (3, 20)
     print(f"{len(data)} windows of {len(set(data.groups))} patients; root mean square error on the test windows, "
-          "in beats a minute.\n")  # fmt: skip
+          "in beats per minute.\n")  # fmt: skip
     print(
         "| windows divided | split | linear RDE | mean of the training set | spectral peak |\n|---|---|---:|---:|---:|"
     )

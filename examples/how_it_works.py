@@ -3,7 +3,7 @@
 - levy_area.png: a path, its increment and its Levy area; the same steps in the other order
 - windows_of_a_path.png: a path cut into windows, and what is kept of each
 - driven_state.png: a state driven by all points, and by 12 log-signatures of depth 1, 2 and 3
-- contraction.png: the last layer of the network meets the log-signature once a window
+- contraction.png: the last layer of the network meets the log-signature once per window
 - gradients.png: which states are kept for the way back
 - flow.png: the parts of the library, in the order in which data flows
 """
@@ -91,7 +91,7 @@ def driven_state() -> Any:
     t = np.linspace(0, 1, 1201)
     loops, size = 2 * np.pi * 20 * t, 0.16 + 0.1 * t
     path = np.stack([0.9 * t + size * np.cos(loops), 0.5 * np.sin(3 * t) + size * np.sin(loops)], axis=-1)
-    field, start, step = nrde.MatrixField(vectors, state=2, controls=2), jnp.array([0.3, -0.2]), 100
+    field, start, step = nrde.fields.MatrixField(vectors, state=2, controls=2), jnp.array([0.3, -0.2]), 100
     exact = nrde.solve(field, start, jnp.asarray(np.diff(path, axis=0)), every_window=True)
     with figure(10, 4.4) as picture:
         plane, errors = picture.subplots(1, 2, width_ratios=[1.5, 1])
@@ -188,16 +188,16 @@ def gradients() -> Any:
 
 def flow() -> Any:
     parts = [
-        ("paths", "series, steps,\nwhere to cut"),
-        ("datasets", "files, names,\nsplits"),
-        ("signatures", "a log-signature\na window"),
-        ("fields", "what it\ndrives"),
-        ("solve", "carry the state\nthrough"),
+        ("paths", "series and\ntheir windows"),
+        ("transforms", "fill, scale,\nadd time"),
+        ("signatures", "a log-signature\nper window"),
+        ("fields", "the equation\nof a window"),
+        ("solvers", "the state through\nall windows"),
         ("models", "first point in,\nprediction out"),
         ("training", "one loop,\none state"),
-        ("estimators", "scikit-learn's\nface"),
-        ("plots", "pictures\nof it all"),
-        ("cli", "the front\ndoor"),
+        ("estimators", "scikit-learn's\ninterface"),
+        ("plots", "pictures"),
+        ("cli", "the command\nline"),
     ]
     with figure(10, 3.5) as picture:
         axis = picture.subplots()
@@ -211,8 +211,8 @@ def flow() -> Any:
                     arrow(axis, (x + 1.6, y + 0.55), (x + 2.0, y + 0.55))
         axis.plot([8.8, 8.8, 0.8], [1.75, 1.43, 1.43], color=INK, linewidth=1.3)
         arrow(axis, (0.8, 1.45), (0.8, 1.1))
-        axis.text(0, -0.35, "devices, between solve and models, shares a batch out over cores or GPUs; "
-                  "what reproduces the paper is beside them.", color=INK, va="center")  # fmt: skip
+        axis.text(0, -0.35, "datasets reads files into series; devices divides batches over cores or GPUs; "
+                  "registry has the short names of all parts.", color=INK, va="center")  # fmt: skip
         axis.set(xlim=(-0.1, 9.75), ylim=(-0.55, 2.95))
         axis.set_axis_off()
     return picture

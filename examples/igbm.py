@@ -23,7 +23,7 @@ import numpy as np
 import neuralrde as nrde
 from neuralrde.fields import LinearField
 from neuralrde.plots import GRID, INK, figure, save
-from neuralrde.solve import RK4, Exponential, solve
+from neuralrde.solvers import RK4, Exponential, solve
 
 jax.config.update("jax_enable_x64", True)
 

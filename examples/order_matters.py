@@ -16,6 +16,7 @@ from neuralrde.datasets import Dataset, order_of_events
 from neuralrde.plots import COLOURS, GRID, INK, figure, save
 
 DEPTHS, STEPS = (1, 2), (16, 32, 64, 128)
+SMALL = nrde.Config(nrde.NeuralRDE, state=16, width=32, layers=2, readout="mean", solver="heun")
 
 
 def accuracies(train: Dataset, test: Dataset, *, steps: tuple[int, ...], epochs: int) -> dict[tuple[int, int], float]:
@@ -23,7 +24,8 @@ def accuracies(train: Dataset, test: Dataset, *, steps: tuple[int, ...], epochs:
     found = {}
     for depth in DEPTHS:
         for step in steps:
-            model = nrde.NeuralRDEClassifier(depth=depth, step=step, state=16, width=32, epochs=epochs, random_state=0)
+            windows = nrde.Windows(step=step, depth=depth)
+            model = nrde.NeuralRDEClassifier(model=SMALL, windows=windows, epochs=epochs, random_state=0)
             model.fit(train.series, train.target)
             found[depth, step] = model.score(test.series, test.target)
     return found

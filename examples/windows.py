@@ -50,7 +50,7 @@ def draw(path: np.ndarray, logs: np.ndarray) -> Any:
         levy.bar(range(len(logs)), area, width=0.85, color=np.where(area > 0, FIRST, SECOND))
         levy.axhline(0, color=INK, linewidth=0.8)
         levy.axvline(len(logs) / 2 - 0.5, color=INK, linewidth=1.2, linestyle="--")
-        levy.set(xlim=(-0.5, len(logs) - 0.5), ylabel="area", title="The Levy area of each window tells")
+        levy.set(xlim=(-0.5, len(logs) - 0.5), ylabel="area", title="The sign of each window's Levy area shows which")
         levy.set_xlabel(f"window of {STEP} points")
 
         scaled = logs / np.sqrt((logs**2).mean(axis=0))
