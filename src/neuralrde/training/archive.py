@@ -32,7 +32,7 @@ def write_archive(path: str | os.PathLike, kind: str, *, format: int, header: di
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     content = safetensors.numpy.save(arrays, metadata={"neuralrde": text, "sha256": _checksum(text, arrays)})
     with writing(path) as file:
-        file.write(content)
+        file.write(_same_bytes_each_time(content))
 
 
 def read_archive(
@@ -106,6 +106,17 @@ def with_arrays(tree: Any, arrays: dict[str, np.ndarray], prefix: str = "") -> A
             )
         filled.append(new if isinstance(leaf, np.ndarray) else jax.numpy.asarray(new))
     return eqx.combine(jax.tree_util.tree_unflatten(structure, filled), static)
+
+
+def _same_bytes_each_time(content: bytes) -> bytes:
+    """A safetensors file with its metadata sorted. Safetensors keeps them in a hash map, whose order is random."""
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    encoded = json.dumps(header, separators=(",", ":")).encode()
+    # Arrays begin at multiples of eight bytes, as safetensors has them.
+    encoded += b" " * (-len(encoded) % 8)
+    return len(encoded).to_bytes(8, "little") + encoded + content[8 + size :]
 
 
 def _major(version: str) -> int:
