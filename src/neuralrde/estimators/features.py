@@ -13,19 +13,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..paths import Series
 from ..paths.statistics import summary_statistics
-from ..signatures.pooling import GROUP
+from ..signatures.looks import GROUP, MOST_THRESHOLDS, MOST_WORDS
 from ..training.archive import arrays_of, with_arrays
 from ..transforms import Resample
 from .base import SeriesEstimator
 from .inputs import as_series
 from .learned import check_inputs, check_transform
 from .parameters import check_whole
-from .random_features import WORDS, RandomFeatures
+from .random_features import RandomFeatures
 
 # Standardised features beyond so many standard deviations are cut off: a linear model goes on for ever.
 _FARTHEST = 8.0
 # What a user may choose about random features, and the most of each.
-SIZES = {"draws": 2**16, "maps": 2**12, "thresholds": 8, "contests": 2**9, "windows": 2**20}
+SIZES = {"draws": 2**16, "maps": 2**12, "thresholds": MOST_THRESHOLDS, "contests": 2**9, "windows": 2**20}
 
 
 class Standardised(eqx.Module):
@@ -79,7 +79,7 @@ class SeriesFeatures(eqx.Module):
         """The shapes, without the numbers, for loading. How many features there are, the plan in the file decides."""
         shape = lambda *sizes: np.zeros(sizes, np.float32)
         draws, maps, thresholds, contests, windows = (sizes[name] for name in SIZES)
-        most, statistics = max(WORDS) + 2, _STATISTICS * channels + 1
+        most, statistics = MOST_WORDS, _STATISTICS * channels + 1
         random = RandomFeatures(
             plan=np.zeros((draws, 5), np.int32),
             mixtures=shape(draws, channels, 2),
@@ -167,7 +167,7 @@ class ClosedForm(SeriesEstimator):
         for name, size in (("features_", self.features_), ("channels", channels * self.draws)):
             if size > numbers:
                 raise ValueError(f"Got {numbers} numbers; expected many more, for {size} {name}")
-        if self.draws * (max(WORDS) + 2) * (self.maps + 1) > numbers or self.features_ < _STATISTICS * channels + 2:
+        if self.draws * MOST_WORDS * (self.maps + 1) > numbers or self.features_ < _STATISTICS * channels + 2:
             raise ValueError(f"Got {numbers} numbers and {self.features_} features; expected other numbers of them")
 
     def __getstate__(self):

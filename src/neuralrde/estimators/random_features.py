@@ -18,16 +18,12 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..paths import Series
-from ..signatures import log_signature_channels, log_signatures
-from ..signatures.pooling import GROUP, count_above, count_winners
+from ..signatures.looks import (
+    CHANGES, EACH, GROUP, KEPT, MOST_WORDS, SCALED, WORDS, Looks, Seen, check_plan, log_signatures_of_look, shares,
+)  # fmt: skip
 
 # Increments in a window, after thinning out.
 POINTS = 8
-# Depths of log-signatures of time and one channel, and of time and two: 7 and 13 numbers, less that of time alone.
-DEPTHS = (4, 3)
-WORDS = tuple(log_signature_channels(2 + i, depth) - 1 for i, depth in enumerate(DEPTHS))
-# What a draw looks at: series scaled as a whole, each series scaled by itself, or the changes from point to point.
-SCALED, EACH, CHANGES = range(3)
 _CYCLE = (SCALED, EACH, CHANGES, SCALED, EACH)
 # Every so many draws one spans whole series.
 _WHOLE = 7
@@ -35,11 +31,8 @@ _WHOLE = 7
 _MOST_MIXED = 9
 # Quantiles are those of some windows of the training set: of at most so many series, and so many windows in all.
 _SEEN_SERIES, _SEEN_WINDOWS = 128, 4096
-# Numbers of log-signatures that are made at once: they are read again at once, and should be in the cache then.
-_PIECE = 1_000_000
-
-# The columns of a plan.
-KIND, DILATION, LAG, KEPT, SPAN = range(5)
+# Numbers of series that are looked at at once, for memory.
+_PIECE = 10_000_000
 
 
 class RandomFeatures(eqx.Module):
@@ -88,7 +81,7 @@ class RandomFeatures(eqx.Module):
         spread = _positive(series.values.std(axis=(0, 1), where=valid[..., None], dtype=np.float64))
         changes = np.diff(series.values, axis=1)
         moved = np.sqrt((changes**2).sum(axis=(0, 1), where=valid[:, 1:, None]) / max(1, valid[:, 1:].sum()))
-        most = max(WORDS) + 2
+        most = MOST_WORDS
         features = RandomFeatures(
             plan=np.zeros((draws, 5), np.int32),
             mixtures=np.zeros((draws, channels, 2), np.float32),
@@ -112,28 +105,18 @@ class RandomFeatures(eqx.Module):
     @property
     def count(self) -> int:
         """The number of features."""
-        draws, thresholds, maps = len(self.plan), self.thresholds.shape[1], self.maps.shape[2]
-        return sum(thresholds * (self._words(draw) + maps) + 2 * self.rivals.shape[2] for draw in range(draws))
+        return sum(self._looks.counts)
+
+    @property
+    def _looks(self) -> Looks:
+        return Looks(**{name: getattr(self, name) for name in Looks._fields})
 
     def __call__(self, series: Series) -> Float[np.ndarray, "samples features"]:
-        self._check_plan()
-        found = np.empty((len(series), self.count), np.float32)
-        rows = max(1, _PIECE // (self.windows * (max(WORDS) + 2)))
-        for first in range(0, len(series), rows):
-            part, at = series[slice(first, first + rows)], 0
-            seen = self._seen(part)
-            for draw in range(len(self.plan)):
-                logs, own = self._log_signatures(draw, seen, part, self.windows)
-                above = count_above(logs, self._all_maps(draw), self._thresholds(draw), windows=own)
-                won = count_winners(
-                    logs, self.scales[draw, : logs.shape[2], None] * self.rivals[draw, : logs.shape[2]], windows=own
-                )
-                # Most rivals seldom win: the root of their shares varies about as much as the others do.
-                for shares in (above / own[:, None, None], np.sqrt(won / own[:, None, None])):
-                    shares = shares.reshape(len(part), -1)
-                    found[first : first + rows, at : at + shares.shape[1]] = shares
-                    at += shares.shape[1]
-        return found
+        check_plan(self.plan)
+        rows = max(1, _PIECE // series.values[0].size)
+        parts = [series[slice(first, first + rows)] for first in range(0, len(series), rows)]
+        found = [shares(self._looks, self._seen(part), part.lengths) for part in parts]
+        return found[0] if len(found) == 1 else np.concatenate(found)
 
     def _draw(self, draw: int, rng: np.random.Generator, length: int, channels: int) -> None:
         """Choose what to look at, and at which scale; scales are evenly spread on a logarithmic scale."""
@@ -156,9 +139,10 @@ class RandomFeatures(eqx.Module):
             kept = 2 if lag else 1
         self.plan[draw] = _CYCLE[draw % len(_CYCLE)], dilation, lag, kept, points * dilation
 
-    def _learn(self, draw: int, rng: np.random.Generator, seen: tuple[np.ndarray, ...], series: Series) -> None:
+    def _learn(self, draw: int, rng: np.random.Generator, seen: Seen, series: Series) -> None:
         """Scale the log-signatures, draw maps, and learn the thresholds from windows of the training set."""
-        logs, own = self._log_signatures(draw, seen, series, max(1, _SEEN_WINDOWS // len(series)))
+        most = max(1, _SEEN_WINDOWS // len(series))
+        logs, own = log_signatures_of_look(self._looks, draw, seen, series.lengths, most)
         real = np.arange(logs.shape[1]) < own[:, None]
         logs, words = logs[real], logs.shape[2]
         self.scales[draw, :words] /= _positive(np.sqrt((logs**2).mean(axis=0, dtype=np.float64)))
@@ -167,77 +151,24 @@ class RandomFeatures(eqx.Module):
         shape = (plain, self.maps.shape[2])
         self.maps[draw, :plain] = rng.normal(size=shape) * (rng.random(shape) < 0.5)
         self.rivals[draw, :plain] = rng.normal(size=(plain, self.rivals.shape[2]))
-        values = np.sort(logs @ _with_identity(self.maps[draw, :words]), axis=0)
+        values = np.concatenate([logs, logs @ self.maps[draw, :words]], axis=1).T
+        values, rows = np.sort(values, axis=1), np.arange(len(values))
         for row in self.thresholds[draw]:
-            quantile = rng.uniform(0.02, 0.98, size=values.shape[1])
-            row[: values.shape[1]] = values[(quantile * (len(values) - 1)).astype(int), np.arange(values.shape[1])]
+            place = (rng.uniform(0.02, 0.98, size=len(values)) * (values.shape[1] - 1)).astype(int)
+            above = np.minimum(place + 1, values.shape[1] - 1)
+            # Between two windows of the training set, where rounding decides nothing.
+            row[: len(values)] = (values[rows, place] + values[rows, above]) / 2
 
-    def _words(self, draw: int) -> int:
-        kind, kept = self.plan[draw, KIND], self.plan[draw, KEPT]
-        return WORDS[kept - 1] + (0 if kind == CHANGES else int(kept))
-
-    def _all_maps(self, draw: int) -> Float[np.ndarray, "words all_maps"]:
-        """The numbers of a log-signature themselves, and the random maps of them, from unscaled log-signatures."""
-        words = self._words(draw)
-        return self.scales[draw, :words, None] * _with_identity(self.maps[draw, :words])
-
-    def _thresholds(self, draw: int) -> Float[np.ndarray, "thresholds all_maps"]:
-        return self.thresholds[draw, :, : self._words(draw) + self.maps.shape[2]]
-
-    def _seen(self, series: Series) -> tuple[np.ndarray, ...]:
-        """What draws look at: scaled, each by itself, changes."""
-        scaled = ((series.values - self.mean) / self.spread).astype(np.float32)
-        real = series.valid[..., None]
+    def _seen(self, series: Series) -> Seen:
+        """What draws look at, channel by channel: scaled, each by itself, changes."""
+        values, real = np.swapaxes(series.values, 1, 2), series.valid[:, None, :]
+        scaled = ((values - self.mean[:, None]) / self.spread[:, None]).astype(np.float32)
         # In float64, so that padding, which depends on the other series, does not change the last digit.
-        mean = scaled.mean(axis=1, where=real, keepdims=True, dtype=np.float64)
-        spread = scaled.std(axis=1, where=real, keepdims=True, dtype=np.float64)
+        mean = scaled.mean(axis=2, where=real, keepdims=True, dtype=np.float64)
+        spread = scaled.std(axis=2, where=real, keepdims=True, dtype=np.float64)
         each = ((scaled - mean) / _positive(spread, 1e-6)).astype(np.float32)
-        changes = np.diff(scaled, axis=1, prepend=scaled[:, :1]) * (self.spread / self.spread_of_changes)
+        changes = np.diff(scaled, axis=2, prepend=scaled[..., :1]) * (self.spread / self.spread_of_changes)[:, None]
         return scaled, each, changes.astype(np.float32)
-
-    def _log_signatures(
-        self, draw: int, seen: tuple[np.ndarray, ...], series: Series, most: int
-    ) -> tuple[Float[np.ndarray, "samples windows words"], Int[np.ndarray, "samples"]]:
-        """Log-signatures of a draw's windows, without that of time alone, and each series' own number of windows."""
-        kind, dilation, lag, kept, span = (int(number) for number in self.plan[draw])
-        path = seen[kind]
-        chosen = np.flatnonzero(self.mixtures[draw].any(axis=1))
-        path = path[..., chosen] @ self.mixtures[draw, chosen, : 1 if lag else kept]
-        if lag:
-            path = np.concatenate([path, np.concatenate([np.repeat(path[:, :1], lag, 1), path[:, :-lag]], 1)], axis=2)
-        if span > path.shape[1] - 1:  # a series that is shorter than a window stands still at its end
-            path = np.concatenate([path, np.repeat(path[:, -1:], span + 1 - path.shape[1], axis=1)], axis=1)
-        starts, own = _places(series, span, most)
-        clock = np.arange(path.shape[1], dtype=np.float32)[None, :, None] / span
-        timed = np.concatenate([np.broadcast_to(clock, (*path.shape[:2], 1)), path], axis=2)
-        logs = log_signatures(timed, DEPTHS[kept - 1], starts=starts, ends=starts + span, dilation=dilation)[..., 1:]
-        if kind != CHANGES:
-            rows = np.arange(len(path))[:, None]
-            logs = np.concatenate([logs, path[rows, np.broadcast_to(starts, (len(path), starts.shape[-1]))]], axis=2)
-        return logs, own
-
-    def _check_plan(self) -> None:
-        """A plan may come from a file."""
-        kind, dilation, lag, kept, span = np.asarray(self.plan).T
-        good = np.isin(kind, (SCALED, EACH, CHANGES)) & np.isin(kept, (1, 2)) & (dilation > 0) & (lag >= 0)
-        good &= (span > 0) & (span % np.maximum(dilation, 1) == 0)
-        if not (good & (np.maximum(span, lag) < 2**24)).all():
-            raise ValueError("Got random features whose plan has numbers that `fit` cannot have drawn.")
-
-
-def _places(series: Series, span: int, most: int) -> tuple[Int[np.ndarray, "..."], Int[np.ndarray, "samples"]]:
-    """Where windows start, at most so many and evenly apart, and each series' own number of them; at least one."""
-    last = np.maximum(series.lengths - 1 - span, 0)
-    own = np.minimum(last + 1, most)
-    if not series.ragged:
-        starts = np.arange(own[0]) * max(last[0], 1) // max(own[0] - 1, 1)
-        return np.minimum(starts, last[0]), own
-    place = np.arange(own.max())
-    return np.minimum(place * np.maximum(last, 1)[:, None] // np.maximum(own - 1, 1)[:, None], last[:, None]), own
-
-
-def _with_identity(maps: Float[np.ndarray, "words maps"]) -> Float[np.ndarray, "words all_maps"]:
-    return np.concatenate([np.eye(len(maps), dtype=maps.dtype), maps], axis=1)
 
 
 def _positive(spread: np.ndarray, least: float = 1e-8) -> np.ndarray:

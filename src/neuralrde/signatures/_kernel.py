@@ -23,7 +23,7 @@ from ._spans import Spans
 from .lyndon import log_signature_channels
 
 MOST_DEPTH = 16  # of the C++ side; deeper log-signatures take the JAX form
-INTERFACE = 5  # of the library; one that was built from older sources would read other arguments than it is given
+INTERFACE = 6  # of the library; one that was built from older sources would read other arguments than it is given
 
 
 @functools.cache

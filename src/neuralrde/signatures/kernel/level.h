@@ -2,7 +2,7 @@
 #include "chen.h"
 #include "closed_form.h"
 #include "join.h"
-#include "pool.h"
+#include "looks.h"
 
 namespace neuralrde {
 namespace {
@@ -70,6 +70,6 @@ size_t workspace(const Plan& plan, bool backward) {
 
 extern const Level LEVEL;
 const Level LEVEL = {BYTES, workspace, forward<float>, forward<double>, backward<float>, backward<double>,
-                     join<float>, join<double>, count_above, count_winners};
+                     join<float>, join<double>, look, Looker::bytes};
 
 }  // namespace neuralrde

@@ -10,7 +10,7 @@ using neuralrde::Work;
 extern "C" {
 
 // Which arguments the functions take: `INTERFACE` of _kernel.py.
-int neuralrde_interface() { return 5; }
+int neuralrde_interface() { return 6; }
 
 int neuralrde_vector_bytes() { return neuralrde::this_processor().bytes; }
 
@@ -32,10 +32,15 @@ NEURALRDE_FOR_NUMPY(neuralrde_forward32, float)
 NEURALRDE_FOR_NUMPY(neuralrde_forward64, double)
 #undef NEURALRDE_FOR_NUMPY
 
-int neuralrde_count(const float* logs, const int64_t* own, const float* map, const float* at, int32_t* counts,
-                    int64_t samples, int64_t windows, int64_t words, int64_t maps, int64_t thresholds, int64_t threads) {
-  const neuralrde::Pool pool = {logs, own, map, at, counts, samples, windows, words, maps, thresholds};
-  return neuralrde::count(neuralrde::this_processor(), pool, threads);
+int neuralrde_look(const float* scaled, const float* each, const float* changes, const int64_t* lengths,
+                   const int32_t* plan, const float* mixtures, const float* scales, const float* map, const float* at,
+                   const float* rival, const int64_t* firsts, float* out, int64_t samples, int64_t length,
+                   int64_t channels, int64_t draws, int64_t most, int64_t maps, int64_t thresholds, int64_t rivals,
+                   int64_t features, int64_t threads) {
+  const neuralrde::Looks looks = {{scaled, each, changes}, lengths, plan, mixtures, scales, map,  at,
+                                  rival, firsts, out, samples, length, channels, draws, most, maps,
+                                  thresholds, rivals, features};
+  return neuralrde::look(neuralrde::this_processor(), looks, threads);
 }
 
 #define NEURALRDE_FOR_NUMPY(NAME, T)                                                                                 \

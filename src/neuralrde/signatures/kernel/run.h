@@ -201,8 +201,7 @@ inline std::shared_ptr<const Tables> tables_for(int channels, int depth, int64_t
 // Run windows [0, total) in pieces on all threads: `run(begin, end, workspace)`. A thread that cannot be started or has
 // no memory leaves its share to the others. False if there was memory for none.
 template <class Run>
-bool on_all_threads(int64_t total, int64_t threads, size_t workspace, const Run& run) {
-  constexpr int64_t lanes = 16;  // pieces are whole groups of windows at any vector width
+bool on_all_threads(int64_t total, int64_t threads, size_t workspace, const Run& run, int64_t lanes = 16) {
   const int64_t groups = (total + lanes - 1) / lanes;
   const int64_t piece = std::max<int64_t>(1, groups / (threads * 8)) * lanes;
   std::atomic<int64_t> next{0};
@@ -362,13 +361,11 @@ Answer backward(const Level& level, int channels, int depth, int64_t words, cons
   return NO_MEMORY;
 }
 
-inline Answer count(const Level& level, const Pool& pool, int64_t threads) noexcept try {
-  const double work = double(pool.samples) * double(pool.windows) * double(pool.words) * double(pool.maps);
-  if (work < 5e6) threads = 1;  // starting a thread would take longer
-  const auto run = [&](int64_t begin, int64_t end, void*) {
-    (pool.at ? level.count_above : level.count_winners)(pool, begin, end);
-  };
-  return on_all_threads(pool.samples, threads, 64, run) ? GOOD : NO_MEMORY;
+inline Answer look(const Level& level, const Looks& looks, int64_t threads) noexcept try {
+  const double work = double(looks.samples) * double(looks.draws) * double(std::min(looks.most, looks.length));
+  if (work < 1e5) threads = 1;  // starting a thread would take longer
+  const auto run = [&](int64_t begin, int64_t end, void* space) { level.look(looks, begin, end, space); };
+  return on_all_threads(looks.samples, threads, level.look_workspace(looks), run, 1) ? GOOD : NO_MEMORY;
 } catch (...) {
   return NO_MEMORY;
 }

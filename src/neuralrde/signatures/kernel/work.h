@@ -65,17 +65,45 @@ struct Work {
   const int64_t* places;
 };
 
-// Counting windows by linear maps of their log-signatures: those above a threshold, or those whose map wins its group.
-struct Pool {
-  static constexpr int64_t group = 8;
+// What one of many random looks looks at: series scaled, each by itself, or changes; every `dilation`-th point; beside the
+// first mixture of channels a second one, or the first as it was `lag` points ago; windows of `span` points.
+struct Look {
+  int32_t kind, dilation, lag, kept, span;
+};
+
+// Random looks at series, and what is counted in each; see looks.h.
+struct Looks {
+  static constexpr int64_t group = 8;            // maps of a contest
   static constexpr int64_t most_thresholds = 8;
-  static constexpr int64_t lanes = 16;  // `maps` is a multiple of it: the widest vectors have so many
-  const float* logs;     // (samples, windows, words)
-  const int64_t* own;    // (samples,): how many windows of each sample count, the first ones
-  const float* map;      // (words, maps)
-  const float* at;       // (thresholds, maps), or null in a contest
-  int32_t* counts;       // (samples, thresholds, maps); in a contest (samples, 2, maps), of the largest and the smallest
-  int64_t samples, windows, words, maps, thresholds;
+  static constexpr int64_t most_words = 15;      // of a log-signature without time, and where the window starts
+  static constexpr int32_t CHANGES = 2;          // of kinds
+  static constexpr int64_t words(int64_t kept) { return kept == 1 ? 7 : 13; }
+
+  const float* seen[3];    // (samples, channels, length): what each kind looks at
+  const int64_t* lengths;  // (samples,)
+  const int32_t* plan;     // (draws, 5)
+  const float* mixtures;   // (draws, channels, 2)
+  const float* scales;     // (draws, most_words)
+  const float* map;        // (draws, most_words, maps), of words that are not scaled; null to write the words themselves
+  const float* at;         // (draws, thresholds, most_words + maps)
+  const float* rival;      // (draws, most_words, rivals)
+  const int64_t* firsts;   // (draws,): where each look's features begin
+  float* out;              // (samples, features), or (samples, most, words)
+  int64_t samples, length, channels, draws, most, maps, thresholds, rivals, features;
+
+  Look look(int64_t draw) const {
+    const int32_t* const row = plan + 5 * draw;
+    return {row[0], row[1], row[2], row[3], row[4]};
+  }
+  // Windows are evenly apart, at most so many, and at least one.
+  int64_t windows_of(int64_t s, int64_t span) const {
+    const int64_t room = lengths[s] - 1 - span;
+    return room < 0 ? 1 : room + 1 < most ? room + 1 : most;
+  }
+  static int64_t start(int64_t window, int64_t windows, int64_t room) {
+    return windows > 1 ? window * room / (windows - 1) : 0;
+  }
+  size_t counted() const { return size_t(thresholds * (most_words + maps) + 2 * rivals); }
 };
 
 // Windows that are runs of consecutive pieces, each of them by the pieces' log-signatures; up to depth 3. There may be
@@ -114,8 +142,8 @@ struct Level {
   // Samples [begin, end).
   bool (*join32)(const Joins<float>&, int64_t begin, int64_t end, void* workspace);
   bool (*join64)(const Joins<double>&, int64_t begin, int64_t end, void* workspace);
-  void (*count_above)(const Pool&, int64_t begin, int64_t end);
-  void (*count_winners)(const Pool&, int64_t begin, int64_t end);
+  void (*look)(const Looks&, int64_t begin, int64_t end, void* workspace);
+  size_t (*look_workspace)(const Looks&);
 };
 
 }  // namespace neuralrde
