@@ -35,14 +35,16 @@ def test_shares_are_those_of_windows_looked_at_one_by_one():
     series = Series.from_array(X)
     features = RandomFeatures.fit(series, draws=6, maps=5, windows=9, seed=3)
     found, at = features(series), 0
-    scaled, each, changes = (array.astype(np.float64) for array in features._seen(series))
+    scaled, each, changes = (np.swapaxes(array, 1, 2).astype(np.float64) for array in features._seen(series))
     for draw, (kind, dilation, _, kept, span) in enumerate(np.asarray(features.plan)):
         path = (scaled, each, changes)[kind] @ features.mixtures[draw, :, :kept].astype(np.float64)
         assert span == POINTS * dilation
         last = max(0, 39 - span)
         count = min(9, last + 1)
         starts = np.minimum(np.arange(count) * max(last, 1) // max(count - 1, 1), last)
-        maps, thresholds = features._all_maps(draw).astype(np.float64), features._thresholds(draw)
+        words = features._looks.words(draw)
+        maps = np.concatenate([np.eye(words), features.maps[draw, :words]], axis=1) * features.scales[draw, :words, None]
+        thresholds = features.thresholds[draw, :, : maps.shape[1]]
         above = np.zeros((6, *thresholds.shape))
         close = np.zeros_like(above)
         for start in starts:

@@ -1,6 +1,6 @@
 // Calls the kernel under the sanitizers: random shapes, every depth from 1 to 6, every vector width that this processor
 // has, float and double, forward and backward, several threads, arrays in heap blocks of exactly their size; windows that
-// follow each other, and others that overlap or leave points out; pieces that are joined, windows that are counted.
+// follow each other, and others that overlap or leave points out; pieces that are joined, random looks.
 // Results are compared with a plain reference, so that a run that reads the right memory for the wrong word fails too.
 #include <cmath>
 #include <cstdio>
@@ -255,44 +255,104 @@ static void join_pieces(const Level& level, std::mt19937& random) {
   expect(off <= (sizeof(T) == 8 ? 1e-12 : 1e-4), "join of " + std::to_string(sizeof(T)) + " bytes, off by " + std::to_string(off));
 }
 
-// Windows above thresholds, and winners of contests. Whole numbers: sums are exact in any order, and there are ties.
-static void count_windows(const Level& level, std::mt19937& random) {
+// Random looks: log-signatures of windows of mixtures, and counts of them by hand.
+static void look_at_series(const Level& level, std::mt19937& random) {
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
-  const int64_t samples = pick(1, 40), windows = pick(1, 40), words = pick(1, 15), maps = 16 * pick(1, 3);
-  const int64_t thresholds = pick(1, int(Pool::most_thresholds));
-  std::vector<float> logs(samples * windows * words), map(words * maps), at(thresholds * maps);
-  for (float& value : logs) value = float(pick(-2, 2));
-  for (float& value : map) value = float(pick(-2, 2));
-  for (float& value : at) value = float(pick(-9, 9));
-  std::vector<int64_t> own;
-  for (int64_t s = 0; s < samples; s++) own.push_back(pick(0, int(windows)));
-  std::vector<int32_t> above(samples * thresholds * maps), won(samples * 2 * maps);
-  expect(count(level, {logs.data(), own.data(), map.data(), at.data(), above.data(), samples, windows, words, maps, thresholds}, 3) == GOOD, "count answered");
-  expect(count(level, {logs.data(), own.data(), map.data(), nullptr, won.data(), samples, windows, words, maps, 2}, 3) == GOOD, "contest answered");
-  long off = 0;
-  for (int64_t s = 0; s < samples; s++)
-    for (int64_t m = 0; m < maps; m++) {
-      const auto value = [&](int64_t w, int64_t m) {
-        float sum = 0;
-        for (int64_t k = 0; k < words; k++) sum += logs[(s * windows + w) * words + k] * map[k * maps + m];
+  std::normal_distribution<float> normal;
+  const int64_t samples = pick(1, 20), length = pick(1, 120), channels = pick(1, 3), draws = pick(1, 4), most = pick(1, 80);
+  const int64_t maps = pick(0, 9), thresholds = pick(1, int(Looks::most_thresholds)), rivals = Looks::group * pick(0, 2);
+  constexpr int64_t W = Looks::most_words;
+  const auto filled = [&](int64_t size) {
+    std::vector<float> values(size);
+    for (float& value : values) value = normal(random);
+    return values;
+  };
+  const std::vector<float> seen[3] = {filled(samples * channels * length), filled(samples * channels * length),
+                                      filled(samples * channels * length)};
+  std::vector<int64_t> lengths, firsts;
+  for (int64_t s = 0; s < samples; s++) lengths.push_back(pick(1, int(length)));
+  std::vector<int32_t> plan;
+  int64_t features = 0;
+  const auto words_of = [&](int64_t draw) {
+    const int32_t* const row = &plan[5 * draw];
+    return Looks::words(row[3]) + (row[0] == Looks::CHANGES ? 0 : row[3]);
+  };
+  for (int64_t draw = 0; draw < draws; draw++) {
+    const int kind = pick(0, 2), dilation = pick(1, 5), kept = pick(1, 2), lag = kept == 2 ? pick(0, 9) : 0;
+    for (const int number : {kind, dilation, lag, kept, dilation * pick(1, 8)}) plan.push_back(number);
+    firsts.push_back(features);
+    features += thresholds * (words_of(draw) + maps) + 2 * rivals;
+  }
+  const std::vector<float> mixtures = filled(draws * channels * 2), map = filled(draws * W * maps + 1);
+  const std::vector<float> at = filled(draws * thresholds * (W + maps)), rival = filled(draws * W * rivals);
+  const std::vector<float> scales(draws * W, 1.0f);
+  std::vector<float> shares(samples * features, -1.0f);
+  Looks looks = {{seen[0].data(), seen[1].data(), seen[2].data()}, lengths.data(), plan.data(), mixtures.data(),
+                 scales.data(), map.data(), at.data(), rival.data(), firsts.data(), shares.data(), samples, length,
+                 channels, draws, most, maps, thresholds, rivals, features};
+  expect(look(level, looks, 3) == GOOD, "looks answered");
+  for (const float share : shares) expect(share >= 0.0f && share <= 1.0f, "a share is between 0 and 1");
+  for (int64_t draw = 0; draw < draws; draw++) {
+    const Look one = looks.look(draw);
+    const int64_t words = words_of(draw);
+    std::vector<float> logs(samples * most * words, 0.0f);
+    Looks only = looks;
+    only.plan += 5 * draw, only.mixtures += 2 * channels * draw, only.map = nullptr, only.draws = 1, only.out = logs.data();
+    expect(look(level, only, 3) == GOOD, "a look answered");
+    double off = 0;
+    long miscounted = 0;
+    for (int64_t s = 0; s < samples; s++) {
+      const int64_t own = looks.windows_of(s, one.span), last = lengths[s] - 1;
+      const auto mixed = [&](int64_t point, int64_t q) {
+        point = std::min(point, last);
+        if (one.lag && q == 1) point = std::max<int64_t>(0, point - one.lag), q = 0;
+        double sum = 0;
+        for (int64_t c = 0; c < channels; c++)
+          sum += double(seen[one.kind][(s * channels + c) * length + point]) * mixtures[(draw * channels + c) * 2 + q];
         return sum;
       };
-      long largest = 0, smallest = 0;
-      for (int64_t w = 0; w < own[s]; w++) {
-        const int64_t first = m / Pool::group * Pool::group;
-        bool top = true, bottom = true;
-        for (int64_t other = first; other < first + Pool::group; other++)
-          top &= value(w, m) >= value(w, other), bottom &= value(w, m) <= value(w, other);
-        largest += top, smallest += bottom;
+      for (int64_t w = 0; w < own; w++) {
+        const int64_t start = Looks::start(w, own, std::max<int64_t>(0, last - one.span)), d = 1 + one.kept;
+        Numbers path;
+        for (int64_t offset = 0; offset <= one.span; offset += one.dilation) {
+          path.push_back(double(offset) / one.span);
+          for (int64_t q = 0; q < one.kept; q++) path.push_back(mixed(start + offset, q));
+        }
+        const Numbers expected = reference(path.data(), 0, one.span / one.dilation, int(d), one.kept == 1 ? 4 : 3);
+        const float* const got = &logs[(s * most + w) * words];
+        for (size_t k = 1; k < expected.size(); k++)
+          off = std::max(off, std::abs(expected[k] - got[k - 1]) / (1 + std::abs(expected[k])));
+        for (int64_t k = Looks::words(one.kept); k < words; k++)
+          off = std::max(off, std::abs(mixed(start, k - Looks::words(one.kept)) - got[k]));
       }
-      off += std::labs(won[(s * 2) * maps + m] - largest) + std::labs(won[(s * 2 + 1) * maps + m] - smallest);
-      for (int64_t q = 0; q < thresholds; q++) {
-        long higher = 0;
-        for (int64_t w = 0; w < own[s]; w++) higher += value(w, m) > at[q * maps + m];
-        off += std::labs(above[(s * thresholds + q) * maps + m] - higher);
+      // Of the numbers themselves, by which nothing is rounded on the way.
+      for (int64_t q = 0; q < thresholds; q++)
+        for (int64_t k = 0; k < words; k++) {
+          float above = 0;
+          for (int64_t w = 0; w < own; w++)
+            above += logs[(s * most + w) * words + k] > at[(draw * thresholds + q) * (W + maps) + k];
+          miscounted += shares[s * features + firsts[draw] + q * (words + maps) + k] != above / float(own);
+        }
+      // One of eight wins a window, and all where nothing happens; a share is the square of what is written.
+      long still = 0;
+      for (int64_t w = 0; w < own; w++) {
+        bool moved = false;
+        for (int64_t k = 0; k < words; k++) moved |= logs[(s * most + w) * words + k] != 0.0f;
+        still += !moved;
+      }
+      const double winners = (double(own - still) + 8.0 * double(still)) / double(own);
+      for (int64_t first = 0; first < 2 * rivals; first += Looks::group) {
+        double sum = 0;
+        for (int64_t i = 0; i < Looks::group; i++) {
+          const double root = shares[s * features + firsts[draw] + thresholds * (words + maps) + first + i];
+          sum += root * root;
+        }
+        miscounted += std::abs(sum - winners) > 1e-4;
       }
     }
-  expect(off == 0, "counts off by " + std::to_string(off));
+    expect(off <= 2e-3, "looks off by " + std::to_string(off));  // float32; fourth powers of numbers up to 10
+    expect(miscounted == 0, "shares miscounted: " + std::to_string(miscounted));
+  }
 }
 
 int main(int count, char** arguments) {
@@ -310,7 +370,7 @@ int main(int count, char** arguments) {
       calls += 4;
       if (i % 2) join_pieces<float>(*level, random), calls++;
       else join_pieces<double>(*level, random), calls++;
-      if (i % 4 == 0) count_windows(*level, random), calls += 2;
+      if (i % 4 == 0) look_at_series(*level, random), calls += 2;
     }
   }
   // Enough work for several threads inside each call, from several callers at once: they share the kept tables.

@@ -130,7 +130,7 @@ class ClosedForm(SeriesEstimator):
     maps: int = 24
     thresholds: int = 2
     contests: int = 4
-    windows: int = 256
+    windows: int = 2048
     random_state: Any = 0
 
     _learned = (*SeriesEstimator._learned, "features_")

@@ -72,7 +72,7 @@ class RandomFeatures(eqx.Module):
         maps: int = 24,
         thresholds: int = 2,
         contests: int = 4,
-        windows: int = 256,
+        windows: int = 2048,
         seed: int = 0,
     ) -> "RandomFeatures":
         rng, channels = np.random.default_rng(seed), series.values.shape[2]

@@ -130,16 +130,29 @@ struct Looker {
       for (int64_t i = 0; i < own; i++) x[1][i] = x[0][i > look.lag ? i - look.lag : 0];
   }
 
-  // Point `t` of the windows that start at `starts`; a series that is shorter than a window stands still at its end.
-  V points(const float* channel, const int64_t* starts, int64_t offset, int64_t last) const {
-    if (starts[n - 1] - starts[0] == n - 1 && starts[n - 1] + offset <= last) return load<float>(channel + starts[0] + offset);
+  // Where the windows of a group start; lanes beyond the last window repeat it.
+  struct Starts {
+    int64_t at[n];
+    bool side_by_side = true;
+
+    Starts(int64_t first, int64_t end, int64_t own, int64_t room) {
+      for (int64_t l = 0; l < n; l++) {
+        at[l] = Looks::start(first + l < end ? first + l : end - 1, own, room);
+        side_by_side &= at[l] == at[0] + l;
+      }
+    }
+  };
+
+  // One point of the windows that start at `starts`; a series that is shorter than a window stands still at its end.
+  V points(const float* channel, const Starts& starts, int64_t offset, int64_t last) const {
+    if (starts.side_by_side && starts.at[n - 1] + offset <= last) return load<float>(channel + starts.at[0] + offset);
     V found;
-    for (int l = 0; l < n; l++) found[l] = channel[starts[l] + offset < last ? starts[l] + offset : last];
+    for (int l = 0; l < n; l++) found[l] = channel[starts.at[l] + offset < last ? starts.at[l] + offset : last];
     return found;
   }
 
   template <int D, int N>
-  int64_t follow(const Look& look, const int64_t* starts, int64_t last, V* to) const {
+  int64_t follow(const Look& look, const Starts& starts, int64_t last, V* to) const {
     Path<D, N> path;
     V before[D], dx[D];
     dx[0] = V{} + float(look.dilation) / float(look.span);
@@ -175,11 +188,7 @@ struct Looker {
       const int64_t count = own - first < BLOCK * n ? own - first : BLOCK * n;
       int64_t width = 0;
       for (int64_t g = 0; g * n < count; g++) {
-        int64_t starts[n];
-        for (int64_t l = 0; l < n; l++) {
-          const int64_t window = first + (g * n + l < count ? g * n + l : count - 1);
-          starts[l] = Looks::start(window, own, room);
-        }
+        const Starts starts(first + g * n, first + count, own, room);
         V* const to = words + g * most_words;
         width = look.kept == 1 ? follow<2, 4>(look, starts, last, to) : follow<3, 3>(look, starts, last, to);
       }
