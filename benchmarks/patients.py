@@ -23,6 +23,8 @@ from neuralrde.training import AdamW, Histogram, TimeStretch
 from neuralrde.transforms import ScaleEach, TimeChannel
 from reproduction.floors import errors, floors
 
+from .timing import table
+
 RESULTS = Path("results/patients.jsonl")
 TARGETS = ("BIDMC32HR", "BIDMC32RR")
 SPLITS = 10
@@ -66,7 +68,6 @@ def measured(data: Dataset, seed: int) -> dict[str, Any]:
         "patients": {str(one): round(float(np.sqrt(np.mean(off[own == one] ** 2))), 3) for one in np.unique(own)},
         "floors": floors(data, split, "group"),
         "best_epoch": model.best_epoch_,
-        "validation_rmse": [round(record["validation_rmse"], 3) for record in model.history_],
         "series": {"fit": len(known), "test": len(split.test)},
         "seconds": {"fit": round(fitted - begin, 1), "predict": round(done - fitted, 1)},
         "versions": versions(),
@@ -83,30 +84,24 @@ def lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def table(found: list[dict[str, Any]]) -> str:
-    """Errors of every split, and their means.
+def summary(found: list[dict[str, Any]]) -> str:
+    """Errors of every split, and their means, as a table.
 
     >>> line = {"data": "BIDMC32HR", "seed": 0, "test": {"rmse": 2.0, "mae": 1.0}}
-    >>> print(table([line | {"floors": {"training mean": {"rmse": 9.0}}}]))
-    | target | split | RMSE | mean absolute error | training mean |
-    |---|---|---:|---:|---:|
-    | BIDMC32HR | 0 | 2.00 | 1.00 | 9.00 |
-    | BIDMC32HR | mean of 1 | 2.00 | 1.00 | 9.00 |
+    >>> print(summary([line | {"floors": {"training mean": {"rmse": 9.0}}}]))
+    | target    | split     | RMSE | absolute | training mean |
+    | --------- | --------- | ---- | -------- | ------------- |
+    | BIDMC32HR | 0         | 2.00 | 1.00     | 9.00          |
+    | BIDMC32HR | mean of 1 | 2.00 | 1.00     | 9.00          |
     """
-    names = list(dict.fromkeys(name for line in found for name in line["floors"]))
-    rows = [["target", "split", "RMSE", "mean absolute error", *names], ["---", "---", *["---:"] * (2 + len(names))]]
+    names, rows = list(dict.fromkeys(name for line in found for name in line["floors"])), []
     for data in dict.fromkeys(line["data"] for line in found):
         own = sorted((line for line in found if line["data"] == data), key=lambda line: line["seed"])
-        numbers = np.array(
-            [
-                [line["test"]["rmse"], line["test"]["mae"]]
-                + [line["floors"].get(name, {}).get("rmse", np.nan) for name in names]
-                for line in own
-            ]
-        )
+        floors_of = lambda line: [line["floors"].get(name, {}).get("rmse", np.nan) for name in names]
+        numbers = np.array([[line["test"]["rmse"], line["test"]["mae"], *floors_of(line)] for line in own])
         rows += [[data, str(line["seed"]), *map(_shown, row)] for line, row in zip(own, numbers, strict=True)]
         rows.append([data, f"mean of {len(own)}", *map(_shown, numbers.mean(axis=0))])
-    return "\n".join(f"| {' | '.join(row)} |".replace("| --- |", "|---|") for row in rows)
+    return table(["target", "split", "RMSE", "absolute", *names], rows)
 
 
 def _shown(number: float) -> str:
@@ -129,8 +124,4 @@ def main(arguments: list[str] | None = None) -> None:
             with options.results.open("a") as file:
                 file.write(json.dumps(line) + "\n")
             print(f"{name}, split {seed}: {line['test']['rmse']:.2f}", file=sys.stderr, flush=True)
-    print(table(lines(options.results)))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    print(summary(lines(options.results)))

@@ -163,14 +163,19 @@ def _divided(estimator: Any, whole: Samples, validation: Any, seed: int, searche
     if estimator.members_ > 1 and not searched:
         return Division(whole)  # every member leaves out a part of its own
     fraction = estimator.validation_fraction
-    if len(whole) * fraction < (2 if searched else FEWEST_TO_DECIDE):
+    if len(whole) * fraction < 2 or (_units(whole) * fraction < FEWEST_TO_DECIDE and not searched):
         return Division(whole)
     options = {"groups": whole.groups, "shuffle": estimator.shuffle, "seed": seed}
     rows, held_out = divide(whole.series, whole.target, fraction=fraction, **options)
-    decides = len(held_out) >= FEWEST_TO_DECIDE
+    decides = _units(whole[held_out]) >= FEWEST_TO_DECIDE
     if not len(held_out) or not (decides or searched):
         return Division(whole)
     return Division(whole[rows], whole[held_out], decides)
+
+
+def _units(samples: Samples) -> int:
+    """How many series there are, or groups: what is wrong for one series of a patient is wrong for the others too."""
+    return len(samples) if samples.groups is None else len(np.unique(samples.groups))
 
 
 def _run(

@@ -79,9 +79,10 @@ class BaseNeuralRDE(_Learned, SeriesEstimator):
         epochs: passes over the training set, at most; None takes as many steps as are usual for the model.
         batch_size: examples in a step.
         validation_fraction: the part of the series that is held out to decide when to stop, which weights to keep,
-            and "auto". Where it would be fewer than 30 series, too few to tell epochs apart, none are held out:
-            training runs to its end and keeps the weights with the best training loss. "auto" holds out what it can,
-            and then trains with all series. Ensembles hold out nothing else: every member leaves out a part of its own.
+            and "auto". Where it would be fewer than 30 series, or fewer than 30 groups, too few to tell epochs apart,
+            none are held out: training runs to its end and keeps the weights with the best training loss. "auto" holds
+            out what it can, and then trains with all series. Ensembles hold out nothing else: every member leaves out a
+            part of its own.
         shuffle: whether these are drawn at random, in proportion to the classes; False takes the last ones, for series
             in order of time. `fit(..., groups=...)` keeps groups together.
         patience: epochs without a better validation loss after which training stops; None never stops early.
@@ -180,7 +181,7 @@ class BaseNeuralRDE(_Learned, SeriesEstimator):
             y: one target per series, or one at every point (see the class).
             sample_weight: how much each series counts; None counts all alike.
             groups: one per series, such as its patient: series of a group are not divided between training and
-                validation.
+                validation, nor between what members of an ensemble learn from and leave out.
             validation: another `(X, y)` to decide about stopping; None takes `validation_fraction` of X. Fewer than 30
                 series decide nothing: of X none are held out then, and those given are only reported in `history_`.
             checkpoint: a file for the state of training; with `resume=True` training goes on from it.
