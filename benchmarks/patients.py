@@ -117,7 +117,9 @@ def main(arguments: list[str] | None = None) -> None:
     for name in options.data or TARGETS:
         done = {(line["data"], line["seed"]) for line in lines(options.results)}
         wanted = [seed for seed in range(options.splits) if (name, seed) not in done]
-        data = load(name) if wanted else None
+        if not wanted:
+            continue
+        data = load(name)
         for seed in wanted:
             line = measured(data, seed)
             options.results.parent.mkdir(parents=True, exist_ok=True)

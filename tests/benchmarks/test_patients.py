@@ -1,6 +1,8 @@
 """The benchmark of unseen patients: the settings of the reproduction, lines that resume, and its table."""
 
+import ast
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,6 +39,18 @@ def test_the_settings_are_those_of_the_reproduction(target):
         decay = settings.weight_decay * settings.rate * total_share(optimizer.schedule, steps)
         assert optimizer.weight_decay == pytest.approx(decay, rel=0.06)  # it is written with one digit
     assert {"histogram": "Histogram", "huber": "str"}[settings.loss] == type(model.loss).__name__
+
+
+def test_the_documentation_shows_the_same_call():
+    page = (Path(__file__).parents[2] / "docs" / "examples" / "heart-rate.md").read_text()
+    code = page.split("## Patients never seen, in one call")[1].split("```numpy\n")[1].split("```")[0]
+    names, tree = {}, ast.parse(code)
+    exec(
+        compile(ast.Module([one for one in tree.body if "import" in type(one).__name__.lower()], []), "", "exec"), names
+    )
+    (call,) = (one.value for one in tree.body if isinstance(one, ast.Assign) and one.targets[0].id == "model")
+    shown = eval(compile(ast.Expression(call), "", "eval"), names)
+    assert repr(shown.get_params()) == repr(regressor("BIDMC32HR", seed=0).get_params())
 
 
 def test_a_split_that_has_its_line_is_not_run_again(tmp_path, capsys, monkeypatch):

@@ -188,7 +188,6 @@ def test_parameters_of_the_part(tmp_path):
     assert model.set_params(augmentation__rate=True).augmentation == TimeStretch(rate=True)
     # Options of None are those of the first that there is.
     assert NeuralRDERegressor().set_params(augmentation__versions=2).augmentation == TimeStretch(versions=2)
-    search = GridSearchCV(model, {"augmentation__versions": [1, 2], "augmentation": ["time-stretch", None]}, cv=2)
     with pytest.raises(ValueError, match="Did you mean 'speeds'"):
         model.set_params(augmentation__sped=3)
     search = GridSearchCV(model.set_params(epochs=1), {"augmentation__versions": [1, 2]}, cv=2).fit(PULSES, RATES)
@@ -222,7 +221,7 @@ def test_members_leave_out_the_same_series_in_every_version():
     predicted = model.predict(ragged)
     assert np.isfinite(predicted).all()
     # The closed form predicts rates of the series as they are; with a factor of the speed they would be far off.
-    closed = model.closed_form_.predict(ragged)
+    closed = model.closed_form_.predict(ragged)[:, 0]
     model.blend_ = [1.0, 0.0]
     np.testing.assert_allclose(model.predict(ragged), closed, rtol=1e-6)  # sums in another order
 
@@ -251,7 +250,7 @@ def test_with_shifts_weights_groups_and_batch_by_batch():
     X, y = np.tile(PULSES, (4, 1))[:200], np.tile(RATES, 4)[:200]
     model.fit(X, y, np.linspace(1, 2, 200), groups=groups)
     assert np.isfinite(model.predict(X)).all()
-    assert "validation_rmse" in model.history_[0]
+    assert "validation_rmse" not in model.history_[0]  # of 50 groups 8 would be held out, too few to decide
     online = NeuralRDERegressor(augmentation=stretch, **options)
     for rows in np.split(np.arange(64), 2):
         online.partial_fit(PULSES[rows], RATES[rows])
