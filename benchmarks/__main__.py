@@ -3,15 +3,25 @@
 import importlib
 import sys
 
-NAMES = ["log_signatures", "solve", "linear_fields", "lengths", "long_series", "compile_times", "league"]
+NAMES = [
+    "log_signatures",
+    "solve",
+    "linear_fields",
+    "lengths",
+    "long_series",
+    "compile_times",
+    "channels",
+    "league",
+    "patients",
+]
+# Those with options of their own, which take an hour, and are run only when named.
+LONG = ("league", "patients")
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["league"]:  # which has options of its own, and takes an hour
-        from .league import main
-
-        main(sys.argv[2:])
+    if sys.argv[1:2] and sys.argv[1] in LONG:
+        importlib.import_module(f"benchmarks.{sys.argv[1]}").main(sys.argv[2:])
         sys.exit()
-    chosen = sys.argv[1:] or [name for name in NAMES if name != "league"]
+    chosen = sys.argv[1:] or [name for name in NAMES if name not in LONG]
     unknown = [name for name in chosen if name not in NAMES]
     if unknown:
         sys.exit(f"Got {', '.join(unknown)}; expected benchmarks among {', '.join(NAMES)}.")

@@ -20,6 +20,7 @@ REGISTRIES = {
     "losses": "neuralrde.training.LOSSES",
     "optimizers": "neuralrde.training.OPTIMIZERS",
     "schedules": "neuralrde.training.SCHEDULES",
+    "augmentations": "neuralrde.training.AUGMENTATIONS",
 }
 MARK = re.compile(r"^<!-- registry: ([\w-]+) -->$", re.MULTILINE)
 

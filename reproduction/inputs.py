@@ -174,7 +174,7 @@ def augmented_inputs(
     if stretch is None:
         train = [examples(split.train, 1.0, shift) for shift in all_shifts]
     else:
-        draw = lambda: examples(split.train, stretch.speeds(len(split.train), rng), int(rng.choice(all_shifts)))
+        draw = lambda: examples(split.train, stretch.draw(len(split.train), rng), int(rng.choice(all_shifts)))
         train = [draw() for _ in range(versions)]
     several = RandomChoice(train, seed) if len(train) > 1 else None
     seconds = time.monotonic() - begin

@@ -15,7 +15,7 @@ from neuralrde.models import MODELS, LogNCDE, MeanState, NeuralRDE
 from neuralrde.paths import Windows
 from neuralrde.registry import Config, Registry, config_of, from_plain, params_of, resolve, to_plain, with_params
 from neuralrde.solvers import RK4, Nested
-from neuralrde.training import AdamW, CrossEntropy, Histogram, Huber, Plateau, Quantiles, WarmupCosine
+from neuralrde.training import AdamW, CrossEntropy, Histogram, Huber, Plateau, Quantiles, TimeStretch, WarmupCosine
 from neuralrde.transforms import TRANSFORMS, Compose, FillForward, Scale, Spectrogram, Standard, TimeChannel, Transform
 
 ENTRIES = [(family, name) for family, registry in Registry.families.items() for name in registry]
@@ -61,6 +61,7 @@ def test_names_and_classes_find_each_other(family, name):
         ("loss", Histogram(bins=20, ratios=True)),
         ("loss", Quantiles()),
         ("optimizer", AdamW(learning_rate=1e-3, clip=None, schedule=Plateau(patience=3))),
+        ("augmentation", TimeStretch(0.5, 2.0, rate=True, versions=3, speeds=(0.8, 1.0, 1.25))),
         ("schedule", WarmupCosine(warmup=0.2)),
         ("readout", MeanState()),
         ("gradient", Nested()),

@@ -198,7 +198,8 @@ def params_of(value: Any) -> dict[str, Any]:
 
 
 def with_params(family: str, value: Any, **options: Any) -> Any:
-    """The same part with other parameters; a short name becomes an object."""
+    """The same part with other parameters; a short name becomes an object, and None the family's first."""
+    value = next(iter(Registry.families[family])) if value is None else value
     if isinstance(value, str | type | Mapping):
         value = config_of(family, value)
         if is_dataclass(value.cls) and not _made_later(family):

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from neuralrde.paths import Series
-from neuralrde.training import AbstractLoss
+from neuralrde.training import AbstractAugmentation, AbstractLoss
 from neuralrde.transforms import Transform
 
 
@@ -45,3 +46,23 @@ def plain_loss(prediction, target):
 
 def activation(x):
     return jax.nn.tanh(x)
+
+
+@dataclass(frozen=True)
+class Gain(AbstractAugmentation):
+    """Another gain of the sensor, which changes a target that is a size."""
+
+    most: float = 2.0
+
+    @property
+    def scales_targets(self) -> bool:
+        return True
+
+    def draw(self, count, rng):
+        return np.exp(rng.uniform(-np.log(self.most), np.log(self.most), count))
+
+    def play(self, series, drawn):
+        return replace(series, values=series.values * drawn[:, None, None])
+
+    def factors(self, drawn):
+        return drawn

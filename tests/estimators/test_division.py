@@ -62,13 +62,18 @@ def test_fit_takes_groups_and_order():
 
     assert not held_out()
     assert held_out(shuffle=False, validation_fraction=1 / 6)
-    groups = np.r_[np.arange(200), np.full(40, 999)]
     with pytest.raises(ValueError, match=r"groups of shape \(3,\) for 240 series"):
         held_out(groups=[1, 2, 3])
-    with pytest.raises(ValueError, match="groups= that leave no validation set"):
-        held_out(groups=np.zeros(240))
-    model = NeuralRDERegressor(**options(**SMALL)).fit(X, NUMBERS[:, 0], groups=groups)
-    assert "validation_loss" in model.history_[0]
+
+
+@pytest.mark.parametrize(("patients", "decide"), [(120, True), (80, False)])
+def test_groups_decide_by_their_number(patients, decide):
+    """72 series are held out, of 36 patients or of 24: what is wrong for one series of a patient is for the others."""
+    groups = np.repeat(np.arange(patients), 240 // patients)
+    model = NeuralRDERegressor(**options(**SMALL, validation_fraction=0.3)).fit(X, NUMBERS[:, 0], groups=groups)
+    assert ("validation_loss" in model.history_[0]) == decide
+    alone = NeuralRDERegressor(**options(**SMALL, validation_fraction=0.3)).fit(X, NUMBERS[:, 0])
+    assert "validation_loss" in alone.history_[0]
 
 
 def test_a_handful_is_not_held_out():

@@ -9,7 +9,7 @@ folds = 0                 # or from 2 on: so many folds instead of one test part
 id = "patient"
 target = "ill"
 
-[model]                   # its short name and its options; also [transform], [loss], [optimizer]
+[model]                   # its short name and its options; also [transform], [loss], [optimizer], [augmentation]
 name = "log-ncde"
 state = 64
 
@@ -44,7 +44,7 @@ from .shell import MOVED, in_flags
 # How to read a table: what the flags say, and what has no flag.
 TABLE = tuple(dict.fromkeys([*inspect.signature(read).parameters, *flags.TABLE]))
 # Parts of the estimators, each with a section of its own; other parameters are in [training].
-PARTS = ("model", "transform", "windows", "loss", "optimizer")
+PARTS = ("model", "transform", "windows", "loss", "optimizer", "augmentation")
 # Names no model of the registry, but the estimator that needs no training.
 CLOSED_FORM = "closed-form"
 # Set by the command line itself: the seed is `seed`, and a bar is shown on a terminal.

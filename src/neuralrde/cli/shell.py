@@ -19,6 +19,7 @@ SET = {
         "transform",
         "windows",
         "optimizer",
+        "augmentation",
         "members",
         "closed_form",
     )

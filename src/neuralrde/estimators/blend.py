@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 
 from ..models import CrossFitted, out_of_fold
 from ..training import CrossEntropy, Huber, SquaredError, TrainingState, predict
+from .augmenting import View
 from .division import Samples
 from .run import Run
 
@@ -48,7 +49,7 @@ def fit_blend(estimator: Any, run: Run, windows: Any, state: TrainingState, samp
     if isinstance(estimator.loss_, CrossEntropy) or closed is not None:
         estimator.closed_form_ = closed
         estimator.blend_ = fit(beside[known], neural[known], target, weight)
-    estimator._calibrate_with(blended(beside, neural, estimator.blend_)[known], target)
+    estimator._calibrate_with([View(blended(beside, neural, estimator.blend_)[known])], target)
 
 
 def blended(closed: Outputs, neural: Outputs, weights: Any) -> Outputs:

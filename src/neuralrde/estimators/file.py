@@ -128,8 +128,9 @@ def _brief(what: Any) -> str:
 
 
 # The families of what is saved, by the names of parameters and learned attributes.
-_FAMILIES = {name: name for name in ("model", "transform", "windows", "loss", "optimizer")}
+_FAMILIES = {name: name for name in ("model", "transform", "windows", "loss", "optimizer", "augmentation")}
 _FAMILIES |= {"prepare": "transform", "config_": "model", "windows_": "windows", "loss_": "loss"}
+_FAMILIES |= {"augmentation_": "augmentation"}
 
 
 def to_json(value: Any, name: str = "") -> Any:

@@ -17,6 +17,7 @@ from ..paths import Windows, window_counts
 from ..registry import Config
 from ..training import AdamW, ConstantRate, Listener, ProgressBar, Settings, TrainingState
 from ..training.archive import arrays_of, with_arrays
+from .augmenting import Versions
 from .blend import fit_blend
 from .collapse import restarted_if_collapsed
 from .division import FEWEST_TO_DECIDE, Division, Samples, divide, folds
@@ -127,6 +128,11 @@ def _begin(
             "Got windows with shifts and a target at every point; expected shifts=1, because predictions come at "
             "the windows' ends, which differ from shift to shift."
         )
+    if parts.augmentation is not None and estimator.per_time_:
+        raise ValueError(
+            f"Got augmentation={parts.augmentation!r} and a target at every point; expected augmentation=None, because "
+            "another version of a series may have its points elsewhere."
+        )
     now = {name: vars(estimator)[name] for name in KEPT}
     if not again:
         vars(estimator).pop("model_", None)  # an interrupted `fit` leaves nothing that mixes old and new
@@ -157,14 +163,19 @@ def _divided(estimator: Any, whole: Samples, validation: Any, seed: int, searche
     if estimator.members_ > 1 and not searched:
         return Division(whole)  # every member leaves out a part of its own
     fraction = estimator.validation_fraction
-    if len(whole) * fraction < (2 if searched else FEWEST_TO_DECIDE):
+    if len(whole) * fraction < 2 or (_units(whole) * fraction < FEWEST_TO_DECIDE and not searched):
         return Division(whole)
     options = {"groups": whole.groups, "shuffle": estimator.shuffle, "seed": seed}
     rows, held_out = divide(whole.series, whole.target, fraction=fraction, **options)
-    decides = len(held_out) >= FEWEST_TO_DECIDE
+    decides = _units(whole[held_out]) >= FEWEST_TO_DECIDE
     if not len(held_out) or not (decides or searched):
         return Division(whole)
     return Division(whole[rows], whole[held_out], decides)
+
+
+def _units(samples: Samples) -> int:
+    """How many series there are, or groups: what is wrong for one series of a patient is wrong for the others too."""
+    return len(samples) if samples.groups is None else len(np.unique(samples.groups))
 
 
 def _run(
@@ -178,11 +189,13 @@ def _run(
 ) -> Run:
     """All that a training needs but the windows. Transform and loss learn from the training set here."""
     training, validation = data.training, data.validation
+    estimator.augmentation_ = parts.augmentation
+    versions = None if parts.augmentation is None else Versions(parts.augmentation, training, seed)
     if again:
         series = estimator.transform_(training.series)
     else:
         estimator.transform_, series = parts.transform.fit_and_call(training.series)
-        estimator.loss_ = parts.loss.fit(training.target)
+        estimator.loss_ = parts.loss.fit(training.target if versions is None else versions.targets())
     prepared = replace(
         data,
         training=replace(training, series=series),
@@ -195,7 +208,7 @@ def _run(
         how = {"groups": training.groups, "shuffle": estimator.shuffle, "seed": seed}
         fold = folds(training.target, estimator.members_, **how)
     model = estimator.model_ if again else None
-    return Run(estimator, prepared, settings, seed, [*listeners, *bar], mesh, model, fold)
+    return Run(estimator, prepared, settings, seed, [*listeners, *bar], mesh, model, fold, versions)
 
 
 def _candidates(estimator: Any, wanted: Windows, run: Run) -> list[Windows]:

@@ -14,9 +14,10 @@ from ..paths import Series, Windows
 from ..paths.checks import check_whole
 from ..registry import Config, params_of
 from ..signatures import basis_channels
-from ..training import AbstractLoss
+from ..training import AbstractAugmentation, AbstractLoss
 from ..transforms import BasePoint, Compose, FillForward, FillLinear, ObservationCounts, Scale, TimeChannel, Transform
 from ..transforms.filling import Fill
+from .augmenting import check_augmentation
 
 # Labels and column names as arrays: their kinds, and the sizes of their items.
 _TYPES = {"b": (1,), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8)}
@@ -97,6 +98,9 @@ def check_file(estimator: Any, expected: Transform, numbers: int) -> None:
         raise ValueError(f"Got windows_={windows!r}; expected a depth and a step or a time")
     if windows.shifts > 1 and estimator.per_time_:
         raise ValueError(f"Got windows_={windows!r}; expected shifts=1, for these settings")
+    check_augmentation(estimator.augmentation_, estimator._task)
+    if estimator.augmentation_ is not None and estimator.per_time_:
+        raise ValueError(f"Got augmentation_={estimator.augmentation_!r}; expected None, for these settings")
     check_transform(estimator.transform_, expected)
     inner = expected.transforms if isinstance(expected, Compose) else (expected,)
     if {type(one) for one in inner} <= _STANDARD and any(isinstance(one, Fill | Scale) for one in inner):
@@ -201,6 +205,9 @@ LEARNED: dict[str, Callable[[str, Any], None]] = {
     "transform_": _kind("a transform", lambda value: isinstance(value, Transform)),
     "windows_": _kind("windows", lambda value: isinstance(value, Windows)),
     "config_": _kind("a model and its options", lambda value: isinstance(value, Config)),
+    "augmentation_": _kind(
+        "an augmentation, or None", lambda value: value is None or isinstance(value, AbstractAugmentation)
+    ),
     "loss_": _kind("a loss", lambda value: isinstance(value, AbstractLoss)),
     "scores_": _kind(
         "lists of numbers, or None",
@@ -236,4 +243,4 @@ LEARNED: dict[str, Callable[[str, Any], None]] = {
     "penalty_": _kind("a positive number", lambda value: _is_number(value) and value > 0),
 }
 # Names are learned from tables with named columns only; the others were not in the first files of this format.
-OPTIONAL = {"feature_names_in_", "label_share_", "restarts_", "scores_", "members_", "blend_"}
+OPTIONAL = {"feature_names_in_", "label_share_", "restarts_", "scores_", "members_", "blend_", "augmentation_"}

@@ -16,17 +16,26 @@ from sklearn.utils.validation import check_is_fitted
 from ..models import Ensemble, MultiScaleRDE
 from ..paths import Series, Windows
 from ..registry import FROM_DATA, Config, accepted
-from ..training import LOSSES, AbstractLoss, Examples, FunctionLoss, Listener, interrupts_between_steps, predict
+from ..training import (
+    LOSSES,
+    AbstractAugmentation,
+    AbstractLoss,
+    FunctionLoss,
+    Listener,
+    interrupts_between_steps,
+)
 from ..training.archive import arrays_of, with_arrays
 from ..training.optimizers import as_optimizer
 from . import fitting
+from .augmenting import View, check_augmentation
 from .base import SeriesEstimator
 from .closed_form import LogSignatureClassifier, LogSignatureRegressor
 from .division import Samples
-from .examples import Inputs, inputs_of, scales_for
+from .examples import Inputs, scales_for
 from .inputs import as_series
 from .learned import check_file
 from .parameters import Hidden, check_flag, check_number, check_whole
+from .predicting import outputs_of
 
 
 class _Learned:
@@ -37,6 +46,7 @@ class _Learned:
     members_: int
     blend_: list[float]
     loss_: AbstractLoss
+    augmentation_: AbstractAugmentation | None
     per_time_: bool
     outputs_: int
     path_channels_: int
@@ -64,12 +74,15 @@ class BaseNeuralRDE(_Learned, SeriesEstimator):
             None takes what is usual for the model: about 32 windows and depth 2, or short windows of several scales.
         loss: a short name, a loss, or a function of one prediction and one target; None takes the usual one.
         optimizer: `AdamW(learning_rate=..., weight_decay=...)`, or any of Optax's.
+        augmentation: `TimeStretch(rate=True, ...)`, its short name, or one of your own: what training changes in the
+            series, and in targets with them, and from which versions of new series is predicted. None changes nothing.
         epochs: passes over the training set, at most; None takes as many steps as are usual for the model.
         batch_size: examples in a step.
         validation_fraction: the part of the series that is held out to decide when to stop, which weights to keep,
-            and "auto". Where it would be fewer than 30 series, too few to tell epochs apart, none are held out:
-            training runs to its end and keeps the weights with the best training loss. "auto" holds out what it can,
-            and then trains with all series. Ensembles hold out nothing else: every member leaves out a part of its own.
+            and "auto". Where it would be fewer than 30 series, or fewer than 30 groups, too few to tell epochs apart,
+            none are held out: training runs to its end and keeps the weights with the best training loss. "auto" holds
+            out what it can, and then trains with all series. Ensembles hold out nothing else: every member leaves out a
+            part of its own.
         shuffle: whether these are drawn at random, in proportion to the classes; False takes the last ones, for series
             in order of time. `fit(..., groups=...)` keeps groups together.
         patience: epochs without a better validation loss after which training stops; None never stops early.
@@ -89,6 +102,7 @@ class BaseNeuralRDE(_Learned, SeriesEstimator):
         closed_form_: the fitted estimator in closed form that has a say in predictions, if one has.
         blend_: by how much the outputs of the closed form and of the model are multiplied before they are added.
         loss_: the fitted loss.
+        augmentation_: as it was in `fit`.
         n_iter_: epochs of training.
         history_: a record for each epoch.
         trials_: those of the search.
@@ -104,6 +118,7 @@ class BaseNeuralRDE(_Learned, SeriesEstimator):
     windows: Any = None
     loss: Any = None
     optimizer: Any = "adamw"
+    augmentation: Any = None
     epochs: int | None = None
     batch_size: int = 32
     validation_fraction: float = 0.15
@@ -114,9 +129,9 @@ class BaseNeuralRDE(_Learned, SeriesEstimator):
     random_state: Any = None
     verbose: bool | None = None
 
-    _parts: ClassVar = {name: name for name in ("model", "transform", "windows", "loss", "optimizer")}
+    _parts: ClassVar = {name: name for name in ("model", "transform", "windows", "loss", "optimizer", "augmentation")}
     _defaults: ClassVar[dict[str, Any]] = {"windows": Windows()}
-    members_, blend_, closed_form_ = 1, [0.0, 1.0], None
+    members_, blend_, closed_form_, augmentation_ = 1, [0.0, 1.0], None, None
     _learned = (*SeriesEstimator._learned, *_Learned.__annotations__)
     _task: ClassVar[str]
 
@@ -140,7 +155,7 @@ class BaseNeuralRDE(_Learned, SeriesEstimator):
     def _calibrate(self, held_out: Samples | None) -> None:
         """Learn from held-out series how far to trust predictions; without any, forget what was learned."""
 
-    def _calibrate_with(self, outputs: np.ndarray, target: np.ndarray) -> None:
+    def _calibrate_with(self, views: Sequence[View], target: np.ndarray) -> None:
         """The same from outputs for series that were left out of training."""
 
     # Fitting.
@@ -166,7 +181,7 @@ class BaseNeuralRDE(_Learned, SeriesEstimator):
             y: one target per series, or one at every point (see the class).
             sample_weight: how much each series counts; None counts all alike.
             groups: one per series, such as its patient: series of a group are not divided between training and
-                validation.
+                validation, nor between what members of an ensemble learn from and leave out.
             validation: another `(X, y)` to decide about stopping; None takes `validation_fraction` of X. Fewer than 30
                 series decide nothing: of X none are held out then, and those given are only reported in `history_`.
             checkpoint: a file for the state of training; with `resume=True` training goes on from it.
@@ -206,27 +221,12 @@ class BaseNeuralRDE(_Learned, SeriesEstimator):
 
     # Predicting.
 
-    def _outputs(self, X: Any) -> tuple[np.ndarray, Series, Inputs]:
-        """The model's outputs, for each series or after every window."""
+    def _outputs(self, X: Any) -> tuple[list[View], Series, Inputs]:
+        """The model's outputs, for each series or after every window; several, if an augmentation says so."""
         self._check_fitted()
         series = as_series(self, X, reset=False)
-        outputs, inputs = self._outputs_of(series)
-        return outputs, series, inputs
-
-    def _outputs_of(self, series: Series) -> tuple[np.ndarray, Inputs]:
-        prepared, outputs = self.transform_(series), []
-        for shift in self.windows_.all_shifts():
-            inputs = inputs_of(self.model_, prepared, self.windows_, shift=shift)
-            examples = Examples(inputs.arrays, windows=inputs.windows)
-            outputs.append(predict(self.model_, examples, mesh=getattr(self, "_mesh", None)))
-        mean = np.mean(outputs, axis=0)
-        _check_finite_outputs(mean, prepared)
-        if self.members_ > 1:
-            closed = 0.0
-            if self.closed_form_ is not None:
-                closed = self.closed_form_._outputs(series) * float(self.closed_form_.model_.sharpness)
-            mean = self.blend_[0] * closed + self.blend_[1] * mean
-        return mean, inputs
+        views, inputs = outputs_of(self, series)
+        return views, series, inputs
 
     def _at_points(self, outputs: np.ndarray, series: Series, inputs: Inputs) -> np.ndarray:
         """Predictions after windows, held until the next: a point's prediction knows nothing that comes later."""
@@ -284,6 +284,7 @@ class BaseNeuralRDE(_Learned, SeriesEstimator):
             )
         parts.loss = self._as_loss(parts.loss)
         parts.optimizer = as_optimizer(parts.optimizer)
+        check_augmentation(parts.augmentation, self._task)
         check_whole("members", self.members, high=1000, also=(None,))
         check_flag("closed_form", self.closed_form)
         check_whole("batch_size", self.batch_size)
@@ -332,23 +333,6 @@ class BaseNeuralRDE(_Learned, SeriesEstimator):
 
 
 BaseNeuralRDE.transform = Hidden("transform")  # the dataclass has taken its default from there
-
-
-def _check_finite_outputs(outputs: np.ndarray, prepared: Series) -> None:
-    """No prediction is better than one made of NaN, which `argmax` would take for the first class."""
-    wrong = ~np.isfinite(outputs).all(axis=tuple(range(1, outputs.ndim)))
-    if not wrong.any():
-        return
-    row = int(wrong.argmax())
-    name = f"{row}" if prepared.ids is None else f"{row} ({prepared.ids[row]})"
-    name += f" and {wrong.sum() - 1} more" if wrong.sum() > 1 else ""
-    largest = np.abs(prepared.values[row]).max(axis=0)
-    channel = int(largest.argmax())
-    raise ValueError(
-        f"Got series {name}, for which the model's prediction is not a finite number: scaled as in training, "
-        f"channel {prepared.channels[channel]!r} reaches {largest[channel]:.3g}, and the model computes in float32. "
-        "Look for values that are no measurements, and write NaN for them."
-    )
 
 
 def _make(key, config: Config, members: int, sizes: dict[str, int]) -> Any:

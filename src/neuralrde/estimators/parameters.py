@@ -1,7 +1,8 @@
 """Parameters of the estimators: declared once, as fields of dataclasses; nested ones as scikit-learn names them.
 
-A part (model, transform, windows, loss, optimizer) is an object or a short name. Its own parameters are reached as
-`model__state=64`. Parts are never changed in place: setting one of their parameters puts another part in place.
+A part (model, transform, windows, loss, optimizer, augmentation) is an object or a short name. Its own parameters are
+reached as `model__state=64`. Parts are never changed in place: setting one of their parameters puts another part in
+place.
 """
 
 import inspect

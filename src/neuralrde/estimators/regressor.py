@@ -1,5 +1,6 @@
 """Regression on series, or at every point of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -7,10 +8,12 @@ import numpy as np
 
 from ..paths import Series
 from ..training import rmse
+from .augmenting import View, median_of, median_scores
 from .conformal import conformal_score
 from .division import Samples
 from .neural import BaseNeuralRDE
 from .parameters import check_number
+from .predicting import outputs_of
 from .targets import NumberTargets, are_known
 
 
@@ -53,14 +56,15 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
             interval: the share of targets that an interval should hold, such as 0.9. Then the result is a pair: the
                 predictions, and the intervals with their lower and upper ends on the last axis.
         """
-        outputs, series, inputs = self._outputs(X)
-        outputs = outputs.astype(np.float64)
+        views, series, inputs = self._outputs(X)
+        views = [View(outputs.astype(np.float64), factor) for outputs, factor in views]
+        predicted = self._shaped(median_of(views, self.loss_.predict), series, inputs)
         if interval is None:
-            return self._shaped(self.loss_.predict(outputs), series, inputs)
+            return predicted
         check_number("interval", interval, high=1.0, above=True)
-        ends = self.loss_.interval(outputs, conformal_score(self.scores_, interval))
-        low, high = (self._shaped(end, series, inputs) for end in ends)
-        return self._shaped(self.loss_.predict(outputs), series, inputs), np.stack([low, high], axis=-1)
+        score = conformal_score(self.scores_, interval)
+        ends = median_of(views, lambda outputs: np.stack(self.loss_.interval(outputs, score)))
+        return predicted, np.stack([self._shaped(end, series, inputs) for end in ends], axis=-1)
 
     def calibrate(self, X: Any, y: Any) -> "NeuralRDERegressor":
         """Learn from series that were not trained on how wide intervals must be. Returns the estimator.
@@ -76,19 +80,21 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
         if held_out is None:
             self.scores_ = None
             return
-        outputs, inputs = self._outputs_of(held_out.series)
+        views, inputs = outputs_of(self, held_out.series)
         target = held_out.target
         if self.per_time_:
             # Points of one series are alike. One of each, drawn at random, is what the promise is about: a point of a
             # new series.
-            outputs = self._at_points(outputs, held_out.series, inputs)
+            outputs = self._at_points(views[0].outputs, held_out.series, inputs)
             known, rng = are_known(target), np.random.default_rng(0)
             points = np.array([rng.choice(np.flatnonzero(row)) for row in known])
             outputs, target = (array[np.arange(len(array)), points] for array in (outputs, target))
-        self._calibrate_with(outputs, target)
+            views = [View(outputs)]  # targets at points have no augmentation
+        self._calibrate_with(views, target)
 
-    def _calibrate_with(self, outputs: np.ndarray, target: np.ndarray) -> None:
-        scores = self.loss_.scores(outputs.astype(np.float64), target.astype(np.float64))
+    def _calibrate_with(self, views: Sequence[View], target: np.ndarray) -> None:
+        views = [View(outputs.astype(np.float64), factor) for outputs, factor in views]
+        scores = median_scores(views, target.astype(np.float64), self.loss_)
         columns = scores.reshape(-1, scores.shape[-1]).T
         self.scores_ = [np.sort(column[~np.isnan(column)]).tolist() for column in columns]
 

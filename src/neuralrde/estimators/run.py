@@ -12,6 +12,7 @@ from jax.sharding import Mesh
 from ..models import CrossFitted, Ensemble
 from ..paths import Windows
 from ..training import EachMember, Examples, Listener, RandomChoice, Settings, TrainingState, fit, targets_at_cuts
+from .augmenting import Versions
 from .division import Division, Samples
 from .examples import inputs_of
 from .targets import are_known, share_at_cuts
@@ -34,6 +35,8 @@ class Run:
     model: Any = None
     folds: np.ndarray | None = None
     """Of the training samples, for an ensemble: each member leaves out one."""
+    augmented: Versions | None = None
+    """What to train on instead of the training samples."""
 
     @property
     def channels(self) -> int:
@@ -49,9 +52,9 @@ class Run:
         checkpoint: str | os.PathLike | None = None,
         resume: bool = False,
     ) -> TrainingState:
-        estimator, training = self.estimator, self.data.training
+        estimator = self.estimator
         model = estimator._build(self.channels, windows, self.seed) if self.model is None else self.model
-        versions = [self.examples(model, training, windows, shift) for shift in windows.all_shifts()]
+        versions = self.versions(model, windows)
         if self.model is None:
             model = self._conditioned(model, versions[0])
         others: dict[str, Any] = {}
@@ -82,14 +85,24 @@ class Run:
         """The model with statistics of the training set."""
         if hasattr(model, "fit_inputs"):
             model = model.fit_inputs(training.inputs, windows=training.windows)
-        scale = self.estimator.loss_.label_scale(self.data.training.target)
+        target = self.data.training.target if self.augmented is None else self.augmented.targets()
+        scale = self.estimator.loss_.label_scale(target)
         return model.with_labels(scale) if scale is not None and hasattr(model, "with_labels") else model
+
+    def versions(self, model: Any, windows: Windows) -> list[Examples]:
+        """The training set, in one version or several."""
+        shifts, augmented = windows.all_shifts(), self.augmented
+        if augmented is None:
+            return [self.examples(model, self.data.training, windows, shift) for shift in shifts]
+        prepared = (augmented.prepared(number, self.estimator.transform_) for number in range(len(augmented)))
+        return [self.examples(model, one, windows, shifts[i % len(shifts)]) for i, one in enumerate(prepared)]
 
     def examples(self, model: Any, samples: Samples, windows: Windows, shift: int = 0) -> Examples:
         """A model's inputs and targets at windows' ends; windows end at labels too, where these are sparse."""
         estimator, target = self.estimator, samples.target
         at = are_known(target) if estimator.per_time_ and self.labels(windows)[0] else None
-        inputs = inputs_of(model, samples.series, windows, shift=shift, at=at, keep=True)
+        keep = samples is self.data.training or samples is self.data.validation  # and not one of many versions
+        inputs = inputs_of(model, samples.series, windows, shift=shift, at=at, keep=keep)
         weight = estimator._weights(target, self.data.training.target)
         if samples.weight is not None:
             weight = samples.weight if weight is None else weight * samples.weight
@@ -97,7 +110,7 @@ class Run:
             target = targets_at_cuts(target, inputs.cuts)
         arrays = inputs.arrays
         if isinstance(model, Ensemble):
-            fold = self.folds if samples is self.data.training else None
+            fold = None if samples is self.data.validation else self.folds
             arrays = (*arrays, np.full(len(samples), -1, np.int32) if fold is None else fold)
         return Examples(arrays, target, windows=inputs.windows, weight=weight)
 

@@ -3,7 +3,7 @@
 from ..frozen import Frozen, partition_weights, weights_of
 from ..registry import Registry
 from .archive import FileRefused
-from .augmentation import Augmented, TimeStretch, stretch_time
+from .augmentation import AUGMENTATIONS, AbstractAugmentation, Augmented, TimeStretch, stretch_time
 from .cache import LogSignatureCache
 from .checkpoint import TrainingWarning, fingerprint_of, load_checkpoint, save_checkpoint
 from .events import EventFile
@@ -50,9 +50,11 @@ LOSSES = Registry(
 )
 
 __all__ = [
+    "AUGMENTATIONS",
     "LOSSES",
     "OPTIMIZERS",
     "SCHEDULES",
+    "AbstractAugmentation",
     "AbstractLoss",
     "AdamW",
     "Augmented",

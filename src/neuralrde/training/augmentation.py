@@ -1,18 +1,26 @@
-"""Augmentations: other versions of the training series, drawn anew in every epoch, with targets that move along.
+"""Augmentations: other versions of the training series, with targets that move along.
 
 An augmentation is a function of (series, target, generator). `Augmented` makes examples of it for `fit`: what an epoch
 sees is drawn from (seed, epoch) alone, so that a resumed training sees the same. Log-signatures are computed anew each
-time; they are quick enough.
+time; they are quick enough. Estimators take an `AbstractAugmentation`, which knows how to predict, too.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+import abc
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from jaxtyping import Shaped
 
 from ..paths import Series
+from ..paths.checks import check_whole
+from ..registry import Registry
 from .examples import Examples
+
+# Factors of the speed: what is slower has hundreds of times as many points, and is a mistake.
+_SLOWEST, _FASTEST = 0.01, 100.0
+_MOST_VERSIONS, _MOST_SPEEDS = 1000, 99
 
 
 @runtime_checkable
@@ -21,7 +29,57 @@ class Augmentation(Protocol):
 
 
 @dataclass(frozen=True)
-class TimeStretch:
+class AbstractAugmentation(abc.ABC):
+    """An augmentation that estimators can take: a frozen dataclass with `draw` and `play`.
+
+    What happens to a series is drawn first, as one number or row per series; `play` then makes the new series from the
+    old one and from what was drawn.
+
+    Args:
+        versions: how many versions of the training set an estimator makes. Every epoch draws one of each series.
+    """
+
+    versions: int = field(default=6, kw_only=True)
+
+    def __post_init__(self):
+        check_whole("versions", self.versions, high=_MOST_VERSIONS)
+
+    @abc.abstractmethod
+    def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """What decides about the versions of so many series, one row for each."""
+
+    @abc.abstractmethod
+    def play(self, series: Series, drawn: Shaped[np.ndarray, "series ..."]) -> Series:
+        """Another version of each series."""
+
+    @property
+    def scales_targets(self) -> bool:
+        """Whether targets change with the series. Classes cannot."""
+        return False
+
+    def factors(self, drawn: Shaped[np.ndarray, "series ..."]) -> np.ndarray:
+        """What each series' target is multiplied by; asked for only with `scales_targets`."""
+        return np.ones(len(drawn))
+
+    def views(self, series: Series) -> Iterator[tuple[Series, float]]:
+        """The versions of new series that are predicted from, and what their targets are multiplied by.
+
+        By default the series as they are. Of several predictions a regressor takes the median, a classifier the mean.
+        There must be an odd number of them.
+        """
+        yield series, 1.0
+
+    def targets(self, target: np.ndarray, drawn: Shaped[np.ndarray, "series ..."]) -> np.ndarray:
+        """The targets that belong to the versions."""
+        return (target.T * self.factors(drawn)).T.astype(target.dtype) if self.scales_targets else target
+
+    def __call__(self, series: Series, target: np.ndarray, rng: np.random.Generator) -> tuple[Series, np.ndarray]:
+        drawn = self.draw(len(series), rng)
+        return self.play(series, drawn), self.targets(target, drawn)
+
+
+@dataclass(frozen=True)
+class TimeStretch(AbstractAugmentation):
     """Plays each series faster or slower, each by its own factor; a target that is a rate changes with it.
 
     A faster series has fewer points, so the resulting series differ in length. For a model to see the speed, time must
@@ -30,6 +88,10 @@ class TimeStretch:
     Args:
         slowest, fastest: factors, drawn evenly on a logarithmic scale.
         rate: whether the target is a rate, such as beats per minute, and is multiplied by the factor.
+        versions: how many versions of the training set an estimator makes. Every epoch draws one of each series.
+        speeds: an odd number of speeds at which an estimator plays new series. Each prediction is turned back to the
+            series' own speed, and a regressor predicts their median: at some speeds a rhythm is taken for its double,
+            and the median leaves that out.
 
     >>> series = Series.from_array(np.arange(12.0)[None, :, None])
     >>> stretched, target = TimeStretch(0.5, 2.0, rate=True)(series, np.array([60.0]), np.random.default_rng(0))
@@ -40,21 +102,51 @@ class TimeStretch:
     slowest: float = 0.7
     fastest: float = 1.4
     rate: bool = False
+    speeds: Sequence[float] = field(default=(1.0,), kw_only=True)
 
     def __post_init__(self):
-        if not 0 < self.slowest <= 1 <= self.fastest:
+        super().__post_init__()
+        slowest, fastest = self.slowest, self.fastest
+        object.__setattr__(self, "speeds", tuple(self.speeds))
+        if not (_is_number(slowest) and _is_number(fastest) and _SLOWEST <= slowest <= 1 <= fastest <= _FASTEST):
             raise ValueError(
-                f"Got slowest={self.slowest} and fastest={self.fastest}; expected 0 < slowest <= 1 <= fastest, factors "
-                "of the speed. Write for example TimeStretch(0.7, 1.4)."
+                f"Got slowest={slowest} and fastest={fastest}; expected {_SLOWEST:g} <= slowest <= 1 <= fastest <= "
+                f"{_FASTEST:g}, factors of the speed. Write for example TimeStretch(0.7, 1.4)."
+            )
+        if not isinstance(self.rate, bool):
+            raise ValueError(f"Got rate={self.rate!r}; expected True, for targets that are rates, or False.")
+        known = all(_is_number(speed) and slowest <= speed <= fastest for speed in self.speeds)
+        if not known or len(self.speeds) % 2 == 0 or len(self.speeds) > _MOST_SPEEDS:
+            raise ValueError(
+                f"Got speeds={self.speeds}; expected an odd number of speeds from slowest={slowest:g} to "
+                f"fastest={fastest:g}: others were not trained on, and an even number has no prediction in the middle. "
+                "Write for example speeds=(0.8, 1.0, 1.25)."
             )
 
-    def __call__(self, series, target, rng):
-        speeds = self.speeds(len(series), rng)
-        return stretch_time(series, speeds), (target.T * speeds).T.astype(target.dtype) if self.rate else target
+    @property
+    def scales_targets(self) -> bool:
+        return self.rate
 
-    def speeds(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """So many factors."""
+    def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """So many speeds."""
         return np.exp(rng.uniform(np.log(self.slowest), np.log(self.fastest), count))
+
+    def play(self, series: Series, drawn: Shaped[np.ndarray, "series ..."]) -> Series:
+        return stretch_time(series, drawn)
+
+    def factors(self, drawn: Shaped[np.ndarray, "series ..."]) -> np.ndarray:
+        return drawn
+
+    def views(self, series: Series) -> Iterator[tuple[Series, float]]:
+        for speed in self.speeds:
+            yield series if speed == 1.0 else stretch_time(series, speed), speed if self.rate else 1.0
+
+
+AUGMENTATIONS = Registry("augmentation", AbstractAugmentation, {"time-stretch": TimeStretch})
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def stretch_time(series: Series, speeds: np.ndarray | float) -> Series:

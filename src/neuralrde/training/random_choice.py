@@ -54,15 +54,26 @@ class RandomChoice:
 
 def with_as_many_windows(versions: Sequence[Examples]) -> list[Examples]:
     """Padded with windows in which nothing happens, so that all have the same shape."""
-    shapes = [version.inputs[-1].shape[1:] for version in versions]
-    if len(set(shapes)) == 1 and all(version.windows is None for version in versions):
+    # The log-signatures: a number of an example's fold may come after them.
+    place = max(
+        (i for i, array in enumerate(versions[0].inputs) if array.ndim > 2), default=len(versions[0].inputs) - 1
+    )
+    shapes = [[array.shape[1:] for array in version.inputs] for version in versions]
+    if all(shape == shapes[0] for shape in shapes) and all(version.windows is None for version in versions):
         return list(versions)
-    most = max(shape[0] for shape in shapes)
-    padded = []
-    for version in versions:
-        *others, windows = version.inputs
-        count = np.full(len(version), windows.shape[1]) if version.windows is None else np.asarray(version.windows)
-        space = np.zeros((len(version), most - windows.shape[1], *windows.shape[2:]), windows.dtype)
-        inputs = (*others, np.concatenate([np.asarray(windows), space], axis=1))
-        padded.append(Examples(inputs, version.target, windows=count.astype(np.int32), weight=version.weight))
+    for shape in shapes:
+        if any(own != first for i, (own, first) in enumerate(zip(shape, shapes[0], strict=True)) if i != place):
+            raise ValueError(
+                f"Got versions with inputs of shapes {shapes[0]} and {shape}; expected them to differ in the number of "
+                "windows only, because windows without a change can be put after the others. Train such a model, "
+                "`CubicCDE` for example, on one version."
+            )
+    counts = [version.inputs[place].shape[1] for version in versions]
+    most, padded = max(counts), []
+    for version, windows in zip(versions, counts, strict=True):
+        count = np.full(len(version), windows) if version.windows is None else np.asarray(version.windows)
+        inputs = list(version.inputs)
+        others = [(0, 0)] * (inputs[place].ndim - 2)
+        inputs[place] = np.pad(inputs[place], [(0, 0), (0, most - windows), *others])
+        padded.append(Examples(tuple(inputs), version.target, windows=count.astype(np.int32), weight=version.weight))
     return padded

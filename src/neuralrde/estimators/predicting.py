@@ -1,0 +1,53 @@
+"""From new series to a neural estimator's outputs: of every view, averaged over shifts, with the closed form's say."""
+
+from typing import Any
+
+import numpy as np
+
+from ..paths import Series
+from ..training import Examples, predict
+from .augmenting import View
+from .examples import Inputs, inputs_of
+
+
+def outputs_of(estimator: Any, series: Series) -> tuple[list[View], Inputs]:
+    """The outputs of a fitted estimator, one view of the series or several, and where the last one was cut."""
+    closed = 0.0
+    if estimator.closed_form_ is not None:
+        closed = estimator.closed_form_._outputs(series) * float(estimator.closed_form_.model_.sharpness)
+    augmentation, views = estimator.augmentation_, []
+    for version, factor in [(series, 1.0)] if augmentation is None else augmentation.views(series):
+        outputs, inputs = _of_one(estimator, version)
+        if estimator.members_ > 1:
+            # The closed form never saw another version: it predicts from the series as they are.
+            outputs = estimator.blend_[0] * (closed * factor) + estimator.blend_[1] * outputs
+        views.append(View(outputs, factor))
+    return views, inputs
+
+
+def _of_one(estimator: Any, series: Series) -> tuple[np.ndarray, Inputs]:
+    prepared, outputs = estimator.transform_(series), []
+    for shift in estimator.windows_.all_shifts():
+        inputs = inputs_of(estimator.model_, prepared, estimator.windows_, shift=shift)
+        examples = Examples(inputs.arrays, windows=inputs.windows)
+        outputs.append(predict(estimator.model_, examples, mesh=getattr(estimator, "_mesh", None)))
+    mean = np.mean(outputs, axis=0)
+    check_finite_outputs(mean, prepared)
+    return mean, inputs
+
+
+def check_finite_outputs(outputs: np.ndarray, prepared: Series) -> None:
+    """No prediction is better than one made of NaN, which `argmax` would take for the first class."""
+    wrong = ~np.isfinite(outputs).all(axis=tuple(range(1, outputs.ndim)))
+    if not wrong.any():
+        return
+    row = int(wrong.argmax())
+    name = f"{row}" if prepared.ids is None else f"{row} ({prepared.ids[row]})"
+    name += f" and {wrong.sum() - 1} more" if wrong.sum() > 1 else ""
+    largest = np.abs(prepared.values[row]).max(axis=0)
+    channel = int(largest.argmax())
+    raise ValueError(
+        f"Got series {name}, for which the model's prediction is not a finite number: scaled as in training, "
+        f"channel {prepared.channels[channel]!r} reaches {largest[channel]:.3g}, and the model computes in float32. "
+        "Look for values that are no measurements, and write NaN for them."
+    )
