@@ -25,6 +25,7 @@ FLOW = (
     "models",
     "training",
     "estimators",
+    "online",
     "assessment",
     "plots",
     "cli",

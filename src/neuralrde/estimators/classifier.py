@@ -46,8 +46,11 @@ class NeuralRDEClassifier(ClassTargets, BaseNeuralRDE):
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, `(n, classes)`, or `(n, length, classes)` for labels at each point."""
         outputs, series, windows = self._outputs(X)
-        proba = scipy.special.softmax(outputs.astype(np.float64), axis=-1)
+        proba = self._proba_from(outputs)
         return self._at_points(proba, series, windows) if self.per_time_ else proba
+
+    def _proba_from(self, outputs: np.ndarray) -> np.ndarray:
+        return scipy.special.softmax(outputs.astype(np.float64), axis=-1)
 
     def _metric(self):
         return accuracy

@@ -27,6 +27,7 @@ from .examples import Inputs, inputs_of, scales_for
 from .inputs import as_series
 from .learned import check_file
 from .parameters import Hidden, check_flag, check_number, check_whole
+from .streaming import Streaming
 
 
 class _Learned:
@@ -49,7 +50,7 @@ class _Learned:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BaseNeuralRDE(_Learned, SeriesEstimator):
+class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
     """A neural differential equation with scikit-learn's interface. Subclasses define the targets.
 
     Args:
@@ -221,12 +222,16 @@ class BaseNeuralRDE(_Learned, SeriesEstimator):
             outputs.append(predict(self.model_, examples, mesh=getattr(self, "_mesh", None)))
         mean = np.mean(outputs, axis=0)
         _check_finite_outputs(mean, prepared)
-        if self.members_ > 1:
-            closed = 0.0
-            if self.closed_form_ is not None:
-                closed = self.closed_form_._outputs(series) * float(self.closed_form_.model_.sharpness)
-            mean = self.blend_[0] * closed + self.blend_[1] * mean
-        return mean, inputs
+        return self._blended(mean, lambda closed: closed._outputs(series)), inputs
+
+    def _blended(self, outputs: np.ndarray, closed: Callable[[Any], np.ndarray]) -> np.ndarray:
+        """With the say that the closed form has; `closed` gives its outputs for the same series."""
+        if self.members_ == 1:
+            return outputs
+        beside: Any = 0.0
+        if self.closed_form_ is not None and self.blend_[0] != 0:
+            beside = closed(self.closed_form_) * float(self.closed_form_.model_.sharpness)
+        return self.blend_[0] * beside + self.blend_[1] * outputs
 
     def _at_points(self, outputs: np.ndarray, series: Series, inputs: Inputs) -> np.ndarray:
         """Predictions after windows, held until the next: a point's prediction knows nothing that comes later."""

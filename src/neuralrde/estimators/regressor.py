@@ -1,11 +1,11 @@
 """Regression on series, or at every point of them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..paths import Series
 from ..training import rmse
 from .conformal import conformal_score
 from .division import Samples
@@ -54,13 +54,21 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
                 predictions, and the intervals with their lower and upper ends on the last axis.
         """
         outputs, series, inputs = self._outputs(X)
+        at_points = lambda values: self._at_points(values, series, inputs)
+        return self._predicted_from(outputs, interval, at_points if self.per_time_ else None)
+
+    def _predicted_from(
+        self, outputs: np.ndarray, interval: float | None = None, at_points: Callable | None = None
+    ) -> Any:
+        """Predictions from outputs for whole series, or for each point of them."""
         outputs = outputs.astype(np.float64)
+        shaped = at_points or (lambda values: values[:, 0] if self.one_dimensional_ else values)
         if interval is None:
-            return self._shaped(self.loss_.predict(outputs), series, inputs)
+            return shaped(self.loss_.predict(outputs))
         check_number("interval", interval, high=1.0, above=True)
         ends = self.loss_.interval(outputs, conformal_score(self.scores_, interval))
-        low, high = (self._shaped(end, series, inputs) for end in ends)
-        return self._shaped(self.loss_.predict(outputs), series, inputs), np.stack([low, high], axis=-1)
+        low, high = (shaped(end) for end in ends)
+        return shaped(self.loss_.predict(outputs)), np.stack([low, high], axis=-1)
 
     def calibrate(self, X: Any, y: Any) -> "NeuralRDERegressor":
         """Learn from series that were not trained on how wide intervals must be. Returns the estimator.
@@ -91,11 +99,6 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
         scores = self.loss_.scores(outputs.astype(np.float64), target.astype(np.float64))
         columns = scores.reshape(-1, scores.shape[-1]).T
         self.scores_ = [np.sort(column[~np.isnan(column)]).tolist() for column in columns]
-
-    def _shaped(self, values: np.ndarray, series: Series, inputs: Any) -> np.ndarray:
-        if self.per_time_:
-            return self._at_points(values, series, inputs)
-        return values[:, 0] if self.one_dimensional_ else values
 
     def _metric(self):
         return _RMSE(self.loss_)

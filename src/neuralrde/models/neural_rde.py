@@ -70,6 +70,15 @@ class AbstractNeuralRDE(AbstractDrivenModel):
             every_window=self.decoder.readout.every_window,
         )
 
+    def first_state(self, x0):
+        z = self.encoder(x0)
+        return z, z
+
+    def next_state(self, hidden, log_signature):
+        field, options = ScaledField(self.field, self.scale), {"solver": self.solver, "substeps": self.substeps}
+        z = solve(field, hidden, log_signature[None], gradient=self.gradient, **options)
+        return z, z
+
 
 class NeuralRDE(AbstractNeuralRDE):
     r"""The neural RDE: z0 = Linear(x0), z' = f(z) LogSig^N per window, y = Linear(readout of z) (section 3.1).

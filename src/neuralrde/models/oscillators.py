@@ -97,6 +97,14 @@ class OscillatorRDE(AbstractDrivenModel):
             every_window=self.decoder.readout.every_window,
         )
 
+    def first_state(self, x0):
+        z = jnp.zeros(self.field.state, x0.dtype)
+        return z, z
+
+    def next_state(self, hidden, log_signature):
+        z = solve(ScaledField(self.field, self.scale), hidden, log_signature[None], solver=self.solver)
+        return z, z
+
 
 def _bank(
     field: RotationField, slowest: float, fastest: float, factors: np.ndarray, channels: int, depth: int

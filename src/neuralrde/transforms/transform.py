@@ -6,12 +6,13 @@ import math
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from ..paths.series import Series
 from ..registry import Registry
+from .online import Online
 
 
 class Transform(abc.ABC):
@@ -35,6 +36,17 @@ class Transform(abc.ABC):
     @abc.abstractmethod
     def __call__(self, series: Series) -> Series:
         """The series, transformed."""
+
+    def online(self) -> Online:
+        """The fitted transform for series that are still arriving; an error if it does not only look back."""
+        name = type(self).__name__
+        raise ValueError(
+            f"Got {name} for a series that is still arriving; expected a transform that only looks back, because "
+            f"{self._ahead}. {self._instead}"
+        )
+
+    _ahead: ClassVar[str] = "nobody has said how this one carries on from point to point (its method `online`)"
+    _instead: ClassVar[str] = "Use FillForward, Scale, TimeChannel, ObservationCounts, BasePoint, Integral or Products."
 
     def state(self) -> dict[str, Any]:
         """The transform as a plain dictionary that JSON can hold; `Transform.from_state` turns it back.
