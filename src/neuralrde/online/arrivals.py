@@ -50,7 +50,7 @@ def checked(
             f"Got points of shape {values.shape}; expected (count, {channels}), or ({channels},) for a single point, "
             f"because the model was fitted on series of {channels} channel{'' if channels == 1 else 's'}."
         )
-    if np.isinf(values).any():
+    if not np.isfinite(values.sum(dtype=np.float64)) and np.isinf(values).any():
         raise ValueError(
             f"Got infinity in channel {int(np.isinf(values).any(axis=0).argmax())}; expected finite numbers, or NaN "
             "for missing values, because no path runs through infinity."
@@ -67,8 +67,10 @@ def checked(
         raise ValueError(f"Got times of shape {times.shape} for {len(values)} points; expected one time per point.")
     if not len(times):
         return values, times
-    steps = np.diff(times, prepend=time) if points else np.diff(times)
-    if not np.isfinite(times).all() or not (steps > 0).all():
+    steps = np.concatenate([[time], times]) if points else times
+    steps = steps[1:] - steps[:-1]
+    # Between a finite first and last time, times that increase are finite.
+    if not (steps > 0).all() or not np.isfinite(times[0]) or not np.isfinite(times[-1]):
         where = int(np.argmin(steps > 0)) + (points == 0) if len(steps) else 0
         before = times[where - 1] if where else time
         raise ValueError(

@@ -7,16 +7,12 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from ..paths import Series
-from ..paths.checks import check_whole
 from .arrivals import checked, fitted_with_times
-from .buffers import Buffer
+from .buffers import Buffer, check_last, looks_at_whole_series, outputs_of
 from .following import PIECE, Follower, taken
 from .programs import SIZES
-from .state import FORMAT, as_array, check_head, fingerprint, from_plain, refusal, to_plain
+from .state import FORMAT, check_head, fingerprint, from_plain, refusal, to_plain
 
-# Numbers of all series that are looked at as a whole at a time, padding included.
-_NUMBERS = 2**22
 # What a push can be refused for.
 _REFUSED = (ValueError, TypeError, OverflowError)
 
@@ -48,7 +44,7 @@ class StreamBatch:
         self.model = fingerprint(estimator)
         """The fingerprint of the model, which is in every state."""
         whole = looks_at_whole_series(estimator)
-        _check_last(last, whole, type(estimator).__name__)
+        check_last(last, whole, type(estimator).__name__)
         self._buffered = whole
         self._follower = Follower(estimator) if hasattr(estimator, "windows_") else None
         # With `last`, the model follows the last points anew for each prediction.
@@ -196,28 +192,15 @@ class StreamBatch:
         if self._follower is not None:
             rows = taken(self._rows, slots)["model"] if self._carries else self._followed_anew(names)
             neural = self._follower.outputs(rows)
-        outputs = self.estimator._blended(neural, lambda closed: self._of_whole(closed, names))
+        outputs = self.estimator._blended(
+            neural, lambda closed: outputs_of(closed, [self._buffers[name] for name in names])
+        )
         wrong = ~np.isfinite(outputs).all(axis=1)
         if wrong.any():
             raise ValueError(
                 f"Got the stream {names[int(wrong.argmax())]!r}, for which the model's prediction is not a finite "
                 "number. Look for values that are no measurements, and write NaN for them."
             )
-        return outputs
-
-    def _of_whole(self, closed: Any, kept: list[str]) -> Float[np.ndarray, "streams outputs"]:
-        """The outputs of an estimator in closed form, for the points that were kept."""
-        outputs = np.zeros((len(kept), closed.outputs_))
-        buffers = [self._buffers[name] for name in kept]
-        longest = max(len(buffer.values) for buffer in buffers)
-        at_once = max(1, _NUMBERS // (longest * self._channels))
-        for timed in (False, True):
-            places = [place for place, buffer in enumerate(buffers) if (buffer.times is not None) == timed]
-            for first in range(0, len(places), at_once):
-                own = [buffers[place] for place in places[first : first + at_once]]
-                times: Any = [buffer.times for buffer in own] if timed else None
-                series = Series.from_arrays([buffer.values for buffer in own], times=times, channels=names_of(closed))
-                outputs[places[first : first + at_once]] = closed._outputs(series)
         return outputs
 
     def _followed_anew(self, names: list[str]) -> Any:
@@ -235,8 +218,7 @@ class StreamBatch:
         if self._carries:
             state["carried"] = to_plain(row["model"])
         if self._buffered:
-            state |= {"values": to_plain(buffer.values), "dtype": str(buffer.values.dtype)}
-            state["times"] = None if buffer.times is None else buffer.times.tolist()
+            state |= buffer.state()
         return state
 
     def _restored(self, state: Any) -> tuple[Any, Buffer]:
@@ -254,24 +236,10 @@ class StreamBatch:
             if self._carries and self._follower is not None:
                 row["model"] = row.pop("carried")
                 self._follower.check(row["model"], points, float(row["time"][0]))
-            return row, self._restored_buffer(state, points, timed) if self._buffered else self._empty_buffer()
+            buffer = self._empty_buffer()
+            return row, buffer.restored(state, points, timed) if self._buffered else buffer
         except ValueError as error:
             raise refusal(error) from None
-
-    def _restored_buffer(self, state: Mapping, points: int, timed: bool) -> Buffer:
-        values = as_array(state.get("values"), (None, self._channels), "values")
-        if np.isinf(values).any() or state.get("dtype") not in ("float32", "float64"):
-            raise ValueError("values are not finite numbers in float32 or float64")
-        kept = points if self.last is None else min(points, self.last)
-        if len(values) != kept:
-            raise ValueError(f"values are {len(values)} points; expected {kept}")
-        values = values.astype(state["dtype"])
-        if not timed or not points:
-            return Buffer.empty(self._channels, self.last).plus(values, None)
-        times = as_array(state.get("times"), (kept,), "times")
-        if not np.isfinite(times).all() or (np.diff(times) <= 0).any():
-            raise ValueError("times do not increase")
-        return Buffer.empty(self._channels, self.last).plus(values, times)
 
     # Compiling.
 
@@ -314,29 +282,6 @@ class StreamBatch:
         jax.tree.map(lambda whole, part: _put(whole, slots, part), self._rows, rows)
 
 
-def looks_at_whole_series(estimator: Any) -> bool:
-    """Whether an estimator, or the closed form that has a say in it, must see all points of a series at once."""
-    if not hasattr(estimator, "windows_"):
-        return True
-    return estimator.closed_form_ is not None and estimator.blend_[0] != 0
-
-
-def names_of(closed: Any) -> tuple[str, ...] | None:
-    """What the channels of an estimator in closed form were called in training."""
-    return None if closed.transform_.fill_ is None else closed.transform_.fill_.channels_
-
-
 def _put(whole: np.ndarray, places: np.ndarray, part: np.ndarray) -> np.ndarray:
     whole[places] = part
     return whole
-
-
-def _check_last(last: int | None, whole: bool, name: str) -> None:
-    if last is None:
-        return
-    if not whole:
-        raise ValueError(
-            f"Got last={last} for a {name} without a closed form, which keeps no points; expected None: its state is "
-            "of a fixed size, and its predictions are those for the whole series. Leave `last` out."
-        )
-    check_whole("last", last, high=2**24)
