@@ -39,6 +39,7 @@ PARTS = (
     "models",
     "training",
     "estimators",
+    "online",
     "assessment",
     "plots",
 )

@@ -1,12 +1,11 @@
 """Fitted estimators for streams. What is compared is arithmetic, so that models with their first weights will do."""
 
-import copy
 from typing import Any
 
 import numpy as np
 import pytest
 
-from neuralrde import Config, NeuralRDE, NeuralRDERegressor, Series, Windows
+from neuralrde import Config, NeuralRDE, NeuralRDERegressor, Series
 from neuralrde.estimators.examples import inputs_of
 from neuralrde.models import READOUTS
 from neuralrde.paths import concatenate
@@ -23,19 +22,17 @@ def irregular(samples=30, length=160, seed=0) -> Series:
     return Series.from_array(values, times=np.cumsum(rng.exponential(size=(samples, length)), axis=1))
 
 
-def trained(series: Series, **options: Any) -> NeuralRDERegressor:
-    target = np.nanmean(series.values, axis=(1, 2))
-    return NeuralRDERegressor(**SMALL | {"model": TINY, "windows": 8} | options).fit(series, target)
-
-
-def with_model(
-    estimator: Any, config: Config, series: Series, *, windows: Windows | None = None, **learned: Any
+def untrained(
+    series: Series, *, members: int = 1, y: Any = None, kind: Any = NeuralRDERegressor, **options: Any
 ) -> Any:
-    """A copy with another model: not trained, and scaled by the series as `fit` does it. It is compiled much faster."""
-    estimator = copy.copy(estimator)
-    vars(estimator).update({"config_": config, "windows_": windows or estimator.windows_, "members_": 1} | learned)
-    prepared = estimator.transform_(series)
-    model = estimator._build(prepared.values.shape[2], estimator.windows_, 1)
+    """All that `fit` learns, but with the first weights: training would take most of the tests' time, to compile."""
+    estimator = kind(**SMALL | {"model": TINY, "windows": 8, "members": members} | options)
+    parts = estimator._check_parameters()
+    estimator._samples(series, np.nanmean(series.values, axis=(1, 2)) if y is None else y, reset=True)
+    estimator.transform_, prepared = parts.transform.fit_and_call(series)
+    estimator.config_, estimator.loss_, estimator.members_ = parts.model, parts.loss, members
+    estimator.windows_, estimator.path_channels_ = parts.windows.resolved(prepared), prepared.values.shape[2]
+    model = estimator._build(estimator.path_channels_, estimator.windows_, 1)
     inputs = inputs_of(model, prepared, estimator.windows_)
     estimator.model_ = model.fit_inputs(inputs.arrays, windows=inputs.windows)
     return estimator
@@ -75,4 +72,5 @@ def walks() -> Series:
 @pytest.fixture(scope="session")
 def estimator(walks) -> NeuralRDERegressor:
     """Trained, with irregular times and missing values, windows by count."""
-    return trained(walks)
+    options = SMALL | {"model": TINY, "windows": 8}
+    return NeuralRDERegressor(**options).fit(walks, np.nanmean(walks.values, axis=(1, 2)))

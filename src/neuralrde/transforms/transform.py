@@ -20,7 +20,7 @@ class Transform(abc.ABC):
 
     `fit` learns from the training set and returns a fitted copy. Fields whose names end in `_` hold what it learned.
     Calling the transform changes neither the series nor the transform, so later data are treated like the training set.
-    A new transform is a subclass with `__call__`, and `fit` if it learns. Files name
+    A new transform is a subclass with `__call__`, `fit` if it learns, and `online` if it only looks back. Files name
     the library's by their short names, and yours by module and name, `"hospital.Scale"`.
     """
 
