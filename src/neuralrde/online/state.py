@@ -103,7 +103,7 @@ def check_head(state: Any, mark: str, last: int | None) -> Mapping:
             f"Got a state of the model {_brief(state.get('model'))}; expected {mark}, the fingerprint of this one, "
             "because another model's numbers mean nothing here. Load the model that the stream began with."
         )
-    if state.get("last") != last:
+    if state.get("last", "nothing") != last:
         raise ValueError(
             f"Got a state of a stream with last={_brief(state.get('last'))}; expected last={last}, as this one has."
         )
