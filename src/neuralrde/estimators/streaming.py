@@ -1,12 +1,7 @@
 """`stream` and `streams`: a fitted estimator's way to predict while data arrive."""
 
 import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from ..online import Stream, StreamBatch
-else:  # for whoever reads the annotations while the program runs
-    Stream = StreamBatch = Any
+from typing import Any
 
 
 class Streaming:
@@ -15,8 +10,10 @@ class Streaming:
     That part builds on estimators, so that they may not import it. They find it by its name when they are asked.
     """
 
-    def stream(self, state: Any = None, *, last: int | None = None) -> "Stream":
+    def stream(self, state: Any = None, *, last: int | None = None) -> Any:
         """A series that is still arriving: push points, and predict at any moment what the whole series would get.
+
+        See `neuralrde.online.Stream`.
 
         Args:
             state: that of a stream to go on with, as `stream.state()` returned it.
@@ -26,7 +23,7 @@ class Streaming:
         """
         return _online().Stream(self, state, last=last)
 
-    def streams(self, *, last: int | None = None) -> "StreamBatch":
+    def streams(self, *, last: int | None = None) -> Any:
         """Many streams by name, which are advanced as one batch; see `neuralrde.online.StreamBatch`."""
         return _online().StreamBatch(self, last=last)
 
