@@ -26,6 +26,7 @@ FLOW = (
     "training",
     "estimators",
     "online",
+    "serving",
     "assessment",
     "plots",
     "cli",

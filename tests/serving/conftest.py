@@ -57,7 +57,7 @@ def trained(tmp_path_factory) -> Trained:
 @pytest.fixture(scope="session")
 def server(trained, tmp_path_factory):
     """A server of both models that tests share; those that change limits or kill start their own."""
-    found: Server = start(tmp_path_factory.mktemp("server"), *trained.files)
+    found: Server = start(tmp_path_factory.mktemp("server"), *trained.files, "--batch", 32)
     yield found
     if found.process.poll() is None:
         found.end()

@@ -1,6 +1,7 @@
 """`neuralrde serve`: trained models answer while the data arrive."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -49,6 +50,11 @@ def serve(
     live: Annotated[int, _limit("Streams in memory; others are kept, and come back.")] = 4_096,
     idle: Annotated[float, _limit("Seconds after which a stream that rests is kept outside memory.")] = 300,
     queue: Annotated[int, _limit("Messages that wait, altogether.")] = 8_192,
+    batch: Annotated[int, _limit("Streams advanced together; fewer are compiled sooner.")] = 256,
+    last: Annotated[
+        int | None,
+        typer.Option(min=1, help="For models that look at whole series: keep this many points.", show_default=False),
+    ] = None,
 ) -> None:
     """Serve trained models: whole series and streams, by REST and WebSocket, with a live page.
 
@@ -81,10 +87,11 @@ def serve(
         live=live,
         idle=idle,
         queue=queue,
+        batch=batch,
     )
     named = _named(models)
     estimators = {name: load_model(path) for name, path in named.items()}
-    service = Service(estimators, state=state, limits=limits, interval=interval)
+    service = Service(estimators, state=state, limits=limits, interval=interval, last=last)
     played = None
     if replay is not None:
         name = next(iter(estimators))
@@ -103,6 +110,8 @@ def serve(
         ws_per_message_deflate=False,
         timeout_graceful_shutdown=5,
     )
+    # The event loop and the thread that computes take turns; with Python's 5 ms each message would wait for several.
+    sys.setswitchinterval(0.0005)
     socket = config.bind_socket()
     shown = f"[{host}]" if ":" in host else host
     print(

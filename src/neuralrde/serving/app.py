@@ -1,5 +1,6 @@
 """The ASGI application: which address leads where."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -96,7 +97,8 @@ class Extras:
             await socket.send_text(msgspec.json.encode(refusal(error)).decode())
             await socket.close(1008)
             return
-        with contextlib.suppress(WebSocketDisconnect):
+        # Cancelled: the service stops, and does not wait for clients that do not go.
+        with contextlib.suppress(WebSocketDisconnect, asyncio.CancelledError):
             await Connection(self.service, socket, hosted.name).run()
 
     async def watch(self, socket: WebSocket) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..estimators.inputs import as_series
+from ..online.batch import looks_at_whole_series
 from ..paths import Series
 from ..transforms import Scale, TimeChannel
 from .errors import Refused
@@ -32,9 +33,10 @@ class Hosted:
         name: what clients call it.
         estimator: a fitted classifier or regressor.
         interval: the share of truths that an interval should hold; None for no intervals.
+        last: how many points to keep, if the model looks at series as a whole; None for all.
     """
 
-    def __init__(self, name: str, estimator: Any, *, interval: float | None = 0.9):
+    def __init__(self, name: str, estimator: Any, *, interval: float | None = 0.9, last: int | None = None):
         self.name, self.estimator = name, estimator
         self.classes = [str(one) for one in estimator.classes_] if hasattr(estimator, "classes_") else None
         self.interval = interval if self.classes is None and _has_intervals(estimator) else None
@@ -46,7 +48,7 @@ class Hosted:
         self.whole_only: str | None = None
         """Why this model takes no streams; None if it does."""
         try:
-            self.streams: Any = estimator.streams()
+            self.streams: Any = estimator.streams(last=last if looks_at_whole_series(estimator) else None)
         except (ValueError, TypeError, NotImplementedError) as error:
             self.streams, self.whole_only = None, str(error)
 

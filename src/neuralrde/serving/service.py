@@ -27,6 +27,7 @@ class Service:
         state: the folder in which streams survive a restart; None keeps them in memory only.
         limits: how much it takes in.
         interval: the share of truths that a regressor's intervals should hold.
+        last: how many points to keep of a stream, for models that look at series as a whole; see `estimator.stream`.
     """
 
     def __init__(
@@ -36,11 +37,12 @@ class Service:
         state: Path | None = None,
         limits: Limits | None = None,
         interval: float | None = 0.9,
+        last: int | None = None,
     ):
         self.limits = limits or Limits()
         self.metrics, self.hub, self.store = Metrics(), Hub(), Store(state)
         self.rates = Rates(self.limits)
-        self.models = {name: Hosted(name, estimator, interval=interval) for name, estimator in models.items()}
+        self.models = {name: Hosted(name, estimator, interval=interval, last=last) for name, estimator in models.items()}
         self.engine = Engine(
             self.models, store=self.store, limits=self.limits, metrics=self.metrics, deliver=self._deliver
         )
@@ -103,6 +105,8 @@ class Service:
 
     async def put_patiently(self, job: Job) -> None:
         """As `put`, but wait where time helps, so that a WebSocket is read no faster than the model works."""
+        while not self.ready and self.engine.failure is None:
+            await asyncio.sleep(0.05)
         while True:
             try:
                 self.put(job)

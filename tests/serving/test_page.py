@@ -1,0 +1,102 @@
+"""The page in a real browser: a replay is started, the trace moves, the prediction changes, in both colour schemes.
+
+With NEURALRDE_SCREENSHOTS, a folder, pictures of the page are left there. With NEURALRDE_PAGE_MODEL and
+NEURALRDE_PAGE_DATA, as `examples/heart_rate_live.py` makes them, they show that model: this is how the picture in the
+docs was made.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from neuralrde import Series
+from neuralrde.datasets import Dataset, write_npz
+
+from .conftest import walks
+from .servers import running
+
+CHROMIUM = shutil.which("chromium")
+
+
+@pytest.fixture(scope="module")
+def shown(trained, tmp_path_factory):
+    """A server with something to replay: twelve walks of two minutes, with the truth every three seconds."""
+    folder = tmp_path_factory.mktemp("page")
+    model, data = os.environ.get("NEURALRDE_PAGE_MODEL"), os.environ.get("NEURALRDE_PAGE_DATA")
+    if not (model and data):
+        X = walks(12, 15_000, seed=1)
+        target = np.full((12, 15_000, 1), np.nan)
+        target[:, 375::375, 0] = X[:, 375::375, 0]
+        ids = np.array([f"walk {k + 1}" for k in range(12)])
+        write_npz(Dataset(Series.from_array(X, ids=ids), target, task="regression", name="walks"), folder / "walks.npz")
+        model, data = trained.files[0], folder / "walks.npz"
+    with running(folder, model, "--replay", data, "--batch", 16) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if CHROMIUM is None:
+        pytest.skip("no chromium: `apt-get install chromium` on Debian")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def pixels(page, canvas: str) -> str:
+    """A canvas as it looks now."""
+    return page.evaluate(f"document.getElementById('{canvas}').toDataURL()")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_replay_is_seen(shown, browser, scheme):
+    context = browser.new_context(color_scheme=scheme, viewport={"width": 1360, "height": 900}, device_scale_factor=2)
+    page, errors, asked = context.new_page(), [], []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(shown.url)
+    page.wait_for_selector("#replay:not([hidden])")
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    brightness = np.mean([int(part) for part in ground[4:-1].split(",")])
+    assert (brightness > 128) == (scheme == "light")
+    if page.locator("#play").get_attribute("aria-pressed") == "false":
+        page.click("#play")
+    page.wait_for_function("document.querySelectorAll('.tile').length >= 8", timeout=30_000)
+    page.wait_for_function("!document.getElementById('numbers').hidden", timeout=30_000)
+    before, drawn, said = page.evaluate("Number(document.body.dataset.cursor)"), pixels(page, "channels"), says(page)
+    page.wait_for_function(f"Number(document.body.dataset.cursor) > {before} + 100", timeout=30_000)  # it moves
+    page.wait_for_function(f"document.getElementById('answer').textContent !== {said!r}", timeout=30_000)
+    assert pixels(page, "channels") != drawn
+    page.evaluate("fetch('/replay', {method: 'POST', body: JSON.stringify({speed: 4})})")
+    page.wait_for_function("!document.getElementById('truth-box').hidden", timeout=30_000)
+    second = page.locator(".tile").nth(1)
+    second.click()
+    page.wait_for_function(f"document.getElementById('name').textContent === {second.get_attribute('title')!r}")
+    if folder := os.environ.get("NEURALRDE_SCREENSHOTS"):
+        page.wait_for_timeout(15_000)
+        page.screenshot(path=Path(folder) / f"serving-{scheme}.png")
+    page.click("#play")  # pauses
+    page.wait_for_function("document.getElementById('play').getAttribute('aria-pressed') === 'false'")
+    assert errors == []
+    assert all(url.startswith(shown.url) for url in asked)  # nothing from elsewhere
+    page.evaluate("fetch('/replay', {method: 'POST', body: JSON.stringify({speed: 1})})")
+    context.close()
+
+
+def says(page) -> str:
+    return page.locator("#answer").text_content()
+
+
+def test_the_api_page_shows_every_operation(shown, browser):
+    page = browser.new_page()
+    page.goto(f"{shown.url}/docs")
+    page.wait_for_selector("details")
+    assert "/v2/models/{model}/infer" in page.inner_text("#operations")
+    page.close()
