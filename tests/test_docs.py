@@ -40,6 +40,7 @@ PARTS = (
     "training",
     "estimators",
     "online",
+    "serving",
     "assessment",
     "plots",
 )

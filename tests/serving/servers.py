@@ -90,7 +90,8 @@ def start(folder: Path, *arguments: Any, port: int = 0, token: str | None = None
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
     until = time.monotonic() + 60
     while "http://" not in log.read_text():
-        assert process.poll() is None and time.monotonic() < until, log.read_text()
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < until, log.read_text()
         time.sleep(0.05)
     url = next(word for word in log.read_text().split() if word.startswith("http://"))
     server = Server(process, url, log, token)

@@ -1,5 +1,6 @@
 """The REST side of a real server, asked by a client that nobody here wrote: NVIDIA's `tritonclient`."""
 
+import itertools
 import json
 import time
 
@@ -21,7 +22,9 @@ def client(server):
 
 
 def tensor(name: str, values: np.ndarray, *, binary: bool = True) -> triton.InferInput:
-    found = triton.InferInput(name, values.shape, {"float32": "FP32", "float64": "FP64", "int64": "INT64"}[str(values.dtype)])
+    found = triton.InferInput(
+        name, values.shape, {"float32": "FP32", "float64": "FP64", "int64": "INT64"}[str(values.dtype)]
+    )
     found.set_data_from_numpy(values, binary_data=binary)
     return found
 
@@ -67,7 +70,7 @@ def test_a_sequence_gets_what_the_whole_series_would(client, trained):
     [x] = walks(1, 100, seed=3)
     x[40:43, 1] = np.nan
     cuts = [0, 1, 18, 60, 100]
-    for start, end in zip(cuts[:-1], cuts[1:], strict=True):
+    for start, end in itertools.pairwise(cuts):
         part = tensor("values", x[None, start:end])
         found = client.infer("rate", [part], sequence_id=7, sequence_start=start == 0, sequence_end=end == 100)
         assert np.allclose(found.as_numpy("prediction"), trained.rate.predict(x[None, :end]), **TOLERANCE)
@@ -117,7 +120,18 @@ def test_a_stream_moves_to_another_server(server, strict, trained):
 @pytest.fixture(scope="module")
 def strict(trained, tmp_path_factory):
     """A server that allows little."""
-    flags = ["--idle", 0.5, "--live", 3, "--streams-per-client", 6, "--points-per-second", 10, "--message-bytes", 20_000]
+    flags = [
+        "--idle",
+        0.5,
+        "--live",
+        3,
+        "--streams-per-client",
+        6,
+        "--points-per-second",
+        10,
+        "--message-bytes",
+        20_000,
+    ]
     with running(tmp_path_factory.mktemp("strict"), trained.files[0], *flags, "--batch", 8) as server:
         yield server
 

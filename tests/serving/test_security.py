@@ -28,12 +28,14 @@ def raw(server, method: str, path: str, body: str | None = None, **headers: str)
     return connection.getresponse()
 
 
-PATHS = ["/", "/v2", "/v2/models/rate", "/v2/models/rate/ready", "/metrics", "/openapi.json", "/docs", "/page.js", "/nowhere",
-         "/replay", "/v2/models/rate/streams", "/v2/models/rate/streams/a"]  # fmt: skip
+PATHS = ["/", "/docs", "/page.js", "/replay", "/metrics", "/openapi.json", "/nowhere", "/v2", "/v2/models/rate"]
+PATHS += [f"/v2/models/rate/{name}" for name in ("ready", "streams", "streams/a")]
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}, {"Cookie": "neuralrde=x"}])
+@pytest.mark.parametrize(
+    "header", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}, {"Cookie": "neuralrde=x"}]
+)
 def test_without_the_token_nothing_answers(guarded, path, header):
     for method in ("GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD"):
         assert raw(guarded, method, path, **header).status == 401
@@ -46,7 +48,9 @@ def test_health_answers_everybody(guarded):
 
 def test_with_the_token_everything_answers(guarded):
     assert guarded.infer("rate", walks(1, 5))[0] == 200
-    with connect(f"ws://{guarded.address}/v2/models/rate/streams", additional_headers={"Authorization": f"Bearer {TOKEN}"}) as socket:
+    with connect(
+        f"ws://{guarded.address}/v2/models/rate/streams", additional_headers={"Authorization": f"Bearer {TOKEN}"}
+    ) as socket:
         socket.send('{"stream": "a", "values": [[0.1, 0.2]]}')
         assert '"points":1' in socket.recv(10)
 

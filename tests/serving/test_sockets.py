@@ -96,15 +96,34 @@ def test_an_unknown_model_is_told(server):
         assert "There is no model 'absent'" in json.loads(socket.recv(10))["error"]
 
 
-SEED = json.dumps([{"stream": "victim", "values": [[0.5, -1.25], [None, 3.0]], "times": [0.0, 1.0], "at": 3, "truth": 7,
-                    "answer": True, "start": False, "end": False, "id": 12}, {"stream": "b", "values": [[1, 2]]}])  # fmt: skip
-PIECES = ['"', "[", "]", "{", "}", ",", ":", "null", "true", "-", "1e999", "1e308", "NaN", "\\ud800", "\x00", "é", "0" * 30,
-          '"stream"', '"values"', '"at"', "-1", "99999999999999999999", "[[]]", "[[[1]]]", '"\\u0000"', " " * 50]  # fmt: skip
+FULL = {"times": [0.0, 1.0], "at": 3, "truth": 7, "answer": True, "start": False, "end": False, "id": 12}
+SEED = json.dumps(
+    [{"stream": "victim", "values": [[0.5, -1.25], [None, 3.0]], **FULL}, {"stream": "b", "values": [[1, 2]]}]
+)
+PIECES = [
+    *'"[]{},:-é\0',
+    "null",
+    "true",
+    "1e999",
+    "1e308",
+    "NaN",
+    "\\ud800",
+    "0" * 30,
+    '"stream"',
+    '"values"',
+    '"at"',
+    "-1",
+]
+PIECES += ["99999999999999999999", "[[]]", "[[[1]]]", '"\\u0000"', " " * 50]
 
 
 def mutated(rng: random.Random) -> str | bytes:
     """A message with some letters changed, left out, doubled or replaced by pieces that are likely to hurt."""
-    text = SEED if rng.random() < 0.7 else json.dumps({"stream": "victim", "values": [[rng.gauss(0, 1)] * rng.randint(0, 4)]})
+    text = (
+        SEED
+        if rng.random() < 0.7
+        else json.dumps({"stream": "victim", "values": [[rng.gauss(0, 1)] * rng.randint(0, 4)]})
+    )
     for _ in range(rng.randint(1, 6)):
         k, end = sorted(rng.randrange(len(text) + 1) for _ in range(2))
         end = min(end, k + 12)
@@ -122,7 +141,9 @@ def fuzz(server, trained, count: int) -> None:
         for number in range(count):
             bad.send(mutated(rng))
             if number % every == 0 and (step := number // every) < 40:
-                found = asked(good, {"stream": "healthy", "values": x[5 * step : 5 * step + 5].tolist(), "at": 5 * step})
+                found = asked(
+                    good, {"stream": "healthy", "values": x[5 * step : 5 * step + 5].tolist(), "at": 5 * step}
+                )
                 assert found["points"] == 5 * step + 5
             statuses = drained(bad)
             assert 500 not in statuses

@@ -78,6 +78,7 @@ def _metadata(url: str, model: str | None, token: str | None) -> dict[str, Any]:
     """Of the model, from the service."""
     import json
     import urllib.error
+    import urllib.parse
     import urllib.request
 
     base = (url if "://" in url else f"http://{url}").rstrip("/")

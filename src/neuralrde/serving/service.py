@@ -42,7 +42,9 @@ class Service:
         self.limits = limits or Limits()
         self.metrics, self.hub, self.store = Metrics(), Hub(), Store(state)
         self.rates = Rates(self.limits)
-        self.models = {name: Hosted(name, estimator, interval=interval, last=last) for name, estimator in models.items()}
+        self.models = {
+            name: Hosted(name, estimator, interval=interval, last=last) for name, estimator in models.items()
+        }
         self.engine = Engine(
             self.models, store=self.store, limits=self.limits, metrics=self.metrics, deliver=self._deliver
         )

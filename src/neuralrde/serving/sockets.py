@@ -69,9 +69,8 @@ class Connection:
                 message = await self.socket.receive()
                 if message["type"] == "websocket.disconnect" or writer.done():
                     return
-                await self._take(
-                    message.get("text") if message.get("text") is not None else message.get("bytes") or b""
-                )
+                text = message.get("text")
+                await self._take(message.get("bytes") or b"" if text is None else text)
         finally:
             writer.cancel()
             await asyncio.gather(writer, return_exceptions=True)

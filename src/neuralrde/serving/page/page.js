@@ -16,17 +16,14 @@ class Stream {
     this.tile.addEventListener("click", () => { chosenByHand = true; look(name); });
     this.reset();
   }
-  reset() { this.small = new Ring(SHOWN / 5); this.whole = new Ring(SHOWN); this.history = []; this.points = 0; this.cursor = 0; this.pace = 0; this.truth = undefined; }
+  reset() { this.small = new Ring(SHOWN / 5); this.whole = new Ring(SHOWN); this.history = []; this.points = 0; this.cursor = 0; this.truth = undefined; }
   take(news) {
     if (news.restarted && news.from !== undefined && news.from < this.points) this.reset();
-    const before = this.points, now = performance.now();
     this.points = news.points;
     if (news.values) {
-      this.small.push(news.from, news.stride, news.values.map((row) => [row[0]]));
+      const every = Math.ceil(news.values.length / 12);
+      this.small.push(news.from, news.stride * every, news.values.filter((_, k) => k % every === 0).map((row) => [row[0]]));
       if (this.name === focus && news.values[0].length === channels().length) this.whole.push(news.from, news.stride, news.values);
-      // Points come in bursts; the picture moves at their average pace.
-      if (this.heard) { const pace = (this.points - before) / Math.max(now - this.heard, 1); this.pace = this.pace ? 0.85 * this.pace + 0.15 * pace : pace; }
-      this.heard = now;
     }
     if (news.truth !== undefined) this.truth = news.truth;
     if (news.answer) {
@@ -140,7 +137,7 @@ function draw(now) {
   if (stream) {
     const behind = stream.points - stream.cursor;
     if (behind > SHOWN || behind < 0) stream.cursor = stream.points;
-    else if (behind > 0) stream.cursor = Math.min(stream.points, stream.cursor + passed * stream.pace * (behind > 0.5 * stream.pace * 1000 ? 1.25 : 0.98));
+    else stream.cursor += behind * (1 - Math.exp(-passed / 350)); // points come in bursts, the picture moves evenly
     drawChannels($("channels"), stream.whole, stream.cursor, channels(), models[model]?.parameters?.window?.step, replay?.rate);
     document.body.dataset.cursor = Math.round(stream.cursor);
   }
