@@ -12,7 +12,7 @@ from ..paths.checks import check_whole
 from ..paths.scales import as_scales
 from ..registry import config_of
 from ..signatures.bases import Basis, basis_channels
-from ..solvers import Exponential, solve
+from ..solvers import Direct, Exponential, solve
 from .base import AbstractDrivenModel, Decoder
 from .conditioning import ChannelScale
 from .readouts import AbstractReadout, MeanState
@@ -72,7 +72,7 @@ class LinearBlock(eqx.Module):
         z, before = carried
         normed = self.norm(point)
         driving = jnp.concatenate([log_signature, normed - before])
-        z = solve(self.field, z, driving[None], solver=self.solver)
+        z = solve(self.field, z, driving[None], solver=self.solver, gradient=Direct())
         return (z, normed), self._mixed(point, z)
 
     def _mixed(self, point: Float[Array, " width"], z: Float[Array, " state"]) -> Float[Array, " width"]:

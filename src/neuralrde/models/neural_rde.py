@@ -11,7 +11,7 @@ from ..fields import AbstractField, BracketField, FreeField, check_controls
 from ..paths.scales import as_scales
 from ..registry import accepted, config_of
 from ..signatures.bases import Basis, basis_channels
-from ..solvers import RK4, AbstractGradient, Recompute, solve
+from ..solvers import RK4, AbstractGradient, Direct, Recompute, solve
 from .base import AbstractDrivenModel, Decoder
 from .conditioning import ChannelScale, ScaledField
 from .readouts import AbstractReadout, FinalState
@@ -76,7 +76,8 @@ class AbstractNeuralRDE(AbstractDrivenModel):
 
     def next_state(self, hidden, log_signature):
         field, options = ScaledField(self.field, self.scale), {"solver": self.solver, "substeps": self.substeps}
-        z = solve(field, hidden, log_signature[None], gradient=self.gradient, **options)
+        # A single window has nothing to recompute, and reads nothing by its number.
+        z = solve(field, hidden, log_signature[None], gradient=Direct(), **options)
         return z, z
 
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ..fields import RotationField
 from ..signatures.bases import Basis
 from ..signatures.lyndon import log_signature_channels, lyndon_words
-from ..solvers import Exponential, solve
+from ..solvers import Direct, Exponential, solve
 from .base import AbstractDrivenModel, Decoder
 from .conditioning import ChannelScale, ScaledField
 from .readouts import AbstractReadout, MeanEnergy
@@ -102,7 +102,8 @@ class OscillatorRDE(AbstractDrivenModel):
         return z, z
 
     def next_state(self, hidden, log_signature):
-        z = solve(ScaledField(self.field, self.scale), hidden, log_signature[None], solver=self.solver)
+        field = ScaledField(self.field, self.scale)
+        z = solve(field, hidden, log_signature[None], solver=self.solver, gradient=Direct())
         return z, z
 
 
