@@ -25,6 +25,8 @@ FLOW = (
     "models",
     "training",
     "estimators",
+    "online",
+    "serving",
     "assessment",
     "plots",
     "cli",

@@ -39,6 +39,8 @@ PARTS = (
     "models",
     "training",
     "estimators",
+    "online",
+    "serving",
     "assessment",
     "plots",
 )

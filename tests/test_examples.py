@@ -30,6 +30,12 @@ def test_heart_rate(root, tmp_path, real_data):
     assert (tmp_path / "heart_rate.png").exists()
 
 
+def test_heart_rate_live(root, tmp_path, real_data):
+    assert "Mean absolute error" in run(root, tmp_path, "heart_rate_live.py", "--quick")
+    assert (tmp_path / "heart-rate.nrde").exists()
+    assert (tmp_path / "bidmc.npz").exists()
+
+
 def test_igbm(root, tmp_path):
     out = run(root, tmp_path, "igbm.py", "--quick")
     ratio = float(out.partition("Ratio ")[2].split(".\n")[0])

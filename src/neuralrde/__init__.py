@@ -19,7 +19,7 @@ from .training import Examples, Settings, fit, predict
 from .transforms import Compose, FillForward, Scale, TimeChannel
 
 if _CHECKING:
-    from . import assessment, estimators, plots  # noqa: F401
+    from . import assessment, estimators, online, plots  # noqa: F401
     from .estimators import (
         LogSignatureClassifier,
         LogSignatureFeatures,
@@ -68,8 +68,8 @@ _ESTIMATORS = (
     "NeuralRDERegressor",
 )  # fmt: skip
 _PARTS = (
-    "assessment", "datasets", "devices", "estimators", "fields", "models", "paths", "plots", "registry", "signatures",
-    "solvers", "training", "transforms",
+    "assessment", "datasets", "devices", "estimators", "fields", "models", "online", "paths", "plots", "registry",
+    "signatures", "solvers", "training", "transforms",
 )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def __getattr__(name: str) -> _Any:
     """What needs scikit-learn is imported when it is asked for: others need not wait a second for it."""
     import importlib
 
-    if name in ("assessment", "estimators", "plots"):
+    if name in ("assessment", "estimators", "online", "plots"):
         return importlib.import_module(f".{name}", __name__)
     if name in _ESTIMATORS:
         return getattr(importlib.import_module(".estimators", __name__), name)

@@ -43,7 +43,9 @@ def test_shares_are_those_of_windows_looked_at_one_by_one():
         count = min(9, last + 1)
         starts = np.minimum(np.arange(count) * max(last, 1) // max(count - 1, 1), last)
         words = features._looks.words(draw)
-        maps = np.concatenate([np.eye(words), features.maps[draw, :words]], axis=1) * features.scales[draw, :words, None]
+        maps = (
+            np.concatenate([np.eye(words), features.maps[draw, :words]], axis=1) * features.scales[draw, :words, None]
+        )
         thresholds = features.thresholds[draw, :, : maps.shape[1]]
         above = np.zeros((6, *thresholds.shape))
         close = np.zeros_like(above)

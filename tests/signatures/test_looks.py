@@ -5,7 +5,14 @@ import pytest
 
 from neuralrde.signatures import _kernel
 from neuralrde.signatures.looks import (
-    CHANGES, EACH, MOST_WORDS, SCALED, Looks, check_plan, log_signatures_of_look, shares,
+    CHANGES,
+    EACH,
+    MOST_WORDS,
+    SCALED,
+    Looks,
+    check_plan,
+    log_signatures_of_look,
+    shares,
 )  # fmt: skip
 
 # Kind, dilation, lag, channels kept, span.

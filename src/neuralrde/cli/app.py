@@ -20,6 +20,8 @@ from .output import drop
 from .parts import parts
 from .plot import plot_app
 from .predict import predict
+from .replay import replay
+from .serve import serve
 from .shell import in_flags
 
 app = typer.Typer(
@@ -38,6 +40,8 @@ for command in (fit, predict, evaluate, inspect, parts):
 app.add_typer(plot_app, name="plot")
 app.add_typer(data_app, name="data")
 app.command()(demo)
+for command in (serve, replay):
+    app.command()(command)
 
 
 def _moved() -> None:

@@ -46,9 +46,11 @@ class NeuralRDEClassifier(ClassTargets, BaseNeuralRDE):
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, `(n, classes)`, or `(n, length, classes)` for labels at each point."""
         views, series, windows = self._outputs(X)
-        outputs = np.mean([view.outputs for view in views], axis=0)
-        proba = scipy.special.softmax(outputs.astype(np.float64), axis=-1)
+        proba = self._proba_from(np.mean([view.outputs for view in views], axis=0))
         return self._at_points(proba, series, windows) if self.per_time_ else proba
+
+    def _proba_from(self, outputs: np.ndarray) -> np.ndarray:
+        return scipy.special.softmax(outputs.astype(np.float64), axis=-1)
 
     def _metric(self):
         return accuracy

@@ -1,5 +1,6 @@
 """Classification and regression in closed form: random log-signature features and ridge regression."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ from .conformal import conformal_score
 from .features import ClosedForm, SeriesFeatures
 from .parameters import check_number
 from .ridge import Ridge
+from .streaming import Streaming
 from .targets import ClassTargets, NumberTargets
 
 
@@ -28,7 +30,7 @@ class LinearModel(eqx.Module):
         return np.asarray(features, np.float64) @ self.coefficients + self.intercept
 
 
-class _RidgeOnFeatures(ClosedForm):
+class _RidgeOnFeatures(Streaming, ClosedForm):
     """`fit` and what follows from it; a subclass says what targets are, and how the penalty is judged."""
 
     outputs_: int
@@ -67,6 +69,10 @@ class _RidgeOnFeatures(ClosedForm):
         features = self._features(X)
         return self.model_(features)
 
+    def _blended(self, outputs: None, closed: Callable[[Any], np.ndarray]) -> np.ndarray:
+        """As in a neural estimator, where nothing neural is: `closed` gives this estimator's outputs."""
+        return closed(self)
+
     def _template(self) -> Any:
         shape = lambda *sizes: np.zeros(sizes, np.float32)
         return LinearModel(super()._template(), shape(self.features_, self.outputs_), shape(self.outputs_), shape())
@@ -97,7 +103,10 @@ class LogSignatureClassifier(ClassTargets, _RidgeOnFeatures):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, `(n, classes)`."""
-        return scipy.special.softmax(self._outputs(X) * float(self.model_.sharpness), axis=1)
+        return self._proba_from(self._outputs(X))
+
+    def _proba_from(self, outputs: np.ndarray) -> np.ndarray:
+        return scipy.special.softmax(outputs * float(self.model_.sharpness), axis=1)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """The score of each class, near 1 for the right one and near -1 for others; of two classes, the second's."""
@@ -143,7 +152,9 @@ class LogSignatureRegressor(NumberTargets, _RidgeOnFeatures):
             interval: the share of targets that an interval should hold, such as 0.9. Then the result is a pair: the
                 predictions, and the intervals with their lower and upper ends on the last axis.
         """
-        outputs = self._outputs(X)
+        return self._predicted_from(self._outputs(X), interval)
+
+    def _predicted_from(self, outputs: np.ndarray, interval: float | None = None) -> Any:
         shaped = lambda values: values[:, 0] if self.one_dimensional_ else values
         if interval is None:
             return shaped(outputs)

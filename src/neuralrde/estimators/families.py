@@ -72,7 +72,8 @@ def _add(trials: dict[str, dict[str, Any]], name: str, loss: float, seconds: flo
 
 
 def _candidate(estimator: Any, name: str, seconds: float | None) -> Any:
-    return clone(estimator).set_params(model=name, time_budget=seconds, warm_start=False, verbose=False)
+    copy: Any = clone(estimator)
+    return copy.set_params(model=name, time_budget=seconds, warm_start=False, verbose=False)
 
 
 def _loss(candidate: Any, estimator: Any, samples: Samples, fold: np.ndarray, number: int) -> float:

@@ -36,6 +36,7 @@ from .inputs import as_series
 from .learned import check_file
 from .parameters import Hidden, check_flag, check_number, check_whole
 from .predicting import outputs_of
+from .streaming import Streaming
 
 
 class _Learned:
@@ -59,7 +60,7 @@ class _Learned:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BaseNeuralRDE(_Learned, SeriesEstimator):
+class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
     """A neural differential equation with scikit-learn's interface. Subclasses define the targets.
 
     Args:
@@ -227,6 +228,15 @@ class BaseNeuralRDE(_Learned, SeriesEstimator):
         series = as_series(self, X, reset=False)
         views, inputs = outputs_of(self, series)
         return views, series, inputs
+
+    def _blended(self, outputs: np.ndarray, closed: Callable[[Any], np.ndarray], factor: float = 1.0) -> np.ndarray:
+        """With the say that the closed form has; `closed` gives its outputs, times `factor`, for the same series."""
+        if self.members_ == 1:
+            return outputs
+        beside: Any = 0.0
+        if self.closed_form_ is not None and self.blend_[0] != 0:
+            beside = closed(self.closed_form_) * (factor * float(self.closed_form_.model_.sharpness))
+        return self.blend_[0] * beside + self.blend_[1] * outputs
 
     def _at_points(self, outputs: np.ndarray, series: Series, inputs: Inputs) -> np.ndarray:
         """Predictions after windows, held until the next: a point's prediction knows nothing that comes later."""

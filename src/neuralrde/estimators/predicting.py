@@ -1,5 +1,6 @@
 """From new series to a neural estimator's outputs: of every view, averaged over shifts, with the closed form's say."""
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,12 @@ from .examples import Inputs, inputs_of
 
 def outputs_of(estimator: Any, series: Series) -> tuple[list[View], Inputs]:
     """The outputs of a fitted estimator, one view of the series or several, and where the last one was cut."""
-    closed = 0.0
-    if estimator.closed_form_ is not None:
-        closed = estimator.closed_form_._outputs(series) * float(estimator.closed_form_.model_.sharpness)
+    # The closed form never saw another version: it predicts from the series as they are, once.
+    closed = functools.cache(lambda form: form._outputs(series))
     augmentation, views = estimator.augmentation_, []
     for version, factor in [(series, 1.0)] if augmentation is None else augmentation.views(series):
         outputs, inputs = _of_one(estimator, version)
-        if estimator.members_ > 1:
-            # The closed form never saw another version: it predicts from the series as they are.
-            outputs = estimator.blend_[0] * (closed * factor) + estimator.blend_[1] * outputs
-        views.append(View(outputs, factor))
+        views.append(View(estimator._blended(outputs, closed, factor), factor))
     return views, inputs
 
 

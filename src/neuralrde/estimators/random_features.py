@@ -19,7 +19,18 @@ from jaxtyping import Float, Int
 
 from ..paths import Series
 from ..signatures.looks import (
-    CHANGES, EACH, GROUP, KEPT, MOST_WORDS, SCALED, WORDS, Looks, Seen, check_plan, log_signatures_of_look, shares,
+    CHANGES,
+    EACH,
+    GROUP,
+    KEPT,
+    MOST_WORDS,
+    SCALED,
+    WORDS,
+    Looks,
+    Seen,
+    check_plan,
+    log_signatures_of_look,
+    shares,
 )  # fmt: skip
 
 # Increments in a window, after thinning out.

@@ -1,12 +1,11 @@
 """Regression on series, or at every point of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..paths import Series
 from ..training import rmse
 from .augmenting import View, median_of, median_scores
 from .conformal import conformal_score
@@ -57,14 +56,26 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
                 predictions, and the intervals with their lower and upper ends on the last axis.
         """
         views, series, inputs = self._outputs(X)
+        at_points = lambda values: self._at_points(values, series, inputs)
+        return self._predicted_from_views(views, interval, at_points if self.per_time_ else None)
+
+    def _predicted_from(self, outputs: np.ndarray, interval: float | None = None) -> Any:
+        """Predictions from outputs for whole series."""
+        return self._predicted_from_views([View(outputs)], interval)
+
+    def _predicted_from_views(
+        self, views: Sequence[View], interval: float | None = None, at_points: Callable | None = None
+    ) -> Any:
+        """Predictions from the outputs of all views, for whole series or for each point of them."""
         views = [View(outputs.astype(np.float64), factor) for outputs, factor in views]
-        predicted = self._shaped(median_of(views, self.loss_.predict), series, inputs)
+        shaped = at_points or (lambda values: values[:, 0] if self.one_dimensional_ else values)
+        predicted = shaped(median_of(views, self.loss_.predict))
         if interval is None:
             return predicted
         check_number("interval", interval, high=1.0, above=True)
         score = conformal_score(self.scores_, interval)
         ends = median_of(views, lambda outputs: np.stack(self.loss_.interval(outputs, score)))
-        return predicted, np.stack([self._shaped(end, series, inputs) for end in ends], axis=-1)
+        return predicted, np.stack([shaped(end) for end in ends], axis=-1)
 
     def calibrate(self, X: Any, y: Any) -> "NeuralRDERegressor":
         """Learn from series that were not trained on how wide intervals must be. Returns the estimator.
@@ -97,11 +108,6 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
         scores = median_scores(views, target.astype(np.float64), self.loss_)
         columns = scores.reshape(-1, scores.shape[-1]).T
         self.scores_ = [np.sort(column[~np.isnan(column)]).tolist() for column in columns]
-
-    def _shaped(self, values: np.ndarray, series: Series, inputs: Any) -> np.ndarray:
-        if self.per_time_:
-            return self._at_points(values, series, inputs)
-        return values[:, 0] if self.one_dimensional_ else values
 
     def _metric(self):
         return _RMSE(self.loss_)

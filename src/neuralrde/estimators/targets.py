@@ -43,6 +43,15 @@ class ClassTargets(ClassifierMixin):
         likely = self.predict_proba(X).argmax(axis=-1)
         return self.classes_[likely]
 
+    def _proba_from(self, outputs: np.ndarray) -> np.ndarray:
+        """Probabilities from what a model puts out."""
+        raise NotImplementedError
+
+    def _predicted_from(self, outputs: np.ndarray, interval: None = None) -> np.ndarray:
+        if interval is not None:
+            raise ValueError(f"Got interval={interval!r} for a classifier; expected None. Write `predict_proba`.")
+        return self.classes_[self._proba_from(outputs).argmax(axis=-1)]
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of series, or of points, whose label is right."""
         predicted = self.predict(X)

@@ -14,7 +14,7 @@ from ..signatures._log_signature import log_signatures as log_signatures_of
 from ..signatures.bases import BASES, Basis, basis_channels
 from ..signatures.rounding import without_padding, without_rounding
 from .conditioning import ChannelScale, LabelScale, Statistics
-from .readouts import AbstractReadout, Count
+from .readouts import AbstractReadout, Count, Seen
 
 
 class Decoder(eqx.Module):
@@ -52,8 +52,21 @@ class Decoder(eqx.Module):
         answer: Callable = self._answer if seen.ndim == 1 else jax.vmap(self._answer)
         return self.labels(answer(seen))
 
+    def of_features(self, features: Float[Array, " features"]) -> Float[Array, " outputs"]:
+        """The prediction from what the readout chose."""
+        return self.labels(self._answer(features))
+
     def _answer(self, features: Float[Array, " features"]) -> Float[Array, " outputs"]:
         return self.linear(features if self.network is None else self.network(features))
+
+
+class Carried(eqx.Module):
+    """The state of a model between two windows of a series that is still arriving."""
+
+    hidden: Any
+    """What drives on: the hidden state, or those of several blocks."""
+    seen: Seen
+    """What the readout keeps of the states so far."""
 
 
 class AbstractModel(eqx.Module):
@@ -106,6 +119,16 @@ class AbstractDrivenModel(AbstractModel):
     """A model driven by log-signatures, `model(x0, log_signatures)` for one example; `jax.vmap` adds the batch.
 
     A subclass defines its parts and how scaled log-signatures become `states`. This class does the rest.
+
+    A series that is still arriving is followed window by window, with the same prediction:
+
+        state = model.start(x0)
+        for log_signature in log_signatures:
+            state = model.advance(state, log_signature)
+        model.answer(state)  # = model(x0, log_signatures), after every window if you like
+
+    A state is a tree of arrays that does not grow. All three can be compiled, and `jax.vmap` advances many series at
+    once. A subclass says how: `first_state` and `next_state`.
     """
 
     scale: eqx.AbstractVar[ChannelScale]
@@ -139,6 +162,40 @@ class AbstractDrivenModel(AbstractModel):
         """
         self.check_shapes(x0, log_signatures)
         return self.decoder(self.states(jnp.asarray(x0), jnp.asarray(log_signatures)), windows)
+
+    def start(self, x0: Float[np.ndarray | Array, " channels"]) -> Any:
+        """The state before the first window of a series that begins at this point."""
+        hidden, seen = self.first_state(jnp.asarray(x0))
+        return Carried(hidden, self.decoder.readout.start(seen))
+
+    def advance(self, state: Any, log_signature: Float[np.ndarray | Array, " controls"]) -> Any:
+        """The state after one more window."""
+        hidden, seen = self.next_state(state.hidden, jnp.asarray(log_signature))
+        return Carried(hidden, self.decoder.readout.advance(state.seen, seen))
+
+    def answer(self, state: Any) -> Float[Array, " outputs"]:
+        """The prediction for the series so far. With `EveryState()`, the one after the last window."""
+        return self.decoder.of_features(self.decoder.readout.answer(state.seen))
+
+    def first_state(self, x0: Float[Array, " channels"]) -> tuple[Any, Float[Array, " state"]]:
+        """What is carried on from the first point, and the initial state as readouts see it."""
+        raise NotImplementedError(
+            f"Got {type(self).__name__}, which has no `first_state` and `next_state`; expected both, because a series "
+            "that is still arriving is followed window by window."
+        )
+
+    def next_state(self, hidden: Any, log_signature: Float[Array, " controls"]) -> tuple[Any, Float[Array, " state"]]:
+        """The same after one more window."""
+        raise NotImplementedError(f"Got {type(self).__name__}, which has no `next_state`.")
+
+    def mixed(self, path: Float[np.ndarray, "*batch length channels"]) -> Float[np.ndarray, "*batch length mixed"]:
+        """The path whose log-signatures drive the model: by default, the path itself."""
+        return path
+
+    @property
+    def takes_increments(self) -> bool:
+        """Whether what drives the model begins with the increments of all channels, before log-signatures."""
+        return False
 
     def inputs(self, path, times, cuts, *, compute=log_signatures_of):
         windows = np.asarray(compute(path, self.depth, cuts=cuts, scales=self.scales, basis=self.basis))

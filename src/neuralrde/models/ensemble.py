@@ -54,6 +54,21 @@ class Ensemble(eqx.Module):
         # One after the other: each is then a product of a whole batch and a matrix, which is what XLA is fast at.
         return jax.lax.map(one, (arrays, keys))
 
+    # Of a series that is still arriving; see `AbstractDrivenModel`. The first axis of a state's arrays is the member.
+
+    def start(self, x0: Float[Any, " channels"]) -> Any:
+        return self._of_each(lambda member, _: member.start(x0), None)
+
+    def advance(self, state: Any, log_signature: Float[Any, " controls"]) -> Any:
+        return self._of_each(lambda member, own: member.advance(own, log_signature), state)
+
+    def answer(self, state: Any) -> Float[Array, " outputs"]:
+        return self._of_each(lambda member, own: member.answer(own), state).mean(axis=0)
+
+    def _of_each(self, function: Any, states: Any) -> Any:
+        arrays, rest = eqx.partition(self.members, eqx.is_array)
+        return jax.lax.map(lambda own: function(eqx.combine(own[0], rest), own[1]), (arrays, states))
+
     @property
     def first(self) -> Any:
         """One of the members. What it takes as inputs, all of them take."""

@@ -12,7 +12,7 @@ from ..paths.checks import check_whole
 from ..paths.scales import as_scales
 from ..registry import config_of
 from ..signatures.bases import Basis, basis_channels
-from ..solvers import Exponential, solve
+from ..solvers import Direct, Exponential, solve
 from .base import AbstractDrivenModel, Decoder
 from .conditioning import ChannelScale
 from .readouts import AbstractReadout, MeanState
@@ -58,6 +58,26 @@ class LinearBlock(eqx.Module):
         states = solve(self.field, self.start(normed[0]), driving, solver=self.solver, every_window=True)
         value, gate = jnp.split(jax.vmap(self.mix)(states), 2, axis=1)
         return path + value * jax.nn.sigmoid(gate)
+
+    def first(self, point: Float[Array, " width"]) -> tuple[Any, Float[Array, " width"]]:
+        """What the block carries on from the first point of its input, and what it makes of that point."""
+        normed = self.norm(point)
+        z = self.start(normed)
+        return (z, normed), self._mixed(point, z)
+
+    def next(
+        self, carried: Any, point: Float[Array, " width"], log_signature: Float[Array, " controls"]
+    ) -> tuple[Any, Float[Array, " width"]]:
+        """The same one window later."""
+        z, before = carried
+        normed = self.norm(point)
+        driving = jnp.concatenate([log_signature, normed - before])
+        z = solve(self.field, z, driving[None], solver=self.solver, gradient=Direct())
+        return (z, normed), self._mixed(point, z)
+
+    def _mixed(self, point: Float[Array, " width"], z: Float[Array, " state"]) -> Float[Array, " width"]:
+        value, gate = jnp.split(self.mix(z), 2)
+        return point + value * jax.nn.sigmoid(gate)
 
 
 class LinearRDE(AbstractDrivenModel):
@@ -124,3 +144,19 @@ class LinearRDE(AbstractDrivenModel):
             path = block(path, scaled)
         path = jax.vmap(self.norm)(path)
         return path if self.decoder.readout.every_window else path[-1]
+
+    def first_state(self, x0):
+        point, carried = self.encoder(x0), []
+        stands = point
+        for block in self.blocks:
+            one, point = block.first(point)
+            carried.append(one)
+        return (stands, tuple(carried)), self.norm(point)
+
+    def next_state(self, hidden, log_signature):
+        stands, carried = hidden
+        point, scaled, after = stands, self.scale(log_signature), []
+        for block, one in zip(self.blocks, carried, strict=True):
+            one, point = block.next(one, point, scaled)
+            after.append(one)
+        return (stands, tuple(after)), self.norm(point)

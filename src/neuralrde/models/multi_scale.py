@@ -16,7 +16,8 @@ from ..paths.scales import as_scales
 from ..registry import config_of
 from ..signatures._log_signature import log_signatures as log_signatures_of
 from ..signatures.bases import Basis, basis_channels
-from ..solvers.exponential import states_of
+from ..solvers.exponential import affine, states_of
+from . import tokens
 from .base import AbstractDrivenModel, Decoder
 from .conditioning import ChannelScale
 from .readouts import AbstractReadout, Count, EveryState, FinalState, Pools, running_pools, share
@@ -52,6 +53,15 @@ class Block(eqx.Module):
         states = states_of(self.field, jnp.zeros(self.field.state, tokens.dtype), normed)
         value, gate = jnp.split(_linear(self.mix, jnp.concatenate([states, normed], axis=1)), 2, axis=1)
         return value * jax.nn.sigmoid(gate)
+
+    def next(
+        self, z: Float[Array, " state"], token: Float[Array, " width"]
+    ) -> tuple[Float[Array, " width"], Float[Array, " state"]]:
+        """What the block adds to one more token, and its state after it."""
+        normed = self.norm(token)
+        z = affine(self.field.contract(normed)).flow()(z)
+        value, gate = jnp.split(self.mix(jnp.concatenate([z, normed])), 2)
+        return value * jax.nn.sigmoid(gate), z
 
 
 class MultiScaleRDE(AbstractDrivenModel):
@@ -185,11 +195,28 @@ class MultiScaleRDE(AbstractDrivenModel):
     def inputs(self, path, times, cuts, *, compute=log_signatures_of):
         if self.projection is None:
             return super().inputs(path, times, cuts, compute=compute)
-        mixed = np.concatenate([path[..., :1], path[..., 1:] @ np.asarray(self.projection.array, path.dtype)], axis=-1)
-        _, logs = super().inputs(mixed, times, cuts, compute=compute)
+        _, logs = super().inputs(self.mixed(path), times, cuts, compute=compute)
         rows = np.arange(len(path))[:, None]
         increments = np.diff(path[rows, np.broadcast_to(cuts, (len(path), np.shape(cuts)[-1]))], axis=1)
         return path[:, 0], np.concatenate([increments, logs], axis=-1)
+
+    def mixed(self, path):
+        if self.projection is None:
+            return path
+        return np.concatenate([path[..., :1], path[..., 1:] @ np.asarray(self.projection.array, path.dtype)], axis=-1)
+
+    @property
+    def takes_increments(self):
+        return self.projection is not None
+
+    def start(self, x0):
+        return tokens.start(self, jnp.asarray(x0))
+
+    def advance(self, state, log_signature):
+        return tokens.advance(self, state, jnp.asarray(log_signature))
+
+    def answer(self, state):
+        return tokens.answer(self, state)
 
     def fit_scale(self, log_signatures, *, windows=None):
         return eqx.tree_at(lambda model: model.scale, self, ChannelScale.fit_tokens(log_signatures, windows))
@@ -241,7 +268,11 @@ class MultiScaleRDE(AbstractDrivenModel):
         increments = logs[:, skipped : skipped + self.channels]
         values = x0 + jnp.concatenate([jnp.zeros((1, self.channels)), jnp.cumsum(increments, axis=0)])
         scaled = jnp.concatenate([jnp.zeros((1, logs.shape[1])), self.scale(logs)])
-        return jnp.clip(jnp.concatenate([scaled, values], axis=1), -_LARGEST, _LARGEST)
+        return self.clipped(jnp.concatenate([scaled, values], axis=1))
+
+    @staticmethod
+    def clipped(tokens: Float[Array, "*tokens numbers"]) -> Float[Array, "*tokens numbers"]:
+        return jnp.clip(tokens, -_LARGEST, _LARGEST)
 
     def _first_of_scale_one(self) -> int:
         before = self.scales.index(1)

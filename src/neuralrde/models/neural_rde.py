@@ -11,7 +11,7 @@ from ..fields import AbstractField, BracketField, FreeField, check_controls
 from ..paths.scales import as_scales
 from ..registry import accepted, config_of
 from ..signatures.bases import Basis, basis_channels
-from ..solvers import RK4, AbstractGradient, Recompute, solve
+from ..solvers import RK4, AbstractGradient, Direct, Recompute, solve
 from .base import AbstractDrivenModel, Decoder
 from .conditioning import ChannelScale, ScaledField
 from .readouts import AbstractReadout, FinalState
@@ -69,6 +69,16 @@ class AbstractNeuralRDE(AbstractDrivenModel):
             gradient=self.gradient,
             every_window=self.decoder.readout.every_window,
         )
+
+    def first_state(self, x0):
+        z = self.encoder(x0)
+        return z, z
+
+    def next_state(self, hidden, log_signature):
+        field, options = ScaledField(self.field, self.scale), {"solver": self.solver, "substeps": self.substeps}
+        # A single window has nothing to recompute, and reads nothing by its number.
+        z = solve(field, hidden, log_signature[None], gradient=Direct(), **options)
+        return z, z
 
 
 class NeuralRDE(AbstractNeuralRDE):

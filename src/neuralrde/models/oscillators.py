@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ..fields import RotationField
 from ..signatures.bases import Basis
 from ..signatures.lyndon import log_signature_channels, lyndon_words
-from ..solvers import Exponential, solve
+from ..solvers import Direct, Exponential, solve
 from .base import AbstractDrivenModel, Decoder
 from .conditioning import ChannelScale, ScaledField
 from .readouts import AbstractReadout, MeanEnergy
@@ -96,6 +96,15 @@ class OscillatorRDE(AbstractDrivenModel):
             solver=self.solver,
             every_window=self.decoder.readout.every_window,
         )
+
+    def first_state(self, x0):
+        z = jnp.zeros(self.field.state, x0.dtype)
+        return z, z
+
+    def next_state(self, hidden, log_signature):
+        field = ScaledField(self.field, self.scale)
+        z = solve(field, hidden, log_signature[None], solver=self.solver, gradient=Direct())
+        return z, z
 
 
 def _bank(

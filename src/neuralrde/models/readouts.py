@@ -1,16 +1,46 @@
-"""Readouts choose the states from which a prediction is made."""
+"""Readouts choose the states from which a prediction is made, of a whole series or of one that is still arriving."""
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from ..registry import Registry
 
 Count = int | Array
+
+
+class Sum(eqx.Module):
+    """A sum that grows for ever and loses nothing: with what rounding took away so far (Kahan).
+
+    >>> total = Sum.of(jnp.float32(1e8))
+    >>> for _ in range(100):
+    ...     total = total.plus(jnp.float32(1.0))
+    >>> float(total.value)  # each single one would be lost
+    100000096.0
+    """
+
+    value: Float[Array, "..."]
+    lost: Float[Array, "..."]
+
+    @staticmethod
+    def of(value: Float[Array, "..."]) -> "Sum":
+        return Sum(value, jnp.zeros_like(value))
+
+    def plus(self, term: Float[Array, "..."]) -> "Sum":
+        corrected = term - self.lost
+        value = self.value + corrected
+        return Sum(value, (value - self.value) - corrected)
+
+
+class Seen(eqx.Module):
+    """What a readout keeps of the states so far, and of how many after the first."""
+
+    count: Int[Array, ""]
+    kept: Any
 
 
 class AbstractReadout(eqx.Module):
@@ -23,6 +53,26 @@ class AbstractReadout(eqx.Module):
 
     def features(self, state: int) -> int:
         """How many numbers the decoder sees of a state of this size."""
+        return state
+
+    # Of a series that is still arriving: the same from what is kept of its states, in flat memory.
+
+    def start(self, state: Float[Array, " state"]) -> Seen:
+        """What is kept of the initial state."""
+        return Seen(jnp.zeros((), jnp.int32), self._first(state))
+
+    def advance(self, seen: Seen, state: Float[Array, " state"]) -> Seen:
+        """What is kept when a window has led to another state."""
+        return Seen(seen.count + 1, self._next(seen, state))
+
+    def answer(self, seen: Seen) -> Float[Array, " features"]:
+        """What the decoder sees of the states so far; the last, where it would see every one."""
+        return seen.kept
+
+    def _first(self, state: Float[Array, " state"]) -> Any:
+        return state
+
+    def _next(self, seen: Seen, state: Float[Array, " state"]) -> Any:
         return state
 
 
@@ -47,6 +97,15 @@ class MeanState(AbstractReadout):
     def __call__(self, states, windows=None):
         return _mean_after(states, windows)
 
+    def answer(self, seen):
+        return _mean(seen)
+
+    def _first(self, state):
+        return Sum.of(state)
+
+    def _next(self, seen, state):
+        return _added(seen, state)
+
 
 class MeanEnergy(AbstractReadout):
     """The logarithm of the mean energy of each pair of states, for fields of rotations.
@@ -62,11 +121,19 @@ class MeanEnergy(AbstractReadout):
     floor: float = eqx.field(static=True, default=1e-6)
 
     def __call__(self, states, windows=None):
-        first, second = jnp.split(states, 2, axis=-1)
-        return jnp.log(_mean_after(first**2 + second**2, windows) + self.floor)
+        return jnp.log(_mean_after(_energy(states), windows) + self.floor)
 
     def features(self, state):
         return state // 2
+
+    def answer(self, seen):
+        return jnp.log(_mean(seen) + self.floor)
+
+    def _first(self, state):
+        return Sum.of(_energy(state))
+
+    def _next(self, seen, state):
+        return _added(seen, _energy(state))
 
 
 class Pools(AbstractReadout):
@@ -91,6 +158,20 @@ class Pools(AbstractReadout):
     def features(self, state):
         return 4 * state
 
+    def answer(self, seen):
+        total, highest, above, last = seen.kept
+        count = jnp.maximum(seen.count, 1)
+        return jnp.concatenate([total.value / count, highest, above.value / count, last])
+
+    def _first(self, state):
+        return Sum.of(state), state, Sum.of(share(state)), state
+
+    def _next(self, seen, state):
+        total, highest, above, _ = seen.kept
+        highest = jnp.where(seen.count > 0, jnp.maximum(highest, state), state)
+        counts = seen.count > 0
+        return _plus(total, state, counts), highest, _plus(above, share(state), counts), state
+
 
 class EveryState(AbstractReadout):
     """All states, z0 first, for a prediction after every window, each from the past only."""
@@ -99,6 +180,25 @@ class EveryState(AbstractReadout):
 
     def __call__(self, states, windows=None):
         return states
+
+
+def _energy(states: Float[Array, "*windows state"]) -> Float[Array, "*windows pairs"]:
+    first, second = jnp.split(states, 2, axis=-1)
+    return first**2 + second**2
+
+
+def _plus(total: Sum, term: Array, counts: Array) -> Sum:
+    """The sum and one more; alone, if what is there does not count: an initial state, which the first replaces."""
+    longer = total.plus(term)
+    return Sum(jnp.where(counts, longer.value, term), jnp.where(counts, longer.lost, 0.0))
+
+
+def _added(seen: Seen, term: Array) -> Sum:
+    return _plus(seen.kept, term, seen.count > 0)
+
+
+def _mean(seen: Seen) -> Array:
+    return seen.kept.value / jnp.maximum(seen.count, 1)
 
 
 def _mean_after(states: Float[Array, "points state"], windows: Count | None) -> Float[Array, " state"]:

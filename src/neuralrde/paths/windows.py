@@ -285,17 +285,18 @@ def cuts_by_time(
 
 
 def positions_in_windows(
-    times: Float[np.ndarray, "samples length"], every: float, start: float | ArrayLike | None, passed: int = 0
+    times: Float[np.ndarray, "samples length"], every: float, start: float | ArrayLike | None, passed: Any = 0
 ) -> tuple[Float[np.ndarray, "samples length"], Float[np.ndarray, "samples 1"]]:
     """Each time counted in windows from the start, exactly whole if it is on a boundary; and the start.
 
-    Windows that have `passed`, in a stream, take no memory any more, and do not count among too many.
+    Windows that have `passed`, in a stream or in each of several, take no memory any more, and do not count among too
+    many.
     """
     every = as_positive(every, name="every", example="every=0.5", why="time runs forward")
     first = times[:, :1] if start is None else _starts(start, times)
     with np.errstate(over="ignore"):
         position = (times - first) / every
-    if not position.max() - passed < _MOST_WINDOWS:
+    if not (position.max(axis=1) - passed < _MOST_WINDOWS).all():
         raise ValueError(
             f"Got every={every:g} for times that run over {(times - first).max():g}, which makes "
             f"{position.max():.2g} windows; expected at most {_MOST_WINDOWS}. Is `every` in the unit of the "

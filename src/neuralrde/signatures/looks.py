@@ -70,9 +70,7 @@ def log_signatures_of_look(
     return out, own
 
 
-def shares(
-    looks: Looks, seen: Seen, lengths: Int[np.ndarray, " samples"]
-) -> Float[np.ndarray, "samples features"]:
+def shares(looks: Looks, seen: Seen, lengths: Int[np.ndarray, " samples"]) -> Float[np.ndarray, "samples features"]:
     """Look by look, shares of windows in which a number is above a threshold, and roots of shares that a rival wins.
 
     Each look's features are those of the first threshold, of the next, ..., of the largest and of the smallest rivals.

@@ -30,11 +30,24 @@ def without_rounding(
     >>> without_rounding(straight, path, 2, np.array([0, 1, 2]))[0, :, 2]
     array([0., 0.])
     """
-    channels = path.shape[2]
-    highest, lowest = _extremes(path, np.broadcast_to(cuts, (len(path), cuts.shape[-1])))
+    highest, lowest = extremes(path, np.broadcast_to(cuts, (len(path), cuts.shape[-1])))
+    return without_rounding_in(log_signatures, highest, lowest, depth, scales=scales)
+
+
+def without_rounding_in(
+    log_signatures: Float[np.ndarray, "samples windows log_signature"],
+    highest: Float[np.ndarray, "samples more_windows channels"],
+    lowest: Float[np.ndarray, "samples more_windows channels"],
+    depth: int | tuple[int, ...],
+    *,
+    scales: tuple[int, ...] = (1,),
+) -> Float[np.ndarray, "samples windows log_signature"]:
+    """The same, where the extremes of windows are known: of these windows, and of any before them."""
+    channels, windows = highest.shape[2], log_signatures.shape[1]
     cleaned, number = np.array(log_signatures), 0
     for scale, one in zip(scales, depths_of(depth, scales), strict=True):
         extents = _of_the_last(scale, highest, np.maximum) - _of_the_last(scale, lowest, np.minimum)
+        extents = extents[:, extents.shape[1] - windows :]
         for word in lyndon_words(channels, one):
             if len(word) > 1:
                 size = extents[..., list(word)].prod(axis=-1)
@@ -67,7 +80,7 @@ def _of_the_last(scale: int, values: Float[np.ndarray, "samples windows channels
     return values
 
 
-def _extremes(
+def extremes(
     path: Float[np.ndarray, "samples length channels"], cuts: Int[np.ndarray, "samples cuts"]
 ) -> tuple[Float[np.ndarray, "samples windows channels"], Float[np.ndarray, "samples windows channels"]]:
     """Highest and lowest value of each channel, between two cuts and at both."""

@@ -5,6 +5,7 @@ from .channels import ObservationCounts, TimeChannel
 from .compose import Compose, Standard
 from .filling import FillForward, FillLinear
 from .moments import Integral, Products
+from .online import Online
 from .points import BasePoint, WithBoundaries
 from .resampling import Resample
 from .scaling import Scale, ScaleEach
@@ -40,6 +41,7 @@ __all__ = [
     "FillLinear",
     "Integral",
     "ObservationCounts",
+    "Online",
     "Products",
     "Resample",
     "Scale",

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..paths.checks import as_positive
 from ..paths.series import Series
+from .online import OnlineCounts, OnlineTime
 from .transform import Transform, check_fitted
 
 
@@ -71,6 +72,10 @@ class ObservationCounts(Transform):
             channels=(*series.channels, *(f"{name} count" for name in counted)),
         )
 
+    def online(self) -> OnlineCounts:
+        check_fitted(self, self.channels_)
+        return OnlineCounts(self.channels_ or ())
+
 
 @dataclass(frozen=True)
 class TimeChannel(Transform):
@@ -126,6 +131,11 @@ class TimeChannel(Transform):
             values=np.concatenate([time[..., None].astype(series.values.dtype), series.values], axis=2),
             channels=(_free_name("time", series.channels), *series.channels),
         )
+
+    def online(self) -> OnlineTime:
+        duration = self.duration or self.duration_
+        check_fitted(self, duration)
+        return OnlineTime(float(duration or 1.0), lambda taken: _free_name("time", taken))
 
 
 def _free_name(wanted: str, taken: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ from typing import ClassVar
 from ..paths.series import Series
 from .channels import ObservationCounts, TimeChannel
 from .filling import Fill, FillForward, FillLinear
+from .online import OnlineCompose
 from .points import BasePoint
 from .scaling import Scale
 from .transform import Transform
@@ -71,6 +72,9 @@ class Compose(Transform):
             series = transform(series)
         return series
 
+    def online(self) -> OnlineCompose:
+        return OnlineCompose(tuple(transform.online() for transform in self.transforms))
+
     def __repr__(self) -> str:
         return f"Compose({', '.join(map(repr, self.transforms))})"
 
@@ -127,3 +131,7 @@ class Standard(Transform):
             "Got Standard before it was fitted; expected a fitted one, because it uses numbers of the training set. "
             "Write `transform = Standard().fit(training)`, then `transform(series)`."
         )
+
+    def online(self):
+        """Before `fit` there is nothing that could be carried on; what `fit` returns can."""
+        return self(None)  # type: ignore

@@ -2,13 +2,15 @@
 
 import abc
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ..paths.checks import as_number
 from ..paths.series import Series, frozen
-from .transform import Transform, check_channels, check_one_each, observed
+from .online import OnlineFill
+from .transform import Transform, check_channels, check_fitted, check_one_each, observed
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,11 @@ class FillForward(Fill):
         last = _last_observed(missing).ravel()[gaps]
         return np.where(last < 0, default, column[gaps - point + last])
 
+    def online(self) -> OnlineFill:
+        if self.default is None:
+            check_fitted(self, self.means_)
+        return OnlineFill(np.array(self.means_) if self.default is None else self.default)
+
 
 @dataclass(frozen=True)
 class FillLinear(Fill):
@@ -95,6 +102,9 @@ class FillLinear(Fill):
         default: the value of a channel that was never observed in a sample. None takes the channel's mean over the
             training set, learned by `fit`.
     """
+
+    _ahead: ClassVar[str] = "an interpolated value depends on the next observation"
+    _instead: ClassVar[str] = 'Fit with FillForward instead, or `Standard(fill="forward")`.'
 
     def _at_gaps(self, gaps, missing, column, clock, default):
         length = missing.shape[1]

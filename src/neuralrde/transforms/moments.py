@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..paths.series import Series, frozen
+from .online import OnlineIntegral, OnlineProducts
 from .transform import Transform
 
 
@@ -35,6 +36,9 @@ class Products(Transform):
         changes = [f"{name} change" for name in names] * self.changes
         return replace(series, values=frozen(np.concatenate(new, axis=2)), channels=(*products, *changes))
 
+    def online(self) -> OnlineProducts:
+        return OnlineProducts(self)
+
 
 @dataclass(frozen=True)
 class Integral(Transform):
@@ -59,3 +63,6 @@ class Integral(Transform):
         pieces = means * np.diff(series.clock, axis=1)[..., None]  # no time passes on padding
         integral = np.concatenate([np.zeros_like(values[:, :1]), np.cumsum(pieces, axis=1)], axis=1)
         return replace(series, values=frozen(integral.astype(series.values.dtype, copy=False)))
+
+    def online(self) -> OnlineIntegral:
+        return OnlineIntegral()

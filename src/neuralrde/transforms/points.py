@@ -1,12 +1,14 @@
 """Points that are added, not measured: the origin in front of a path, and the boundaries of windows by time."""
 
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
 from ..paths.checks import as_number, as_positive, check_finite
 from ..paths.series import Series, frozen
 from ..paths.windows import check_timed, cuts_by_time, positions_in_windows
+from .online import OnlineBasePoint
 from .transform import Transform
 
 
@@ -55,6 +57,9 @@ class BasePoint(Transform):
             lengths=series.lengths + 1,
         )
 
+    def online(self) -> OnlineBasePoint:
+        return OnlineBasePoint(1.0 if self.gap_ is None else self.gap_)
+
 
 @dataclass(frozen=True)
 class WithBoundaries(Transform):
@@ -77,6 +82,8 @@ class WithBoundaries(Transform):
 
     every: float
     start: float | None = field(default=None, kw_only=True)
+    _ahead: ClassVar[str] = "the point that it inserts at a boundary depends on the next observation"
+    _instead: ClassVar[str] = "Fit without it: windows by time then end at the last point before the boundary."
 
     def __post_init__(self):
         every = as_positive(self.every, name="every", example="every=0.5", why="time runs forward")

@@ -1,6 +1,7 @@
 """A regular grid in time: what a method that counts points needs where points come when they like."""
 
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -32,6 +33,9 @@ class Resample(Transform):
         spacing: the time between two points of the grid. None takes the usual one of the training set: the median
             time from point to point.
     """
+
+    _ahead: ClassVar[str] = "a value on the grid depends on the next observation"
+    _instead: ClassVar[str] = "Fit with TimeChannel and windows by time instead, which take points as they come."
 
     spacing: float | None = None
     spacing_: float | None = field(default=None, kw_only=True, repr=False)

@@ -1,12 +1,13 @@
 """Scaling: every channel to mean 0 and standard deviation 1, on the training set or in each sample."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..paths.series import Series, frozen
-from .transform import Transform, check_channels, check_one_each, observed
+from .online import Pointwise
+from .transform import Transform, check_channels, check_fitted, check_one_each, observed
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,10 @@ class Scale(Transform):
         scaled = (series.values - np.array(self.means_)) / np.array(self.deviations_)
         return replace(series, values=frozen(scaled.astype(series.values.dtype, copy=False)))
 
+    def online(self) -> Pointwise:
+        check_fitted(self, self.means_)
+        return Pointwise(self)
+
 
 _EXTREMES = ((np.min, np.inf), (np.max, -np.inf))
 
@@ -67,6 +72,9 @@ class ScaleEach(Transform):
     >>> ScaleEach()(Series.from_array([[1.0, 3.0], [10.0, 30.0]])).values[..., 0].tolist()
     [[-1.0, 1.0], [-1.0, 1.0]]
     """
+
+    _ahead: ClassVar[str] = "the mean and deviation of a series are known when all of it is"
+    _instead: ClassVar[str] = "Fit with Scale instead, which takes them from the training set."
 
     def __call__(self, series: Series) -> Series:
         scaled = np.empty_like(series.values)

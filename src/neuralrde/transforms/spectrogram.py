@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -40,6 +41,11 @@ class Spectrogram(Transform):
         floor: added to powers before the logarithm, because a silent frame has no logarithm. Its unit is the channel's
             mean power in the training set, learned by `fit`.
     """
+
+    _ahead: ClassVar[str] = "its last frame begins before the end of the series, wherever that is"
+    _instead: ClassVar[str] = (
+        "Fit on the points themselves: depth 2 or 3 and windows of a frame's length see rhythms too."
+    )
 
     frame: int
     hop: int | None = None

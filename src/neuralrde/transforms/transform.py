@@ -6,12 +6,13 @@ import math
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from ..paths.series import Series
 from ..registry import Registry
+from .online import Online
 
 
 class Transform(abc.ABC):
@@ -19,7 +20,7 @@ class Transform(abc.ABC):
 
     `fit` learns from the training set and returns a fitted copy. Fields whose names end in `_` hold what it learned.
     Calling the transform changes neither the series nor the transform, so later data are treated like the training set.
-    A new transform is a subclass with `__call__`, and `fit` if it learns. Files name
+    A new transform is a subclass with `__call__`, `fit` if it learns, and `online` if it only looks back. Files name
     the library's by their short names, and yours by module and name, `"hospital.Scale"`.
     """
 
@@ -35,6 +36,17 @@ class Transform(abc.ABC):
     @abc.abstractmethod
     def __call__(self, series: Series) -> Series:
         """The series, transformed."""
+
+    def online(self) -> Online:
+        """The fitted transform for series that are still arriving; an error if it does not only look back."""
+        name = type(self).__name__
+        raise ValueError(
+            f"Got {name} for a series that is still arriving; expected a transform that only looks back, because "
+            f"{self._ahead}. {self._instead}"
+        )
+
+    _ahead: ClassVar[str] = "nobody has said how this one carries on from point to point (its method `online`)"
+    _instead: ClassVar[str] = "Use FillForward, Scale, TimeChannel, ObservationCounts, BasePoint, Integral or Products."
 
     def state(self) -> dict[str, Any]:
         """The transform as a plain dictionary that JSON can hold; `Transform.from_state` turns it back.

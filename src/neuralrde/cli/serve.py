@@ -1,0 +1,136 @@
+"""`neuralrde serve`: trained models answer while the data arrive."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .answers import is_classifier, load_model
+from .errors import WRONG_USE, Refusal
+from .loading import open_data
+
+_LIMITS = "Limits"
+
+
+def _limit(text: str) -> Any:
+    return typer.Option(help=text, rich_help_panel=_LIMITS)
+
+
+def serve(
+    *,
+    models: Annotated[
+        list[Path], typer.Argument(metavar="MODEL...", help="Runs' folders or model files.", show_default=False)
+    ],
+    host: Annotated[str, typer.Option(help="The address to listen on. Any but this machine's own needs a token.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8000,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="NEURALRDE_TOKEN",
+            show_envvar=True,
+            help="What clients must send. Others may read your command line.",
+        ),
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where streams survive a restart.", show_default=False)
+    ] = None,
+    replay: Annotated[
+        str | None, typer.Option(metavar="DATA", help="A file that the page can play.", show_default=False)
+    ] = None,
+    rate: Annotated[float, typer.Option(help="Points per second of --replay, if it has no times.")] = 125.0,
+    interval: Annotated[float, typer.Option(min=0.01, max=0.999, help="What share intervals should hold.")] = 0.9,
+    message_bytes: Annotated[int, _limit("Bytes of a message.")] = 8 * 2**20,
+    points_per_second: Annotated[float, _limit("Points per second of a stream.")] = 10_000,
+    streams_per_client: Annotated[int, _limit("Streams of a client, by its address.")] = 5_000,
+    streams: Annotated[int, _limit("All streams, in memory or kept.")] = 100_000,
+    live: Annotated[int, _limit("Streams in memory; others are kept, and come back.")] = 4_096,
+    idle: Annotated[float, _limit("Seconds after which a stream that rests is kept outside memory.")] = 300,
+    queue: Annotated[int, _limit("Messages that wait, altogether.")] = 8_192,
+    batch: Annotated[int, _limit("Streams advanced together; fewer are compiled sooner.")] = 256,
+    last: Annotated[
+        int | None,
+        typer.Option(min=1, help="For models that look at whole series: keep this many points.", show_default=False),
+    ] = None,
+) -> None:
+    """Serve trained models: whole series and streams, by REST and WebSocket, with a live page.
+
+    Each model has the name of its file or of its run's folder. The protocol is the Open Inference Protocol, so clients
+    of KServe and Triton work. The page is at the address that is printed.
+
+        neuralrde serve runs/hearts --state streams
+    """
+    try:
+        import uvicorn
+
+        from ..serving import Limits, Recording, Service, create_app
+        from ..serving.security import is_loopback
+    except ImportError as error:
+        raise Refusal(
+            f"The service needs a package that is not installed ({error.name}). Write `pip install 'neuralrde[serve]'`."
+        ) from None
+    loopback = is_loopback(host)
+    if not loopback and not token:
+        raise Refusal(
+            f"Got --host {host} and no token; expected one, because others can reach that address. Put it into the "
+            "variable NEURALRDE_TOKEN.",
+            WRONG_USE,
+        )
+    limits = Limits(
+        message_bytes=message_bytes,
+        points_per_second=points_per_second,
+        streams_per_client=streams_per_client,
+        streams=streams,
+        live=live,
+        idle=idle,
+        queue=queue,
+        batch=batch,
+    )
+    named = _named(models)
+    estimators = {name: load_model(path) for name, path in named.items()}
+    service = Service(estimators, state=state, limits=limits, interval=interval, last=last)
+    played = None
+    if replay is not None:
+        name = next(iter(estimators))
+        task = "classification" if is_classifier(estimators[name]) else "regression"
+        data = open_data(replay, {"task": task} if Path(replay).expanduser().exists() else {})
+        played = name, Recording(data, rate=rate, timed=service.models[name].timed)
+    app = create_app(service, token=token, loopback=loopback, replay=played)
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws_max_size=message_bytes,
+        ws_per_message_deflate=False,
+        timeout_graceful_shutdown=5,
+    )
+    # The event loop and the thread that computes take turns; with Python's 5 ms each message would wait for several.
+    sys.setswitchinterval(0.0005)
+    socket = config.bind_socket()
+    shown = f"[{host}]" if ":" in host else host
+    print(
+        f"Serving {', '.join(estimators)} on http://{shown}:{socket.getsockname()[1]} (process {os.getpid()})",
+        flush=True,
+    )
+    uvicorn.Server(config).run(sockets=[socket])
+
+
+def _named(paths: list[Path]) -> dict[str, Path]:
+    """Models by name: that of the run's folder, or of the file without its ending."""
+    named: dict[str, Path] = {}
+    for path in paths:
+        name = path.name if path.is_dir() else path.stem
+        name = name or path.resolve().name
+        if name in named:
+            raise Refusal(
+                f"Got two models called {name!r}, {named[name]} and {path}; expected different names. Rename one.",
+                WRONG_USE,
+            )
+        named[name] = path
+    return named

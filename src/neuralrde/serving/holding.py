@@ -1,0 +1,139 @@
+"""Which streams there are: in memory, or kept in the store."""
+
+import itertools
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from .errors import Refused
+from .hosted import Hosted, Live
+from .limits import Limits
+from .metrics import Metrics
+from .store import DROP, DROP_POINTS, OPEN, STATE, TRIM, Change, Kept, Store
+
+log = logging.getLogger("neuralrde.serving")
+
+
+class Holding:
+    """The streams of all models. Methods that change something return what the store has to be told.
+
+    Args:
+        models: by name.
+        store: where streams are kept.
+        limits: how many there may be.
+        metrics: what is counted.
+    """
+
+    def __init__(self, models: dict[str, Hosted], *, store: Store, limits: Limits, metrics: Metrics):
+        self.models, self.store, self.limits, self.metrics = models, store, limits, metrics
+        self._owned: Counter = Counter()
+        self._numbers = itertools.count(1)
+
+    def know(self) -> None:
+        """Learn from the store which streams there are."""
+        self._owned.clear()
+        for hosted in self.models.values():
+            hosted.known.clear()
+        most = 0
+        for number, model, name, owner in self.store.known():
+            most = max(most, number)
+            if model in self.models:
+                self.models[model].known[name] = (number, owner)
+                self._owned[owner] += 1
+        self._numbers = itertools.count(max(most, next(self._numbers)) + 1)
+
+    def forget(self) -> None:
+        """After an error of the store: what was not acknowledged has not happened."""
+        log.error("The store failed: %s. Streams go on from what was acknowledged.", self.store.error)
+        for hosted in self.models.values():
+            for name in list(hosted.live):
+                hosted.streams.close(name)
+            hosted.live.clear()
+        self.store.mend()
+        self.know()
+
+    def open(self, hosted: Hosted, name: str, owner: str, state: Any = None) -> list[Change]:
+        """A new stream."""
+        known = sum(len(each.known) for each in self.models.values())
+        if known >= self.limits.streams:
+            raise Refused(503, f"There are {known} streams already, as many as this service takes.", retry_after=60)
+        if self._owned[owner] >= self.limits.streams_per_client:
+            raise Refused(
+                429,
+                f"You have {self._owned[owner]} streams already, as many as one client may have. End some of them.",
+                retry_after=60,
+            )
+        hosted.open(name, state)
+        number = next(self._numbers)
+        hosted.live[name] = Live(number, 0, hosted.points(name), time.monotonic())
+        hosted.known[name] = (number, owner)
+        self._owned[owner] += 1
+        changes: list[Change] = [(OPEN, (number, hosted.name, name, owner))]
+        return changes if state is None else [*changes, *self.written(hosted, name)]
+
+    def drop(self, hosted: Hosted, name: str) -> list[Change]:
+        """End a stream."""
+        if name not in hosted.known:
+            return []
+        number, owner = hosted.known.pop(name)
+        self._owned[owner] -= 1
+        if self._owned[owner] <= 0:
+            del self._owned[owner]
+        if hosted.live.pop(name, None) is not None:
+            hosted.streams.close(name)
+        return [(DROP, (number,)), (DROP_POINTS, (number,))]
+
+    def written(self, hosted: Hosted, name: str) -> list[Change]:
+        """The state as it is now, instead of the pushes that led to it."""
+        live = hosted.live[name]
+        state = msgspec.json.encode(hosted.streams.state(name))
+        return [(STATE, (live.id, live.seq, state)), (TRIM, (live.id, live.seq))]
+
+    def evict(self, hosted: Hosted, name: str) -> list[Change]:
+        """Keep a stream in the store instead of in memory."""
+        changes = self.written(hosted, name)
+        hosted.streams.close(name)
+        del hosted.live[name]
+        return changes
+
+    def evict_all(self) -> list[Change]:
+        """Keep every stream."""
+        models = [hosted for hosted in self.models.values() if hosted.live]
+        return [change for hosted in models for name in list(hosted.live) for change in self.evict(hosted, name)]
+
+    def evict_idle(self, hosted: Hosted) -> list[Change]:
+        """Keep streams that have not been used for long, and those that there is no room for; a batch at most."""
+        oldest, changes = time.monotonic() - self.limits.idle, []
+        for name, live in itertools.islice(list(hosted.live.items()), self.limits.batch):
+            reason = "idle" if live.used < oldest else "room" if len(hosted.live) > self.limits.live else None
+            if reason is None:
+                break
+            changes += self.evict(hosted, name)
+            self.metrics.evicted.labels(hosted.name, reason).inc()
+        return changes
+
+    def bring_back(self, hosted: Hosted, names: Iterable[str]) -> dict[str, Refused]:
+        """Those from the store into memory; errors of those that do not fit the model."""
+        found, behind, errors = self.store.read(hosted.name, names), {}, {}
+        for name, kept in found.items():
+            try:
+                self._open_kept(hosted, name, kept)
+                behind[name] = list(kept.pushes)
+            except Refused as error:
+                errors[name] = Refused(409, f"The stream {name!r} was kept. {error}")
+        while behind := {name: pushes for name, pushes in behind.items() if pushes}:
+            refused = hosted.streams.push({name: pushes.pop(0) for name, pushes in behind.items()})
+            for name, error in refused.items():  # it was accepted before
+                log.error("A kept push of %r was refused: %s", name, error)
+        for name in found.keys() - errors.keys():
+            hosted.live[name].points = hosted.points(name)
+        self.metrics.restored.labels(hosted.name).inc(len(found) - len(errors))
+        return errors
+
+    def _open_kept(self, hosted: Hosted, name: str, kept: Kept) -> None:
+        hosted.open(name, None if kept.state is None else msgspec.json.decode(kept.state))
+        hosted.live[name] = Live(kept.id, kept.seq, 0, time.monotonic())

@@ -1,0 +1,169 @@
+"""A model as the service has it: its streams in memory, and what its predictions look like."""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..estimators.inputs import as_series
+from ..online.batch import looks_at_whole_series
+from ..paths import Series
+from ..transforms import Scale, TimeChannel
+from .errors import Refused
+
+
+@dataclass(slots=True)
+class Live:
+    """A stream in memory."""
+
+    id: int
+    seq: int
+    """How many pushes it has had."""
+    points: int
+    used: float
+    """When it was last used, by the monotonic clock."""
+
+
+class Hosted:
+    """One model and its streams. All methods are called by the thread that owns JAX, the properties by any.
+
+    Args:
+        name: what clients call it.
+        estimator: a fitted classifier or regressor.
+        interval: the share of truths that an interval should hold; None for no intervals.
+        last: how many points to keep, if the model looks at series as a whole; None for all.
+    """
+
+    def __init__(self, name: str, estimator: Any, *, interval: float | None = 0.9, last: int | None = None):
+        self.name, self.estimator = name, estimator
+        self.classes = [str(one) for one in estimator.classes_] if hasattr(estimator, "classes_") else None
+        self.interval = interval if self.classes is None and _has_intervals(estimator) else None
+        self.live: OrderedDict[str, Live] = OrderedDict()
+        """By last use, the longest unused first."""
+        self.known: dict[str, tuple[int, str]] = {}
+        """Number and owner of every stream, live or kept."""
+        self.timed = _is_timed(estimator)
+        self.whole_only: str | None = None
+        """Why this model takes no streams; None if it does."""
+        try:
+            self.streams: Any = estimator.streams(last=last if looks_at_whole_series(estimator) else None)
+        except (ValueError, TypeError, NotImplementedError) as error:
+            self.streams, self.whole_only = None, str(error)
+
+    @property
+    def channels(self) -> list[str]:
+        """Of the series that it was trained on."""
+        count, transform = int(self.estimator.n_channels_in_), getattr(self.estimator, "transform_", None)
+        for one in getattr(transform, "transforms", (transform,)):
+            names = getattr(one, "channels_", None)
+            if isinstance(one, Scale) and names and len(names) >= count:
+                return [str(name) for name in names[:count]]
+        return [f"x{k}" for k in range(count)]
+
+    @property
+    def window(self) -> dict[str, float] | None:
+        """How long a window is, in points or in time; None if that depends on the series."""
+        windows = getattr(self.estimator, "windows_", None)
+        if self.streams is None or windows is None:
+            return None
+        if windows.every is not None:
+            return {"every": float(windows.every)}
+        return None if windows.step is None else {"step": int(windows.step)}
+
+    def warm_up(self, batch: int) -> None:
+        """Compile for every padded size of a batch, so that nothing is compiled later."""
+        if self.streams is not None:
+            sizes = [2**k for k in range(batch.bit_length()) if 2**k <= batch]
+            self.streams.warm_up(tuple(sizes))
+
+    def open(self, name: str, state: Any = None) -> None:
+        """A stream, from the beginning or from a state; a state of another model is refused."""
+        try:
+            self.streams.open(name, state)
+        except (ValueError, TypeError, KeyError) as error:
+            raise Refused(400, f"Got a state that is none of this model's: {error}") from None
+
+    def check_state(self, state: Any) -> None:
+        """Refuse a state that is none, before anything is done with it."""
+        probe = "\0probe"
+        self.open(probe, state)
+        self.streams.close(probe)
+
+    def points(self, name: str) -> int:
+        """How many points a stream has had."""
+        return self.streams.points(name)
+
+    def answers(self, names: Iterable[str]) -> dict[str, dict[str, Any] | Refused]:
+        """A prediction for each stream. One that fails is an error of its own."""
+        names = list(names)
+        if not names:
+            return {}
+        try:
+            return self._answers(names)
+        except (ValueError, ArithmeticError) as error:
+            if len(names) == 1:
+                return {names[0]: Refused(400, str(error))}
+            return {name: answer for one in names for name, answer in self.answers([one]).items()}
+
+    def _answers(self, names: list[str]) -> dict[str, Any]:
+        if self.classes is not None:
+            found = self.streams.predict_proba(names)
+            return {name: self.classified(np.asarray(found[name], float)) for name in names}
+        if self.interval is None:
+            found = self.streams.predict(names)
+            return {name: {"prediction": plain(found[name])} for name in names}
+        found = self.streams.predict(names, interval=self.interval)
+        return {name: self.measured(*found[name]) for name in names}
+
+    def whole(self, values: np.ndarray, times: np.ndarray | None) -> dict[str, Any]:
+        """The prediction for one series, for a model that takes no streams."""
+        series = as_series(
+            self.estimator, Series(values[None], times=None if times is None else times[None]), reset=False
+        )
+        if self.classes is not None:
+            return self.classified(_last(self.estimator.predict_proba(series)))
+        if self.interval is None:
+            return {"prediction": plain(_last(self.estimator.predict(series)))}
+        return self.measured(*(_last(one) for one in self.estimator.predict(series, interval=self.interval)))
+
+    def classified(self, shares: np.ndarray) -> dict[str, Any]:
+        """A class and what speaks for each."""
+        assert self.classes is not None
+        probabilities = dict(zip(self.classes, shares.tolist(), strict=True))
+        return {"prediction": self.classes[int(shares.argmax())], "probabilities": probabilities}
+
+    def measured(self, value: Any, ends: Any) -> dict[str, Any]:
+        """A number and its interval."""
+        return {"prediction": plain(value), "interval": plain(ends)}
+
+
+def _has_intervals(estimator: Any) -> bool:
+    return getattr(estimator, "scores_", None) is not None
+
+
+def _last(predicted: np.ndarray) -> np.ndarray:
+    """Of the one series; at its last point, if there is one at every point."""
+    return np.asarray(predicted)[0]
+
+
+def plain(value: Any) -> Any:
+    """Numbers and lists, as JSON has them.
+
+    >>> plain(np.array([1.0, 2.0])), plain(np.float32(0.5)), plain("ill")
+    ([1.0, 2.0], 0.5, 'ill')
+    """
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def _is_timed(estimator: Any) -> bool | None:
+    """Whether its series have times; None if they may or may not."""
+    windows = getattr(estimator, "windows_", None)
+    if windows is not None and windows.every is not None:
+        return True
+    transform = getattr(estimator, "transform_", None)
+    for one in getattr(transform, "transforms", (transform,)):
+        if isinstance(one, TimeChannel):
+            return one.timed_
+    return None

@@ -1,0 +1,168 @@
+"""The Open Inference Protocol's tensors, as JSON and as bytes after the JSON (KServe and Triton, version 2).
+
+See https://kserve.github.io/website/docs/concepts/architecture/data-plane/v2-protocol and Triton's extension for binary
+data: the header `Inference-Header-Content-Length` says where the JSON ends; the tensors follow in the order in which
+they are named.
+"""
+
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from .errors import Refused
+
+_TYPES = {
+    "BOOL": "?",
+    "INT8": "<i1",
+    "INT16": "<i2",
+    "INT32": "<i4",
+    "INT64": "<i8",
+    "UINT8": "<u1",
+    "UINT16": "<u2",
+    "UINT32": "<u4",
+    "UINT64": "<u8",
+    "FP16": "<f2",
+    "FP32": "<f4",
+    "FP64": "<f8",
+}
+HEADER = "Inference-Header-Content-Length"
+_MOST_AXES = 3
+
+
+class Tensor(msgspec.Struct):
+    """An input; its data are here, or follow the JSON as bytes."""
+
+    name: str
+    shape: list[int]
+    datatype: str
+    data: msgspec.Raw = msgspec.Raw()
+    parameters: dict[str, Any] = {}
+
+
+class Wanted(msgspec.Struct):
+    """An output that is asked for."""
+
+    name: str
+    parameters: dict[str, Any] = {}
+
+
+class InferRequest(msgspec.Struct):
+    """The body of `infer`."""
+
+    inputs: list[Tensor]
+    id: str = ""
+    parameters: dict[str, Any] = {}
+    outputs: list[Wanted] = []
+
+
+_REQUEST = msgspec.json.Decoder(InferRequest)
+_number = float | None  # null is a missing value
+_DATA = [msgspec.json.Decoder(kind) for kind in (list[_number], list[list[_number]], list[list[list[_number]]])]
+
+
+def parse(body: bytes, header_length: str | None) -> tuple[InferRequest, dict[str, np.ndarray]]:
+    """A request, and its inputs as arrays."""
+    json, rest = body, b""
+    if header_length is not None:
+        if not (header_length.isdecimal() and header_length.isascii() and int(header_length) <= len(body)):
+            raise Refused(
+                400,
+                f"Got {HEADER}: {header_length[:40]!r}; expected a number up to {len(body)}, the bytes of the body.",
+            )
+        json, rest = body[: int(header_length)], body[int(header_length) :]
+    try:
+        request = _REQUEST.decode(json)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused(400, f"Got a body that is no inference request: {error}.") from None
+    arrays = {}
+    for tensor in request.inputs:
+        if tensor.name in arrays:
+            raise Refused(400, f"Got the input {tensor.name[:100]!r} twice; expected each once.")
+        arrays[tensor.name], rest = _array(tensor, rest)
+    if rest:
+        raise Refused(400, f"Got {len(rest)} bytes after the last tensor; expected none.")
+    return request, arrays
+
+
+def _array(tensor: Tensor, rest: bytes) -> tuple[np.ndarray, bytes]:
+    name, shape = tensor.name[:100], tensor.shape
+    if tensor.datatype not in _TYPES:
+        raise Refused(400, f"Got the datatype {tensor.datatype[:40]!r} of {name!r}; expected one of {list(_TYPES)}.")
+    if not 1 <= len(shape) <= _MOST_AXES or any(side < 0 for side in shape):
+        raise Refused(400, f"Got the shape {shape[:8]} of {name!r}; expected 1 to {_MOST_AXES} sizes, none below 0.")
+    count, kind = math.prod(shape), np.dtype(_TYPES[tensor.datatype])
+    size = tensor.parameters.get("binary_data_size")
+    if size is not None:
+        if type(size) is not int or size != count * kind.itemsize or size > len(rest):
+            raise Refused(
+                400,
+                f"Got binary_data_size={str(size)[:40]} for {name!r} and {len(rest)} bytes; expected "
+                f"{count * kind.itemsize}, because its shape is {shape} and its datatype {tensor.datatype}.",
+            )
+        return np.frombuffer(rest, kind, count).reshape(shape), rest[size:]
+    if not bytes(tensor.data):
+        raise Refused(
+            400, f"Got no data for {name!r}; expected `data`, or `binary_data_size` and bytes after the JSON."
+        )
+    values = _numbers(bytes(tensor.data), name)
+    if values.size != count or (values.ndim > 1 and list(values.shape) != shape):
+        raise Refused(400, f"Got data of shape {list(values.shape)} for {name!r}; expected {shape}, as `shape` says.")
+    return values.reshape(shape), rest
+
+
+def _numbers(data: bytes, name: str) -> np.ndarray:
+    """Numbers, flat or nested."""
+    depth = len(data) - len(data.lstrip(b"[ \t\r\n"))
+    axes = min(max(data[:depth].count(b"["), 1), _MOST_AXES)
+    try:
+        return np.array(_DATA[axes - 1].decode(data), np.float64)
+    except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
+        raise Refused(400, f"Got data of {name!r} that are no tensor of numbers: {error}.") from None
+
+
+class Output(msgspec.Struct):
+    """An output with its data."""
+
+    name: str
+    datatype: str
+    values: np.ndarray
+
+
+def respond(
+    model: str, version: str, request: InferRequest, outputs: list[Output], parameters: dict[str, Any]
+) -> tuple[bytes, dict[str, str]]:
+    """Body and headers: outputs that were asked for as bytes follow the JSON."""
+    wanted = {one.name: one.parameters for one in request.outputs}
+    strange = sorted(set(wanted) - {one.name for one in outputs})
+    if strange:
+        raise Refused(400, f"Got the output {strange[0][:100]!r}; expected some of {[one.name for one in outputs]}.")
+    as_bytes = request.parameters.get("binary_data_output") is True
+    tensors, blobs = [], []
+    for output in outputs:
+        if wanted and output.name not in wanted:
+            continue
+        tensor: dict[str, Any] = {"name": output.name, "datatype": output.datatype, "shape": list(output.values.shape)}
+        if wanted.get(output.name, {}).get("binary_data", as_bytes) is True:
+            blobs.append(_bytes(output))
+            tensor["parameters"] = {"binary_data_size": len(blobs[-1])}
+        else:
+            tensor["data"] = output.values.ravel().tolist()
+        tensors.append(tensor)
+    body: dict[str, Any] = {"model_name": model, "model_version": version, "outputs": tensors}
+    if request.id:
+        body["id"] = request.id
+    if parameters:
+        body["parameters"] = parameters
+    json = msgspec.json.encode(body)
+    if not blobs:
+        return json, {"Content-Type": "application/json"}
+    return b"".join([json, *blobs]), {"Content-Type": "application/octet-stream", HEADER: str(len(json))}
+
+
+def _bytes(output: Output) -> bytes:
+    if output.datatype != "BYTES":
+        return np.ascontiguousarray(output.values, _TYPES[output.datatype]).tobytes()
+    words = [str(word).encode() for word in output.values.ravel()]
+    return b"".join(len(word).to_bytes(4, "little") + word for word in words)

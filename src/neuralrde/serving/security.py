@@ -1,0 +1,119 @@
+"""Who may ask: the token, and where a browser's request comes from."""
+
+import hashlib
+import hmac
+import ipaddress
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+OPEN_PATHS = ("/v2/health/live", "/v2/health/ready")
+COOKIE = "neuralrde"
+_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def cookie_of(token: str) -> str:
+    """What the page's cookie holds: it opens the service, and does not tell the token."""
+    return hmac.new(token.encode(), b"neuralrde page", hashlib.sha256).hexdigest()
+
+
+def same(given: str, expected: str) -> bool:
+    """Whether two secrets are equal, in a time that does not tell how much of them is."""
+    return hmac.compare_digest(
+        hashlib.sha256(given.encode(errors="replace")).digest(), hashlib.sha256(expected.encode()).digest()
+    )
+
+
+class Guard:
+    """Lets in who has the token, and no page from elsewhere.
+
+    Without a token the service listens on loopback only, and a browser on this machine may be showing somebody else's
+    page. Browsers say where a request comes from (`Origin`) and whom it is for (`Host`): both must be this service.
+    """
+
+    def __init__(self, app: Any, *, token: str | None, loopback: bool):
+        self.app, self.token, self.loopback = app, token, loopback
+
+    async def __call__(self, scope, receive, send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        if refusal := self._refusal(scope["path"], headers):
+            await _refuse(scope, receive, send, *refusal)
+            return
+        await self.app(scope, receive, send)
+
+    def _refusal(self, path: str, headers: dict[str, str]) -> tuple[int, str] | None:
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if self.loopback and self.token is None and host.rpartition(":")[0] not in _NAMES and host not in _NAMES:
+            return (
+                403,
+                f"Got a request for the host {host[:100]!r}; expected one of {list(_NAMES)}, where it listens.",
+            )
+        if origin is not None and urlsplit_netloc(origin) != host:
+            return (
+                403,
+                f"Got a request from the page {origin[:100]!r}; expected none, because only the service's own may ask.",
+            )
+        if path in OPEN_PATHS or path == "/login" or self.token is None or self._has_token(headers):
+            return None
+        return 401, "Got no token, or a wrong one; expected the header `Authorization: Bearer TOKEN`."
+
+    def _has_token(self, headers: dict[str, str]) -> bool:
+        assert self.token is not None
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and same(given.strip(), self.token):
+            return True
+        try:
+            cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        except CookieError:
+            return False
+        return cookie is not None and same(cookie.value, cookie_of(self.token))
+
+
+def urlsplit_netloc(origin: str) -> str:
+    """Host and port of an origin; empty if it is none.
+
+    >>> urlsplit_netloc("http://localhost:8000"), urlsplit_netloc("null")
+    ('localhost:8000', '')
+    """
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
+
+
+async def _refuse(scope: Any, receive: Any, send: Any, status: int, message: str) -> None:
+    """An error, before anything else has looked at the request."""
+    body, kind = msgspec.json.encode({"error": message}), b"application/json"
+    if status == 401 and scope["type"] == "http" and scope["path"] == "/" and scope["method"] == "GET":
+        from .page import LOGIN
+
+        body, kind = LOGIN, b"text/html; charset=utf-8"
+    headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+    headers += [(b"www-authenticate", b"Bearer")] if status == 401 else []
+    if scope["type"] == "websocket":
+        await receive()
+        if "websocket.http.response" not in scope.get("extensions", {}):
+            await send({"type": "websocket.close", "code": 1008, "reason": message[:100]})
+            return
+        await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
+        await send({"type": "websocket.http.response.body", "body": body})
+        return
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})

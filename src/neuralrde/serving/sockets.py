@@ -1,0 +1,185 @@
+"""Streams by WebSocket: JSON messages in, JSON answers out, many streams on one connection."""
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import msgspec
+from starlette.websockets import WebSocket
+
+from .errors import Refused
+from .jobs import Job
+from .points import as_points
+from .service import Service
+
+_number = float | None
+
+
+class Message(msgspec.Struct, forbid_unknown_fields=True):
+    """What a client sends; a list of these is answered by a list."""
+
+    stream: str
+    values: list[list[_number]] | None = None
+    times: list[float] | None = None
+    at: int | None = None
+    answer: bool = True
+    start: bool = False
+    end: bool = False
+    truth: float | str | None = None
+    id: int | str | None = None
+
+
+_ONE, _MANY = msgspec.json.Decoder(Message), msgspec.json.Decoder(list[Message])
+_ENCODE = msgspec.json.Encoder().encode
+
+
+class Reply:
+    """The answer to one message, or to a list of them, which is sent when all of it is there."""
+
+    __slots__ = ("answers", "listed", "missing")
+
+    def __init__(self, count: int, *, listed: bool):
+        self.answers: list[Any] = [None] * count
+        self.missing, self.listed = count, listed
+
+    def text(self) -> str:
+        return _ENCODE(self.answers if self.listed else self.answers[0]).decode()
+
+
+class Connection:
+    """One WebSocket. It is read only while fewer than `in_flight` of its messages are unanswered.
+
+    An answer counts as given when the client's side has taken it, so one that does not read its answers is no longer
+    read from; others do not notice.
+    """
+
+    def __init__(self, service: Service, socket: WebSocket, model: str):
+        self.service, self.socket, self.model = service, socket, model
+        self.owner = client_of(socket)
+        self._outbox: list[Reply] = []
+        self._wake, self._room = asyncio.Event(), asyncio.Event()
+        self._unanswered = 0
+
+    async def run(self) -> None:
+        """Until one side has had enough."""
+        await self.socket.accept()
+        writer = asyncio.create_task(self._write())
+        try:
+            while True:
+                message = await self.socket.receive()
+                if message["type"] == "websocket.disconnect" or writer.done():
+                    return
+                text = message.get("text")
+                await self._take(message.get("bytes") or b"" if text is None else text)
+        finally:
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+
+    async def _take(self, data: str | bytes) -> None:
+        try:
+            items, listed = _decoded(data)
+        except Refused as error:
+            items, listed = [], False
+            self._refused(error, None)
+        if not items:
+            return
+        if len(items) > self.service.limits.in_flight:
+            self._refused(
+                Refused(
+                    413, f"Got {len(items)} messages in one list; expected at most {self.service.limits.in_flight}."
+                ),
+                None,
+            )
+            return
+        while self._unanswered + len(items) > max(self.service.limits.in_flight, len(items)):
+            self._room.clear()
+            await self._room.wait()
+        self._unanswered += len(items)
+        reply = Reply(len(items), listed=listed)
+        for k, item in enumerate(items):
+            try:
+                values, times = (None, None) if item.values is None else as_points(item.values, item.times)
+                job = Job(
+                    self.model,
+                    item.stream,
+                    owner=self.owner,
+                    values=values,
+                    times=times,
+                    at=item.at,
+                    answer=item.answer,
+                    create=values is not None,
+                    start=item.start,
+                    end=item.end,
+                    truth=item.truth,
+                    done=partial(self._done, reply, k, item.id),
+                )
+                await self.service.put_patiently(job)
+            except Refused as error:
+                self.service.note_refusal(self.model, error)
+                self._answer(reply, k, refusal(error, stream=item.stream, id=item.id))
+
+    def _refused(self, error: Refused, message: Message | None) -> None:
+        """An answer to what is no message at all."""
+        self.service.note_refusal(self.model, error)
+        reply = Reply(1, listed=False)
+        self._unanswered += 1
+        self._answer(reply, 0, refusal(error))
+
+    def _done(self, reply: Reply, k: int, id: Any, job: Job) -> None:
+        outcome = job.outcome
+        if outcome.error is not None:
+            self.service.note_refusal(self.model, outcome.error)
+            self._answer(reply, k, refusal(outcome.error, stream=job.stream, id=id))
+            return
+        answer: dict[str, Any] = {"stream": job.stream, "points": outcome.points}
+        if id is not None:
+            answer["id"] = id
+        if outcome.answer is not None:
+            answer |= outcome.answer
+        self._answer(reply, k, answer)
+
+    def _answer(self, reply: Reply, k: int, answer: dict[str, Any]) -> None:
+        reply.answers[k] = answer
+        reply.missing -= 1
+        if not reply.missing:
+            self._outbox.append(reply)
+            self._wake.set()
+
+    async def _write(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            replies, self._outbox = self._outbox, []
+            for reply in replies:
+                await self.socket.send_text(reply.text())  # waits while the client does not read
+                self._unanswered -= len(reply.answers)
+                self._room.set()
+
+
+def _decoded(data: str | bytes) -> tuple[list[Message], bool]:
+    start = data[:64].lstrip()[:1]
+    listed = start in ("[", b"[")
+    try:
+        return (_MANY.decode(data), True) if listed else ([_ONE.decode(data)], False)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise Refused(
+            400,
+            f'Got a message that is none: {error}. Expected JSON such as {{"stream": "p7", "values": [[0.1, 0.2]]}}.',
+        ) from None
+
+
+def refusal(error: Refused, *, stream: str | None = None, id: Any = None) -> dict[str, Any]:
+    """An error as a message."""
+    answer: dict[str, Any] = {"error": error.message, "status": error.status}
+    if stream is not None:
+        answer["stream"] = stream
+    if id is not None:
+        answer["id"] = id
+    if error.retry_after is not None:
+        answer["retry_after"] = error.retry_after
+    return answer
+
+
+def client_of(connection: Any) -> str:
+    """By what its streams are counted."""
+    return connection.client.host if connection.client else ""

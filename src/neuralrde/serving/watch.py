@@ -1,0 +1,131 @@
+"""What the page is shown: for every watcher what has come since its last frame, and no more than it can draw."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import numpy as np
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from .jobs import Job
+
+FRAME = 0.1  # seconds between two frames
+_TILES = 64  # streams that a page shows at once
+_TILE_POINTS = 12  # points of a tile in one frame
+_FOCUS_POINTS = 2_000
+
+
+class View:
+    """What one page has not been shown yet."""
+
+    def __init__(self):
+        self.focus: str | None = None
+        self.model: str | None = None
+        self.shown: dict[str, None] = {}
+        self.pending: dict[str, dict[str, Any]] = {}
+        self.latencies: list[float] = []
+
+    def note(self, job: Job, latency: float) -> None:
+        self.latencies.append(1000 * latency)
+        if self.model is not None and job.model != self.model:
+            return
+        if job.stream not in self.shown:
+            if len(self.shown) >= _TILES:
+                return
+            self.shown[job.stream] = None
+        if job.end:
+            self.shown.pop(job.stream, None)
+            self.pending[job.stream] = {"ended": True}
+            return
+        entry = self.pending.setdefault(job.stream, {"parts": []})
+        if "parts" not in entry:
+            entry = self.pending[job.stream] = {"parts": [], "restarted": True}
+        if job.start:
+            entry["restarted"] = True
+        entry["points"], entry["latency"] = job.outcome.points, 1000 * latency
+        if job.outcome.answer is not None:
+            entry["answer"] = job.outcome.answer
+        if job.truth is not None:
+            entry["truth"] = job.truth
+        if job.values is not None:
+            entry["parts"].append(job.values)
+
+    def frame(self) -> bytes | None:
+        """As JSON: streams, their new points, answers, latencies. None if there is nothing to tell."""
+        pending, self.pending = self.pending, {}
+        latencies, self.latencies = self.latencies, []
+        if not pending and not latencies:
+            return None
+        streams = {name: self._shown(name, entry) for name, entry in pending.items()}
+        return msgspec.json.encode({"streams": streams, "latencies": _thinned(np.array(latencies), 200).tolist()})
+
+    def _shown(self, name: str, entry: dict[str, Any]) -> dict[str, Any]:
+        parts = entry.pop("parts", [])
+        if parts:
+            points = np.concatenate(parts)
+            entry["from"] = entry["points"] - len(points)
+            most = _FOCUS_POINTS if name == self.focus else _TILE_POINTS
+            stride = -(-len(points) // most)
+            entry["stride"] = stride
+            channels = points if name == self.focus else points[:, :1]
+            entry["values"] = [
+                [None if np.isnan(x) else round(x, 5) for x in row] for row in channels[::stride].tolist()
+            ]
+        return entry
+
+
+def _thinned(values: np.ndarray, most: int) -> np.ndarray:
+    return values[:: max(1, -(-len(values) // most))].round(3)
+
+
+class Hub:
+    """All pages that watch. A slow page gets fewer frames; nobody waits for it."""
+
+    def __init__(self):
+        self.views: set[View] = set()
+
+    @property
+    def watched(self) -> bool:
+        return bool(self.views)
+
+    def note(self, job: Job, latency: float) -> None:
+        """A push was answered."""
+        for view in self.views:
+            view.note(job, latency)
+
+    async def serve(self, socket: WebSocket) -> None:
+        """Send frames until the page goes. It may say which stream is in focus: `{"focus": name}`."""
+        await socket.accept()
+        view = View()
+        self.views.add(view)
+        reader = asyncio.create_task(_listen(socket, view))
+        try:
+            while not reader.done():
+                await asyncio.sleep(FRAME)
+                if (frame := view.frame()) is not None:
+                    await socket.send_text(frame.decode())
+        except (WebSocketDisconnect, RuntimeError):
+            return
+        finally:
+            self.views.discard(view)
+            reader.cancel()
+
+
+class _Wish(msgspec.Struct):
+    focus: str | None = None
+    model: str | None = None
+
+
+async def _listen(socket: WebSocket, view: View) -> None:
+    while True:
+        message = await socket.receive()
+        if message["type"] == "websocket.disconnect":
+            return
+        try:
+            wish = msgspec.json.decode(message.get("text") or message.get("bytes") or b"", type=_Wish)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            continue
+        if wish.model != view.model:
+            view.shown.clear()
+            view.pending.clear()
+        view.focus, view.model = wish.focus, wish.model

@@ -1,0 +1,219 @@
+"""Log-signatures of many series that are still arriving, computed together.
+
+`LogSignatureStream` follows one series. Here one call of the kernel follows the new points of all of them. What is kept
+between two calls is a dictionary of arrays, whose first axis is the stream.
+"""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from ..paths.scales import as_scales, depths_of
+from ..paths.windows import positions_in_windows
+from ._join import Run, join
+from ._log_signature import _numpy_runs, log_signatures
+from .bases import Basis, basis_channels, change_bases
+from .lyndon import log_signature_channels
+from .rounding import extremes, without_rounding_in
+
+State = dict[str, np.ndarray]
+
+# Windows of all streams that are followed at once, padding included.
+_CELLS = 2**16
+# The most windows that may pass between two points: a gap of more is no gap in a series.
+MOST_AT_ONCE = 2**14
+
+
+class LogSignatureStreams:
+    """What drives a model, window by window, for many streams: log-signatures as estimators compute them.
+
+    Straight pieces have no area, as in `without_rounding`. Windows are cut as in `window_cuts`.
+
+    Args:
+        model: driven by log-signatures: with `channels`, `depth`, `scales`, `basis`, `mixed` and `takes_increments`.
+        step: increments in a window.
+        every: instead of `step`, the time in a window.
+        shift: how many points earlier windows by count end.
+    """
+
+    def __init__(self, model: Any, *, step: int | None = None, every: float | None = None, shift: int = 0):
+        self.step, self.every, self.shift = step, every, shift
+        self.channels, self.basis, self.mixed = model.channels, model.basis, model.mixed
+        self.increments = model.takes_increments
+        self.scales: tuple[int, ...] = as_scales(model.scales)
+        self.depth: Any = model.depth
+        self.depths: tuple[int, ...] = depths_of(model.depth, self.scales)
+        self._of_mixed = self.mixed(np.zeros((1, 1, self.channels))).shape[2]
+        self._words = log_signature_channels(self._of_mixed, max(self.depths))
+        basis: Basis = self.basis
+        logs = basis_channels(self._of_mixed, self.depth, basis, scales=self.scales)
+        self.controls = logs + self.channels * self.increments
+
+    def start(self, streams: int) -> State:
+        """Of streams that have seen nothing."""
+        past, mixed = max(self.scales) - 1, self._of_mixed
+        state = {
+            "begun": np.zeros(streams, bool),
+            "point": np.zeros((streams, self.channels)),  # the last one
+            "start": np.zeros(streams),  # the time of the first
+            "increments": np.full(streams, self.shift, np.int64),
+            "window": np.zeros(streams, np.int64),  # the number of the running one
+            "words": np.zeros((streams, self._words)),  # its log-signature so far
+            "highest": np.zeros((streams, mixed)),
+            "lowest": np.zeros((streams, mixed)),
+        }
+        if past:
+            state["past"] = np.zeros((streams, past, self._words))  # the log-signatures of the windows before it
+            state["past_highest"] = np.zeros((streams, past, mixed))
+            state["past_lowest"] = np.zeros((streams, past, mixed))
+        if self.increments:
+            state["anchor"] = np.zeros((streams, self.channels))  # the point at which it begins
+        return state
+
+    def push(
+        self,
+        state: State,
+        path: Float[np.ndarray, "streams length channels"],
+        times: Float[np.ndarray, "streams length"],
+        lengths: Int[np.ndarray, "streams"],
+    ) -> tuple[State, Float[np.ndarray, "streams windows controls"], Int[np.ndarray, "streams"]]:
+        """What is kept, what drives the model in the windows that these points complete, and how many they are.
+
+        Each stream has at least one new point; beyond its length it repeats the last. See `groups` first.
+        """
+        fresh, start = self._starts(state, times)
+        counts, cuts = self._cuts(state, times, start, lengths, fresh)
+        # In front of the new points, the last one of before; of a stream that begins, its first once more.
+        path = np.concatenate([np.where(fresh[:, None], path[:, 0], state["point"])[:, None], path], axis=1)
+        mixed, rows = self.mixed(path), np.arange(len(path))
+        state = self._begun(state, mixed[:, 0], fresh)
+        words = log_signatures(mixed, max(self.depths), cuts=cuts)
+        join_to = state["words"].any(axis=1)
+        if join_to.any():
+            left, right = state["words"][join_to].T, words[join_to, 0].T
+            words[join_to, 0] = join(left, right, self._of_mixed, max(self.depths)).T
+        highest, lowest = extremes(mixed, cuts)
+        highest[:, 0] = np.maximum(highest[:, 0], state["highest"])
+        lowest[:, 0] = np.minimum(lowest[:, 0], state["lowest"])
+        driving, kept = self._looking_back(state, words, highest, lowest, counts)
+        if self.increments:
+            anchors = path[rows[:, None], cuts]
+            anchors[:, 0] = np.where(fresh[:, None], path[:, 0], state["anchor"])
+            driving = np.concatenate([np.diff(anchors, axis=1), driving], axis=2)
+            kept["anchor"] = anchors[rows, counts]
+        after = {
+            "begun": np.ones(len(path), bool),
+            "point": path[rows, lengths],
+            "start": start,
+            "increments": state["increments"] + lengths - fresh,
+            "window": state["window"] + counts,
+            "words": words[rows, counts],
+            "highest": highest[rows, counts],
+            "lowest": lowest[rows, counts],
+        }
+        return after | kept, driving[:, : int(counts.max())], counts
+
+    def groups(
+        self, state: State, times: Float[np.ndarray, "streams length"], lengths: Int[np.ndarray, "streams"]
+    ) -> list[Int[np.ndarray, "rows"]]:
+        """Which streams to push together: a batch is padded to its longest, and after a gap one may be far longer."""
+        fresh, start = self._starts(state, times)
+        counts, _ = self._cuts(state, times, start, lengths, fresh, only_counts=True)
+        if len(counts) * int(counts.max()) <= _CELLS:
+            return [np.arange(len(counts))]
+        groups, order = [], np.argsort(counts, kind="stable")
+        while len(order):
+            # From the longest down, as many as there is room for.
+            rows = max(1, _CELLS // max(1, int(counts[order[-1]])))
+            groups.append(np.sort(order[-rows:]))
+            order = order[:-rows]
+        return groups
+
+    def running(self, state: State) -> Float[np.ndarray, "streams controls"]:
+        """What drives the model in the running window, so far."""
+        highest, lowest = state["highest"][:, None], state["lowest"][:, None]
+        none = np.zeros(len(highest), np.int64)
+        driving, _ = self._looking_back(state, state["words"][:, None], highest, lowest, none)
+        if self.increments:
+            driving = np.concatenate([(state["point"] - state["anchor"])[:, None], driving], axis=2)
+        return driving[:, 0]
+
+    def unfinished(self, state: State) -> Bool[np.ndarray, "streams"]:
+        """Whether the running window is one of the series so far, as `window_cuts` has it."""
+        if self.step is None:
+            return np.ones(len(state["begun"]), bool)
+        return (state["increments"] % self.step > 0) | (state["window"] == 0)
+
+    def _starts(self, state: State, times: np.ndarray) -> tuple[Bool[np.ndarray, "streams"], np.ndarray]:
+        """Which streams begin, and when each did."""
+        fresh = ~state["begun"]
+        return fresh, np.where(fresh, times[:, 0], state["start"])
+
+    def _cuts(
+        self,
+        state: State,
+        times: np.ndarray,
+        start: np.ndarray,
+        lengths: np.ndarray,
+        fresh: np.ndarray,
+        *,
+        only_counts: bool = False,
+    ) -> tuple[Int[np.ndarray, "streams"], Int[np.ndarray, "streams cuts"]]:
+        """How many windows are completed, and cuts: of what is left of the running one, those, and the next running."""
+        if self.step is not None:
+            before = state["increments"]
+            counts = (before + lengths - fresh) // self.step - before // self.step
+            if only_counts:
+                return counts, np.zeros((len(counts), 0), np.int64)
+            number = np.arange(1, int(counts.max()) + 1)
+            ends = (before // self.step)[:, None] * self.step + number * self.step - (before - fresh)[:, None]
+            ends = np.minimum(ends, lengths[:, None])
+        else:
+            position, _ = positions_in_windows(times, self.every, start, passed=state["window"])  # type: ignore
+            window = np.maximum(np.ceil(position).astype(np.int64) - 1 - state["window"][:, None], 0)
+            rows = np.arange(len(times))
+            counts = window[rows, lengths - 1]
+            if only_counts:
+                return counts, np.zeros((len(counts), 0), np.int64)
+            most = int(counts.max())
+            valid = np.arange(times.shape[1]) < lengths[:, None]
+            cells = (rows[:, None] * (most + 1) + window)[valid]
+            arrived = np.bincount(cells, minlength=len(times) * (most + 1)).reshape(len(times), -1)
+            ends = np.cumsum(arrived, axis=1)[:, :most]
+        return counts, np.concatenate([np.zeros((len(ends), 1), np.int64), ends, lengths[:, None]], axis=1)
+
+    def _begun(self, state: State, first: np.ndarray, fresh: np.ndarray) -> State:
+        """Streams that begin do so at their first point; what stands for windows before it changes no extremes."""
+        if not fresh.any():
+            return state
+        at_first = lambda old: np.where(
+            fresh.reshape(-1, *[1] * (old.ndim - 1)), first if old.ndim == 2 else first[:, None], old
+        )
+        names = [name for name in state if name.endswith(("highest", "lowest"))]
+        return state | {name: at_first(state[name]) for name in names}
+
+    def _looking_back(
+        self, state: State, words: np.ndarray, highest: np.ndarray, lowest: np.ndarray, counts: np.ndarray
+    ) -> tuple[Float[np.ndarray, "streams windows log_signatures"], State]:
+        """Log-signatures at all scales, with zero where there is nothing but rounding; and the past that is kept."""
+        windows, past, kept = words.shape[1], max(self.scales) - 1, {}
+        if past:
+            pieces, highest, lowest = (
+                np.concatenate([state[name], new], axis=1)
+                for name, new in (("past", words), ("past_highest", highest), ("past_lowest", lowest))
+            )
+            places = counts[:, None] + np.arange(past), np.arange(len(words))[:, None]
+            kept = {
+                name: whole[places[1], places[0]]
+                for name, whole in (("past", pieces), ("past_highest", highest), ("past_lowest", lowest))
+            }
+            last = past + np.arange(windows)
+            wanted = [
+                Run(last, np.full(windows, scale), depth) for scale, depth in zip(self.scales, self.depths, strict=True)
+            ]
+            words, _ = _numpy_runs(pieces, wanted, self._of_mixed)
+        found = change_bases(words, self._of_mixed, self.depths, old="words", new=self.basis)
+        if self.basis != "expanded":  # which has other channels
+            found = without_rounding_in(found, highest, lowest, self.depth, scales=self.scales)
+        return found, kept

@@ -1,0 +1,29 @@
+"""The guide's client runs as it stands, against a real server."""
+
+import re
+from pathlib import Path
+
+from typer.main import get_command
+
+from neuralrde.cli.app import app
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "serving.md"
+
+
+def test_the_client_of_the_guide(server):
+    [code] = re.findall(r"^```py\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    code = code.replace("127.0.0.1:8000", server.address).replace("heart-rate", "rate")
+    names: dict = {}
+    exec(compile(code, str(GUIDE), "exec"), names)
+    assert names["whole"].shape == (1,)
+    assert server.ask("/v2/models/rate/streams/7", method="DELETE")[0] == 204
+
+
+def test_the_guides_options_and_metrics_exist(server):
+    options = {option for one in get_command(app).commands["serve"].params for option in one.opts}
+    text = GUIDE.read_text()
+    named = set(re.findall(r"`(--[a-z-]+)", text))
+    assert named
+    assert named <= options
+    for name in re.findall(r"`(neuralrde_\w+)`", text):
+        assert name in server.ask("/metrics")[2] or name.removesuffix("_total") in server.ask("/metrics")[2]

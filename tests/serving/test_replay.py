@@ -1,0 +1,156 @@
+"""`neuralrde replay`: an open loop that counts from when a push was due; and recordings as pushes."""
+
+import asyncio
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from neuralrde import Series
+from neuralrde.cli import main
+from neuralrde.datasets import Dataset, write_npz
+from neuralrde.serving import Limits, Load, Recording, Service
+from neuralrde.serving.jobs import Job
+
+from .conftest import walks
+from .test_rest import TOLERANCE
+
+
+def recording(**options) -> Recording:
+    X, target = walks(3, 500, seed=1), np.full((3, 500, 1), np.nan)
+    target[:, 100::100, 0] = np.arange(100, 500, 100)
+    return Recording(Dataset(Series.from_array(X), target, task="regression", name="w"), **options)
+
+
+def test_pushes_are_the_series():
+    played = recording(rate=100, seconds=0.25)
+    pushes = list(played.pushes(1))
+    assert np.array_equal(np.concatenate([push.values for push in pushes]), played.data.series.values[1])
+    assert [push.first for push in pushes] == list(range(0, 500, 25))
+    assert [push.due for push in pushes] == pytest.approx(
+        [(push.first + len(push.values) - 1) / 100 for push in pushes]
+    )
+    truths = {push.first: push.truth for push in pushes}
+    assert (truths[100], truths[75]) == (100.0, None)
+
+
+def test_irregular_times_are_due_at_their_time():
+    times = np.array([[5.0, 5.1, 5.9, 7.05]])
+    played = Recording(Dataset(Series(np.zeros((1, 4, 1)), times=times)), seconds=0.5)
+    assert [(push.first, len(push.values), round(push.due, 6)) for push in played.pushes(0)] == [
+        (0, 2, 0.1),
+        (2, 1, 0.9),
+        (3, 1, 2.05),
+    ]
+    assert [push.times.tolist() for push in played.pushes(0)] == [[5.0, 5.1], [5.9], [7.05]]
+
+
+def test_every_push_is_answered_and_the_streams_are_whole(server):
+    report = asyncio.run(Load(server.url, "rate", recording(), streams=12, speed=4, connections=3).run(1.5)).summary()
+    assert report["errors"] == 0
+    assert report["unanswered"] == 0
+    # 12 streams, 5 pushes per second, 4 times as fast, for 1.5 s; each starts within one period of the beginning.
+    assert 12 * 28 <= report["pushes"] <= 12 * 31
+    assert 0 < report["latency_ms"]["p50"] <= report["latency_ms"]["p99"] <= report["latency_ms"]["max"]
+
+
+def test_latency_counts_from_when_a_push_was_due(server):
+    """A service that stands still for a second: every push that was due meanwhile is late, not only the first."""
+    import os
+    import signal
+    import threading
+
+    pause = threading.Timer(0.8, os.kill, [server.process.pid, signal.SIGSTOP])
+    go_on = threading.Timer(1.8, os.kill, [server.process.pid, signal.SIGCONT])
+    pause.start()
+    go_on.start()
+    report = asyncio.run(Load(server.url, "rate", recording(), streams=10, speed=2).run(3))
+    late = np.array(report.latencies)
+    # 10 streams push 10 times per second. Those due in the first half of the pause wait for more than half a second.
+    assert (late > 500).sum() >= 40
+
+
+def test_the_command(server, tmp_path, capsys):
+    write_npz(recording().data, tmp_path / "w.npz")
+    arguments = [
+        "replay",
+        str(tmp_path / "w.npz"),
+        "--to",
+        server.url,
+        "--speed",
+        "10",
+        "--streams",
+        "5",
+        "--seconds",
+        "1",
+    ]
+    assert main([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["streams"], found["errors"], found["unanswered"]) == (5, 0, 0)
+    assert set(found["latency_ms"]) == {"p50", "p99", "p99_9", "max"}
+    assert main([*arguments, "--model", "absent"]) == 1
+    assert "There is no model 'absent'" in capsys.readouterr().err
+    assert main([*arguments[:2], "--to", "http://127.0.0.1:9"]) == 1
+    assert "expected a service" in capsys.readouterr().err
+
+
+def test_nothing_is_compiled_after_it_is_ready(trained):
+    """Whole series of any length and streams in batches of any size, in one process, with JAX's own count."""
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda name, seconds, **_: compiled.append(name) if name.endswith("backend_compile_duration") else None
+    )
+
+    async def run() -> None:
+        service = Service({"rate": trained.rate}, limits=Limits(batch=8))
+        await service.start()
+        while not service.ready:
+            await asyncio.sleep(0.05)
+        assert compiled  # the listener hears
+        compiled.clear()
+        rng = np.random.default_rng(0)
+        for length in rng.permutation(np.arange(1, 400, 13)):
+            [x] = walks(1, int(length))
+            found = await service.ask(Job("rate", service.whole_name(), kind="whole", values=x))
+            assert np.isfinite(found.answer["prediction"])
+        for size in (1, 3, 8, 20):
+            jobs = [
+                Job("rate", f"s{k}", values=walks(1, int(n), seed=k)[0])
+                for k, n in enumerate(rng.integers(1, 90, size))
+            ]
+            await asyncio.gather(*map(service.ask, jobs))
+        assert compiled == []
+        await service.stop()
+
+    asyncio.run(run())
+    jax.monitoring.clear_event_listeners()
+
+
+def test_a_full_disk_loses_nothing_that_was_acknowledged(trained, tmp_path):
+    """The push that could not be kept is refused, and may be sent again when there is room."""
+    [x] = walks(1, 400, seed=2)
+
+    async def run() -> None:
+        service = Service({"rate": trained.rate}, limits=Limits(batch=1), state=tmp_path)
+        await service.start()
+        while not service.ready:
+            await asyncio.sleep(0.05)
+        database = service.store._database
+        await service.ask(Job("rate", "s", values=x[:50]))
+        service.store._call(lambda: database.execute("PRAGMA max_page_count = 6"))
+        big = Job("rate", "s", values=np.repeat(x[50:51], 5_000, axis=0))
+        with pytest.raises(Exception, match="could not be kept"):
+            await service.ask(big)
+        service.store._call(lambda: database.execute("PRAGMA max_page_count = 100000"))
+        for _ in range(20):  # until the engine has taken notice
+            try:
+                found = await service.ask(Job("rate", "s", values=x[50:], at=50))
+                break
+            except Exception:
+                await asyncio.sleep(0.1)
+        assert found.points == 400
+        assert np.allclose(found.answer["prediction"], trained.rate.predict(x[None])[0], **TOLERANCE)
+        await service.stop()
+
+    asyncio.run(run())
