@@ -179,7 +179,8 @@ def test_the_same_content_makes_the_same_bytes(tmp_path):
         write_archive(tmp_path / str(number), "model", format=1, header={"name": "ü"}, arrays={"ä": np.arange(3.0)})
     assert len({(tmp_path / str(number)).read_bytes() for number in range(16)}) == 1
     header, arrays = read_archive(tmp_path / "0", "model", format=1)
-    assert header["name"] == "ü" and arrays["ä"].tolist() == [0.0, 1.0, 2.0]
+    assert header["name"] == "ü"
+    assert arrays["ä"].tolist() == [0.0, 1.0, 2.0]
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):

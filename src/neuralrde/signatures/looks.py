@@ -1,7 +1,7 @@
-"""Random looks at series: log-signatures of many windows of thinned-out mixtures of channels, and what is counted in them.
+"""Random looks at series: log-signatures of many windows of thinned-out mixtures of channels, and counts of them.
 
-`estimators/random_features.py` says what looks are for, draws them, and learns their numbers. Here they are taken: by the
-kernel, which follows one look at one series while both are in the cache, or by NumPy where there is no kernel.
+`estimators/random_features.py` says what looks are for, draws them, and learns their numbers. Here they are taken: by
+the kernel, which follows one look at one series while both are in the cache, or by NumPy where there is no kernel.
 """
 
 import ctypes
@@ -46,7 +46,7 @@ class Looks(NamedTuple):
     """At most so many per series and look, evenly apart."""
 
     def words(self, draw: int) -> int:
-        """Numbers that a look sees of a window: a log-signature without time, and where it starts, except of changes."""
+        """Numbers that a look sees of a window: a log-signature without time and, except of changes, where it starts."""
         kind, kept = (int(self.plan[draw, column]) for column in (KIND, KEPT))
         return WORDS[kept - 1] + (0 if kind == CHANGES else kept)
 
@@ -74,8 +74,8 @@ def shares(looks: Looks, seen: Seen, lengths: Int[np.ndarray, " samples"]) -> Fl
     """Look by look, shares of windows in which a number is above a threshold, and roots of shares that a rival wins.
 
     Each look's features are those of the first threshold, of the next, ..., of the largest and of the smallest rivals.
-    Where rivals are equal, all of them win. Most rivals seldom win: the root of their shares varies about as much as the
-    other shares do. (Dempster, Schmidt and Webb 2023, HYDRA, let convolutions compete so.)
+    Where rivals are equal, all of them win. Most rivals seldom win: the root of their shares varies about as much as
+    the other shares do. (Dempster, Schmidt and Webb 2023, HYDRA, let convolutions compete so.)
     """
     out = np.zeros((len(lengths), sum(looks.counts)), np.float32)
     if _kernel.available():
