@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neuralrde import NeuralRDEClassifier, Windows
-from neuralrde.cli.config import RunSettings, as_toml, assignments, estimator_of, settings_of, with_settings
+from neuralrde.cli.config import RunSettings, as_toml, assignments, estimator_of, resolve, settings_of, with_settings
 
 # All that UTF-8 can hold: names of columns come from people's files.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -57,6 +57,16 @@ def test_scales_are_a_list_in_toml(tmp_path):
     assert again == settings
     estimator = estimator_of(NeuralRDEClassifier, again)
     assert estimator.windows == Windows(step=8, depth=(3, 2, 2, 1), scales=(1, 2, 4, 8))
+
+
+def test_a_model_to_be_chosen_is_written_as_such(tmp_path):
+    settings = RunSettings(estimator={"model": "auto"})
+    estimator = estimator_of(NeuralRDEClassifier, settings)
+    assert estimator.model == "auto"
+    (tmp_path / "settings.toml").write_text(as_toml(resolve(settings, estimator)))
+    again = settings_of(tmp_path / "settings.toml", table={}, estimator={})
+    assert again.compared
+    assert estimator_of(NeuralRDEClassifier, again).model == "auto"
 
 
 def test_a_column_called_none_is_a_column(tmp_path):

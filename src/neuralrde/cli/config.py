@@ -69,6 +69,11 @@ class RunSettings:
         model = self.estimator.get("model")
         return (model.get("name") if isinstance(model, dict) else model) == CLOSED_FORM
 
+    @property
+    def compared(self) -> bool:
+        """Whether several models are compared."""
+        return self.estimator.get("model") in ("auto", {"name": "auto"})
+
     def __post_init__(self):
         if self.divide not in DIVIDES:
             raise Refusal(f"Got --divide {self.divide}; expected one of {', '.join(DIVIDES)}.", WRONG_USE)
@@ -144,7 +149,8 @@ def estimator_of(kind: Any, settings: RunSettings, **others: Any) -> Any:
             if isinstance(value, dict) and name in PARTS and "name" not in value:
                 estimator.set_params(**{f"{name}__{own}": option for own, option in value.items()})
             else:
-                estimator.set_params(**{name: part(name, value) if name in PARTS else value})
+                auto = name == "model" and settings.compared
+                estimator.set_params(**{name: "auto" if auto else part(name, value) if name in PARTS else value})
         estimator._check_parameters()
     except (ValueError, TypeError) as error:
         raise Refusal(in_flags(str(error)), WRONG_USE) from None
@@ -184,11 +190,15 @@ def resolve(settings: RunSettings, estimator: Any) -> RunSettings:
         table={name: _from_anywhere(name, value) for name, value in settings.table.items()},
         estimator={"model": {"name": CLOSED_FORM, **parameters}}
         if settings.closed_form
-        else {
-            name: to_plain(name, estimator._part(name)) if name in PARTS else value
-            for name, value in parameters.items()
-        },
+        else {name: _plain(name, value, estimator) for name, value in parameters.items()},
     )
+
+
+def _plain(name: str, value: Any, estimator: Any) -> Any:
+    """A parameter of an estimator as TOML has it."""
+    if name == "model" and isinstance(value, str) and value == "auto":
+        return {"name": "auto"}
+    return to_plain(name, estimator._part(name)) if name in PARTS else value
 
 
 def _from_anywhere(name: str, value: Any) -> Any:

@@ -26,7 +26,7 @@ def fit(
     task: flags.Task = None,
     model: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="closed-form, log-ncde, ...; `neuralrde parts` lists all.", **_MODEL),
+        typer.Option(metavar="NAME", help="closed-form, log-ncde, auto, ...; `neuralrde parts` lists all.", **_MODEL),
     ] = None,
     depth: Annotated[str | None, typer.Option(metavar="N|auto", help="Of the log-signatures. [2]", **_MODEL)] = None,
     step: Annotated[

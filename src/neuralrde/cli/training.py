@@ -47,8 +47,10 @@ class Job:
 
     @property
     def searched(self) -> bool:
-        """Whether windows are searched for."""
-        return not self.closed_form and self.estimator._part("windows").searched
+        """Whether windows are searched for, or models compared."""
+        if self.closed_form:
+            return False
+        return self.estimator._part("windows").searched or self.settings.compared
 
     def fit(self, rows: Split, **options: Any) -> Any:
         """An estimator that was trained on the training rows."""
@@ -117,14 +119,14 @@ def train(
     )
     once = job.searched or job.closed_form or bool(settings.folds)
     if resume and once:
-        what = "folds" if settings.folds else "--model closed-form" if job.closed_form else "depth or step auto"
+        what = "folds" if settings.folds else "--model closed-form" if job.closed_form else "depth, step or model auto"
         raise Refusal(
             f"Got --resume with {what}; expected a single training, because that has one state to go on from. Run it "
             "again"
             + (
                 "."
                 if settings.folds or job.closed_form
-                else ", or give --depth and --step as an earlier metrics.json names them."
+                else ", or give --model, --depth and --step as an earlier metrics.json names them."
             ),
             WRONG_USE,
         )
@@ -315,15 +317,20 @@ def _pictures(estimator: Any, judged: Answers, names: dict[str, str], part: Data
 
 
 def _trials(result: dict[str, Any]) -> str:
-    """A row for each trial of a search; the one that was gone on with is marked."""
-    trials = result.get("trials")
-    if not trials:
-        return ""
+    """A row for each trial: of models, the best first, and then of windows; what was gone on with is marked."""
+    every, texts = result.get("trials") or [], []
     titles = {"loss": "validation loss", "epoch": "epochs"}
-    chosen = min(trials, key=lambda trial: (-trial["epoch"], trial["loss"]))
-    rows = [[*(number(value) for value in trial.values()), "chosen" if trial is chosen else ""] for trial in trials]
-    header = [*(titles.get(name, name) for name in trials[0]), ""]
-    return f"Search: {count(len(trials), 'trial')}\n" + table(rows, header=header)
+    for models in (True, False):
+        trials = [trial for trial in every if ("model" in trial) == models]
+        if not trials:
+            continue
+        chosen = trials[0] if models else min(trials, key=lambda trial: (-trial["epoch"], trial["loss"]))
+        shown = lambda value: value if isinstance(value, str) else number(value)
+        rows = [[*(shown(value) for value in trial.values()), "chosen" if trial is chosen else ""] for trial in trials]
+        header = [*(titles.get(name, name) for name in trials[0]), ""]
+        what = "Models" if models else "Search"
+        texts.append(f"{what}: {count(len(trials), 'trial')}\n" + table(rows, header=header))
+    return "\n\n".join(texts)
 
 
 def _summary(result: dict[str, Any]) -> str:

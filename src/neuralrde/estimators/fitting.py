@@ -21,6 +21,7 @@ from .augmenting import Versions
 from .blend import fit_blend
 from .collapse import restarted_if_collapsed
 from .division import FEWEST_TO_DECIDE, Division, Samples, divide, folds
+from .families import choose_model, is_auto
 from .run import Run
 from .search import candidates, check_size, successive_halving
 
@@ -49,6 +50,17 @@ def fit(
     parts, whole = _begin(estimator, X, y, sample_weight, groups, again, mesh)
     seed = _seed(estimator)
 
+    # The model, if it is to be chosen.
+    estimator.trials_ = []
+    if is_auto(estimator.model) and not again:
+        if checkpoint is not None:
+            raise ValueError(
+                'Got model="auto" with a checkpoint; expected a model then, because a comparison has many states. '
+                'Write for example model="multi-scale-rde".'
+            )
+        estimator.config_, estimator.trials_ = choose_model(estimator, whole, seed)
+        estimator.members_ = _members(estimator)
+
     # Data: a validation set, and a transform that has seen the training set only.
     wanted = estimator.windows_ if again else parts.windows
     data = _divided(estimator, whole, validation, seed, wanted.searched)
@@ -58,7 +70,7 @@ def fit(
     tried = [estimator.windows_] if again else _candidates(estimator, wanted, run)
     for one in tried:
         check_size(lambda one=one: estimator._build(run.channels, one, 0), run.channels, one)
-    windows, state, estimator.trials_ = tried[0], None, []
+    windows, state = tried[0], None
     if len(tried) > 1:
         if data.validation is None or checkpoint is not None:
             what = "without a validation set" if data.validation is None else "with a checkpoint"
@@ -91,6 +103,11 @@ def partial_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, *, listeners
     """One pass over these series."""
     again = hasattr(estimator, "model_")
     parts, whole = _begin(estimator, X, y, sample_weight, None, again, None)
+    if not again and is_auto(estimator.model):
+        raise ValueError(
+            'Got model="auto" for `partial_fit`; expected a model, because a comparison needs all series at once. '
+            'Write for example model="multi-scale-rde".'
+        )
     if not again and parts.windows.searched:
         raise ValueError(
             f"Got windows={estimator.windows!r} for `partial_fit`; expected numbers, because a search needs all series "
@@ -137,7 +154,7 @@ def _begin(
     if not again:
         vars(estimator).pop("model_", None)  # an interrupted `fit` leaves nothing that mixes old and new
         estimator.config_, estimator._kept = parts.model, now
-        estimator.members_ = estimator._usual("members", 1) if estimator.members is None else estimator.members
+        estimator.members_ = _members(estimator)
     for name, first in getattr(estimator, "_kept", {}).items():
         if now[name] is not first and now[name] != first:
             raise ValueError(
@@ -145,6 +162,10 @@ def _begin(
                 "from its weights. Write warm_start=False, or `clone(model)` before `partial_fit`, for a new model."
             )
     return parts, samples
+
+
+def _members(estimator: Any) -> int:
+    return estimator._usual("members", 1) if estimator.members is None else estimator.members
 
 
 def _seed(estimator: Any) -> int:
@@ -225,7 +246,7 @@ def _candidates(estimator: Any, wanted: Windows, run: Run) -> list[Windows]:
 
 
 def _settings(estimator: Any, optimizer: Any, samples: int, seed: int) -> Settings:
-    steps = -(-samples // estimator.batch_size)
+    steps, halved = -(-samples // estimator.batch_size), is_auto(estimator.model) and estimator.time_budget is not None
     usual = max(estimator._usual("epochs", FEWEST_EPOCHS), -(-estimator._usual("steps", USUAL_STEPS) // steps))
     return Settings(
         epochs=usual if estimator.epochs is None else estimator.epochs,
@@ -233,7 +254,8 @@ def _settings(estimator: Any, optimizer: Any, samples: int, seed: int) -> Settin
         optimizer=optimizer,
         patience=estimator.patience,
         seed=seed,
-        time_budget=estimator.time_budget,
+        # The other half has chosen the model.
+        time_budget=estimator.time_budget / 2 if halved else estimator.time_budget,
     )
 
 
@@ -253,7 +275,7 @@ def _searched(
     half = None if budget is None else budget / 2
     search = replace(run, data=replace(run.data, decides=True))
     windows, state, trials = successive_halving(tried, search, epochs=run.settings.epochs, seconds=half)
-    estimator.trials_ = [_record(**trial) for trial in trials]
+    estimator.trials_ += [_record(**trial) for trial in trials]
     if not run.data.decides:
         state = None  # the winner begins anew
     if everything is not None:

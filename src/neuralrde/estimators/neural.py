@@ -32,6 +32,7 @@ from .base import SeriesEstimator
 from .closed_form import LogSignatureClassifier, LogSignatureRegressor
 from .division import Samples
 from .examples import Inputs, scales_for
+from .families import is_auto
 from .inputs import as_series
 from .learned import check_file
 from .parameters import Hidden, check_flag, check_number, check_whole
@@ -65,7 +66,8 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
 
     Args:
         model: a short name such as "log-ncde" (`neuralrde.models.MODELS` has all), a class, or a class with options,
-            `Config(NeuralRDE, state=64)`. Any Equinox module will do.
+            `Config(NeuralRDE, state=64)`. Any Equinox module will do. "auto" compares families by cross-validation,
+            in half of `time_budget`, and takes the best; `trials_` says what it found.
         members: how many models are trained side by side, each on all series but a part of its own; their outputs are
             averaged. None takes 4 of `MultiScaleRDE` and one of any other model.
         closed_form: whether the closed form (`LogSignatureClassifier`, `LogSignatureRegressor`) has a say in the
@@ -281,6 +283,10 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
         key = jax.random.key(seed)
         make = _make if isinstance(key, Tracer) else _made  # only its shapes, or its numbers
         return make(key, config, self.members_, sizes)
+
+    def _part(self, name: str) -> Any:
+        # Until it is chosen, the default stands for it.
+        return Config(MultiScaleRDE) if name == "model" and is_auto(self.model) else super()._part(name)
 
     def _check_parameters(self) -> SimpleNamespace:
         parts = super()._check_parameters()

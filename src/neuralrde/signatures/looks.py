@@ -46,7 +46,7 @@ class Looks(NamedTuple):
     """At most so many per series and look, evenly apart."""
 
     def words(self, draw: int) -> int:
-        """Numbers that a look sees of a window: a log-signature without time and, except of changes, where it starts."""
+        """Numbers that a look sees of a window: its log-signature without time and, except of changes, its start."""
         kind, kept = (int(self.plan[draw, column]) for column in (KIND, KEPT))
         return WORDS[kept - 1] + (0 if kind == CHANGES else kept)
 
