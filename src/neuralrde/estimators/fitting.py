@@ -246,7 +246,7 @@ def _candidates(estimator: Any, wanted: Windows, run: Run) -> list[Windows]:
 
 
 def _settings(estimator: Any, optimizer: Any, samples: int, seed: int) -> Settings:
-    steps, halved = -(-samples // estimator.batch_size), is_auto(estimator.model) and estimator.time_budget is not None
+    steps, budget = -(-samples // estimator.batch_size), estimator.time_budget
     usual = max(estimator._usual("epochs", FEWEST_EPOCHS), -(-estimator._usual("steps", USUAL_STEPS) // steps))
     return Settings(
         epochs=usual if estimator.epochs is None else estimator.epochs,
@@ -254,8 +254,8 @@ def _settings(estimator: Any, optimizer: Any, samples: int, seed: int) -> Settin
         optimizer=optimizer,
         patience=estimator.patience,
         seed=seed,
-        # The other half has chosen the model.
-        time_budget=estimator.time_budget / 2 if halved else estimator.time_budget,
+        # If the model was chosen, that took the other half.
+        time_budget=budget / 2 if budget is not None and is_auto(estimator.model) else budget,
     )
 
 
