@@ -11,11 +11,12 @@ NAMES = [
     "long_series",
     "compile_times",
     "channels",
+    "ablations",
     "league",
     "patients",
 ]
 # Those with options of their own, which take an hour, and are run only when named.
-LONG = ("league", "patients")
+LONG = ("ablations", "league", "patients")
 
 if __name__ == "__main__":
     if sys.argv[1:2] and sys.argv[1] in LONG:

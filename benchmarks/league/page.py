@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ..ablations import ablations_table
 from .classifiers import CLASSIFIERS
 from .damage import DAMAGES
 from .lines import ROOT, Line
@@ -110,5 +111,6 @@ BLOCKS: dict[str, Callable[[Sequence[Line]], str]] = {
     },
     "walker": lambda lines: split_table(lines, "walker"),
     "walker85": lambda lines: split_table(lines, "walker85"),
+    "ablations": lambda lines: ablations_table(),
     "made": made_with,
 }
