@@ -216,10 +216,10 @@ def latencies(server, name: str, count: int = 60) -> np.ndarray:
 
 
 def test_a_slow_reader_holds_up_nobody(server):
-    """Four connections send and never read. Each is read from until its answers fill the buffers, and no further."""
+    """Two connections send and never read. Each is read from until its answers fill the buffers, and no further."""
     before = latencies(server, "quick")
     message = frame(json.dumps([{"stream": f"slow{k}", "values": [[0.5, 0.5]]} for k in range(100)]).encode())
-    slow = [handshake(server, "/v2/models/rate/streams") for _ in range(4)]
+    slow = [handshake(server, "/v2/models/rate/streams") for _ in range(2)]
     sent = [0] * len(slow)
 
     def flood(k: int) -> None:
@@ -243,3 +243,21 @@ def test_a_slow_reader_holds_up_nobody(server):
         one.close()
     # Nothing waits for the slow ones: three times the usual, and 50 ms for a machine that does other things as well.
     assert np.median(after) < 3 * np.median(before) + 0.05, (np.median(before), np.median(after))
+
+
+def test_a_client_that_goes_while_it_is_waited_for_leaves_nothing(server):
+    """It sends more than may be in flight, reads nothing and closes: its connection ends, and others go on."""
+    before = latencies(server, "before", 20)
+    message = frame(json.dumps([{"stream": f"gone{k}", "values": [[0.5, 0.5]]} for k in range(100)]).encode())
+    for _ in range(5):
+        connection = handshake(server, "/v2/models/rate/streams")
+        for _ in range(30):
+            connection.sendall(message)
+        connection.setsockopt(sockets.SOL_SOCKET, sockets.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()  # with a reset
+    until = time.monotonic() + 30
+    while server.metric("neuralrde_queue") > 0 and time.monotonic() < until:
+        time.sleep(0.05)
+    assert server.metric("neuralrde_queue") == 0
+    assert np.median(latencies(server, "after", 20)) < 3 * np.median(before) + 0.05
+    assert "Traceback" not in server.log.read_text(), server.log.read_text()

@@ -106,6 +106,7 @@ def serve(
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # a client could name any address as its own
         ws_max_size=message_bytes,
         ws_per_message_deflate=False,
         timeout_graceful_shutdown=5,

@@ -19,7 +19,7 @@ log = logging.getLogger("neuralrde.serving")
 STATE_EVERY = 64
 _WAIT = 0.25  # seconds between two looks at streams that rest
 _FEW = 4  # streams in a batch up to which the next one starts at once
-_LONGEST_REST = 0.03  # seconds
+_LONGEST_REST = 0.06  # seconds
 
 
 class Engine:
@@ -88,10 +88,10 @@ class Engine:
         """Under load, rest between steps: batches grow, and other threads have their turn.
 
         A step costs nearly the same for 8 streams as for 64, and Python runs one thread at a time. The more streams the
-        last batch had, the longer the rest, up to three times the last step. A single client does not wait.
+        last batch had, the longer the rest, up to eight times the last step. A single client does not wait.
         """
         if self._last_size > _FEW and not self._stop.is_set() and len(self.queue) < self.limits.batch:
-            time.sleep(min(self._last_step * min(3.0, self._last_size / 16), _LONGEST_REST))
+            time.sleep(min(self._last_step * min(8.0, self._last_size / 8), _LONGEST_REST))
 
     def _let_rest(self) -> None:
         for hosted in self.models.values():

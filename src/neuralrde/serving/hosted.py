@@ -123,10 +123,14 @@ class Hosted:
             self.estimator, Series(values[None], times=None if times is None else times[None]), reset=False
         )
         if self.classes is not None:
-            return self.classified(_last(self.estimator.predict_proba(series)))
+            return self.classified(self._last(self.estimator.predict_proba(series)))
         if self.interval is None:
-            return {"prediction": plain(_last(self.estimator.predict(series)))}
-        return self.measured(*(_last(one) for one in self.estimator.predict(series, interval=self.interval)))
+            return {"prediction": plain(self._last(self.estimator.predict(series)))}
+        return self.measured(*(self._last(one) for one in self.estimator.predict(series, interval=self.interval)))
+
+    def _last(self, predicted: Any) -> Any:
+        """Of the one series; at its last point, if there is a prediction at every point."""
+        return np.asarray(predicted)[0, -1] if self.estimator.per_time_ else np.asarray(predicted)[0]
 
     def classified(self, shares: np.ndarray) -> dict[str, Any]:
         """A class and what speaks for each."""
@@ -141,11 +145,6 @@ class Hosted:
 
 def _has_intervals(estimator: Any) -> bool:
     return getattr(estimator, "scores_", None) is not None
-
-
-def _last(predicted: np.ndarray) -> np.ndarray:
-    """Of the one series; at its last point, if there is one at every point."""
-    return np.asarray(predicted)[0]
 
 
 def plain(value: Any) -> Any:

@@ -59,11 +59,13 @@ class Connection:
         self._outbox: list[Reply] = []
         self._wake, self._room = asyncio.Event(), asyncio.Event()
         self._unanswered = 0
+        self._writer: asyncio.Task | None = None
 
     async def run(self) -> None:
         """Until one side has had enough."""
         await self.socket.accept()
-        writer = asyncio.create_task(self._write())
+        writer = self._writer = asyncio.create_task(self._write())
+        writer.add_done_callback(lambda _: self._room.set())  # the client has gone: nobody waits for it to read
         try:
             while True:
                 message = await self.socket.receive()
@@ -92,6 +94,8 @@ class Connection:
             )
             return
         while self._unanswered + len(items) > max(self.service.limits.in_flight, len(items)):
+            if self._writer is None or self._writer.done():
+                return
             self._room.clear()
             await self._room.wait()
         self._unanswered += len(items)

@@ -13,3 +13,5 @@ def _read(name: str) -> tuple[bytes, str]:
 FILES = {"/": _read("index.html"), "/docs": _read("docs.html")}
 FILES |= {f"/{name}": _read(name) for name in ("style.css", "page.js", "trace.js", "docs.js", "icon.svg")}
 LOGIN = _read("login.html")[0]
+
+__all__ = ["FILES", "LOGIN"]

@@ -1,0 +1,67 @@
+"""What the service is compared with: `python benchmarks/one_thread_per_stream.py MODEL DATA --streams 50 --seconds 30`.
+
+One thread per stream in plain Python, each with its own `estimator.stream()`, in one process and without a network:
+push what was measured, predict, wait for the next push. Latency counts from when a push was due, as in `neuralrde
+replay`.
+"""
+
+import argparse
+import json
+import random
+import threading
+import time
+
+import numpy as np
+
+from neuralrde.datasets import read
+from neuralrde.estimators import load
+from neuralrde.serving import Recording
+
+
+def run(model: str, data: str, *, streams: int, seconds: float) -> dict:
+    """Latencies in milliseconds, and how many pushes were answered in time."""
+    estimator, recording = load(model), Recording(read(data, task="regression"))
+    series = [list(recording.pushes(k)) for k in range(min(streams, len(recording)))]
+    followers = [estimator.stream() for _ in range(streams)]
+    first = series[0][0]
+    for follower in followers[:1]:  # compiles
+        follower.push(first.values, first.times)
+        follower.predict()
+    followers[0] = estimator.stream()
+    start, latencies, lock = time.perf_counter() + 0.5, [], threading.Lock()
+
+    def follow(k: int) -> None:
+        own, offset = [], random.Random(k).random() * recording.seconds
+        for push in series[k % len(series)]:
+            due = start + offset + push.due
+            if due > start + seconds:
+                break
+            time.sleep(max(0.0, due - time.perf_counter()))
+            followers[k].push(push.values, push.times)
+            followers[k].predict(interval=0.9)
+            own.append(1000 * (time.perf_counter() - due))
+        with lock:
+            latencies.extend(own)
+
+    threads = [threading.Thread(target=follow, args=[k]) for k in range(streams)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    marks = {"p50": 50, "p99": 99, "p99_9": 99.9, "max": 100}
+    found = {name: round(float(np.percentile(latencies, mark)), 1) for name, mark in marks.items()}
+    return {"streams": streams, "pushes": len(latencies), "latency_ms": found}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("data")
+    parser.add_argument("--streams", type=int, default=50)
+    parser.add_argument("--seconds", type=float, default=30)
+    options = parser.parse_args()
+    print(json.dumps(run(options.model, options.data, streams=options.streams, seconds=options.seconds)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Models that look ahead, or at whole series: what they take, and how they say what they do not."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from neuralrde import LogSignatureRegressor, NeuralRDERegressor
+from neuralrde.serving import Limits, Refused, Service
+from neuralrde.serving.jobs import Job
+from neuralrde.transforms import ScaleEach
+
+from .conftest import SMALL, walks
+
+
+async def asked(service: Service, *jobs: Job) -> list:
+    await service.start()
+    while not service.ready:
+        await asyncio.sleep(0.02)
+    try:
+        return [await service.ask(job) for job in jobs]
+    finally:
+        await service.stop()
+
+
+def test_a_transform_that_looks_ahead_takes_whole_series_only():
+    X = walks(20, 40)
+    model = NeuralRDERegressor(**{**SMALL, "transform": ScaleEach(), "epochs": 1}).fit(X, X[:, -1, 0])
+    service = Service({"m": model}, limits=Limits(batch=1))
+    [found] = asyncio.run(asked(service, Job("m", service.whole_name(), kind="whole", values=X[3])))
+    assert np.isclose(found.answer["prediction"], model.predict(X[3:4])[0], rtol=1e-5)
+    with pytest.raises(Refused, match=r"takes no streams: .*ScaleEach"):
+        asyncio.run(asked(Service({"m": model}, limits=Limits(batch=1)), Job("m", "s", values=X[3])))
+
+
+def test_the_closed_form_keeps_the_last_points():
+    X = walks(30, 50)
+    model = LogSignatureRegressor(random_state=0).fit(X, X[:, -1, 0])
+    service = Service({"m": model}, limits=Limits(batch=2), last=50)
+    [x] = walks(1, 120, seed=5)
+    jobs = [Job("m", "s", values=x[start : start + 40]) for start in (0, 40, 80)]
+    *_, found = asyncio.run(asked(service, *jobs))
+    assert found.points == 120
+    # The same sums in the same order; only the batch differs.
+    assert np.isclose(found.answer["prediction"], model.predict(x[None, -50:])[0], rtol=1e-4)
