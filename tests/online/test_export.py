@@ -2,6 +2,9 @@
 
 import hashlib
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import jax
 import jax.export
@@ -10,14 +13,16 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from neuralrde import Config, LogSignatureRegressor, NeuralRDEClassifier, Windows
+from neuralrde import Config, LogSignatureRegressor, NeuralRDEClassifier, Series, Windows
 from neuralrde.cli import main
 from neuralrde.estimators.examples import inputs_of
 from neuralrde.fields import LinearField
 from neuralrde.models import LinearRDE, LogNCDE, MultiScaleRDE, NeuralCDE, NeuralRDE, OscillatorRDE
 from neuralrde.online import export, export_model
 from neuralrde.online.onnx_graph import onnx_model
+from neuralrde.signatures import _kernel
 from neuralrde.solvers import Adaptive, Exponential
+from neuralrde.transforms import Standard
 
 from .conftest import irregular, readout, untrained
 
@@ -86,6 +91,29 @@ def test_both_formats_carry_a_series_through_its_windows(family, walks, tmp_path
     for name, digest in about["files"].items():
         assert hashlib.sha256((tmp_path / "out" / name).read_bytes()).hexdigest() == digest
     assert set(about["files"]) == set(names)
+
+
+def test_the_example_needs_neither_jax_nor_neuralrde(root, tmp_path):
+    if not _kernel.available():
+        pytest.skip("the kernel was not built")
+    values = np.random.default_rng(0).normal(size=(5, 40, 2)).cumsum(axis=1)
+    estimator = untrained(Series.from_array(values), windows=7, transform=Standard(fill=None))
+    export_model(estimator, tmp_path / "out", formats=["onnx"])
+    np.save(tmp_path / "series.npy", values)
+    script, library = (
+        root / "examples" / "exported_without_jax.py",
+        Path(_kernel.__file__).parent / "_kernel_library.so",
+    )
+    code = (
+        "import runpy, sys; sys.modules.update(jax=None, neuralrde=None); sys.argv = sys.argv[1:]; "
+        "runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, script, tmp_path / "out", library, tmp_path / "series.npy"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(np.array(json.loads(done.stdout))[:, 0], estimator.predict(values), **CLOSE)
 
 
 def test_the_command_writes_a_classifier(walks, tmp_path, capsys):

@@ -209,7 +209,7 @@ def _refused(graph: Any, eqn: Any, names: Names) -> Names:
 def unsupported(what: str) -> ValueError:
     return ValueError(
         f"Got a model with {what}, for which neuralrde knows no operator of ONNX; expected one of our models with a "
-        "solver of fixed steps. Nothing was written. Write formats=['stablehlo'], which takes every model."
+        "solver of fixed steps. Nothing was written. Take the format stablehlo, which takes every model."
     )
 
 
