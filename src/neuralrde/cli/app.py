@@ -14,6 +14,7 @@ from .data import data_app
 from .demo import demo
 from .errors import FAILED, INTERRUPTED, TERMINATED, WRONG_USE, Refusal, is_termination
 from .evaluate import evaluate
+from .export import export
 from .fit import fit
 from .inspect import inspect
 from .output import drop
@@ -40,7 +41,7 @@ for command in (fit, predict, evaluate, inspect, parts):
 app.add_typer(plot_app, name="plot")
 app.add_typer(data_app, name="data")
 app.command()(demo)
-for command in (serve, replay):
+for command in (serve, replay, export):
     app.command()(command)
 
 

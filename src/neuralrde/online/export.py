@@ -8,9 +8,11 @@ left open. To look into the running window, call `step` with its log-signature s
 file is kept, it is read back and compared with the model.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +20,48 @@ import jax
 import jax.export
 import numpy as np
 
+from .._version import __version__
 from .._write import writing
+from .buffers import looks_at_whole_series
 from .following import Follower
 from .programs import Programs
 from .state import fingerprint
 
 # float32, by another compiler: some hundred products and sums, each rounded to 6e-8 of its size.
 _CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
+# Batches that files are compared with, and windows one after the other, so that states are those of real streams.
+_SIZES, _WINDOWS = (1, 3, 8), 3
 FORMATS = ("stablehlo", "onnx")
 
 
-def export_model(estimator: Any, folder: str | os.PathLike, *, formats: Sequence[str] = ("stablehlo",)) -> list[Path]:
-    """Write `start` and `step` in these formats, and `model.json`, which says what goes in and out. Returns the files.
+@dataclass(frozen=True)
+class _Function:
+    """A function of flat arrays, what goes in and out by name, and examples of what it takes, for eight streams."""
 
-    The numbers that come out are the model's outputs: of a classifier, what a softmax makes probabilities of.
+    call: Callable
+    inputs: list[str]
+    outputs: list[str]
+    examples: list[list[np.ndarray]]
+
+
+def export_model(
+    estimator: Any, folder: str | os.PathLike, *, formats: Sequence[str] = ("stablehlo", "onnx")
+) -> list[Path]:
+    """Write `start` and `step` in these formats, and `manifest.json`, which says what goes in and out.
+
+    The numbers that come out are the model's outputs: of a classifier, what a softmax makes probabilities of. Each
+    file is compared with the model, for batches of 1, 3 and 8 streams, and nothing is written if one differs.
 
     Args:
         estimator: a fitted neural estimator whose model can be advanced window by window.
         folder: is made, if it is not there.
-        formats: "stablehlo" (JAX, IREE and others) and "onnx" (onnxruntime), which needs the package jax2onnx.
+        formats: "stablehlo" (JAX, IREE and others) and "onnx" (onnxruntime and others).
+
+    Returns:
+        The files.
     """
+    if isinstance(formats, str) or not formats:
+        raise ValueError(f"Got formats={formats!r}; expected a list of some of {list(FORMATS)}.")
     if unknown := [one for one in formats if one not in FORMATS]:
         raise ValueError(f"Got the format {unknown[0]!r}; expected some of {list(FORMATS)}.")
     if not hasattr(estimator, "windows_"):
@@ -45,14 +69,24 @@ def export_model(estimator: Any, folder: str | os.PathLike, *, formats: Sequence
             f"Got {type(estimator).__name__}, which has no state to advance; expected a neural estimator. It looks at "
             "series as a whole: load it with neuralrde where it is to predict."
         )
+    if looks_at_whole_series(estimator):
+        raise ValueError(
+            f"Got {type(estimator).__name__} in whose predictions the closed form has a say, and that looks at series "
+            "as a whole; expected a neural model alone. Fit with closed_form=False."
+        )
     follower, folder = Follower(estimator), Path(folder)
-    functions, made = _functions(follower.programs), {}
-    for kind in formats:
-        for name, (function, example) in functions.items():
-            data, call = {"stablehlo": _stablehlo, "onnx": _onnx}[kind](function, example, name)
-            _check(call, function, example, f"{name}.{kind}")
+    # The members' mean is multiplied before it is a prediction; the closed form has no say here.
+    factor = 1.0 if estimator.members_ == 1 else float(estimator.blend_[1])
+    functions, made = _functions(follower.programs, factor), {}
+    for name, function in functions.items():
+        expected = [[np.asarray(one) for one in jax.jit(function.call)(*example)] for example in function.examples]
+        for kind in formats:
+            data, call = {"stablehlo": _stablehlo, "onnx": _onnx}[kind](function, name)
+            _check(call, function, expected, f"{name}.{kind}")
             made[folder / f"{name}.{kind}"] = data
-    made[folder / "model.json"] = json.dumps(_about(estimator, follower, functions), indent=1).encode()
+    manifest = _manifest(estimator, follower, functions)
+    manifest["files"] = {path.name: hashlib.sha256(data).hexdigest() for path, data in made.items()}
+    made[folder / "manifest.json"] = json.dumps(manifest, indent=1).encode()
     folder.mkdir(parents=True, exist_ok=True)
     for path, data in made.items():
         with writing(path) as file:
@@ -60,71 +94,92 @@ def export_model(estimator: Any, folder: str | os.PathLike, *, formats: Sequence
     return list(made)
 
 
-def _functions(programs: Programs) -> dict[str, tuple[Callable, list[np.ndarray]]]:
-    """Both functions of flat arrays, each with an example of what it takes, for three streams."""
-    model, rng = programs.model, np.random.default_rng(0)
-    tree = jax.tree.structure(model.start(np.zeros(programs.channels, np.float32)))
+def _functions(programs: Programs, factor: float) -> dict[str, _Function]:
+    model, rng, most = programs.model, np.random.default_rng(0), max(_SIZES)
+    tree = jax.tree.structure(jax.eval_shape(model.start, np.zeros(programs.channels, np.float32)))
 
     def start(x0):
         return tuple(jax.tree.leaves(jax.vmap(model.start)(x0)))
 
     def step(log_signature, *state):
         after = jax.vmap(model.advance)(jax.tree.unflatten(tree, state), log_signature)
-        return (jax.vmap(model.answer)(after), *jax.tree.leaves(after))
+        return (factor * jax.vmap(model.answer)(after), *jax.tree.leaves(after))
 
-    x0 = rng.normal(size=(3, programs.channels)).astype(np.float32)
-    driving = rng.normal(size=(3, programs.controls)).astype(np.float32)
-    return {"start": (start, [x0]), "step": (step, [driving, *programs.begin(x0)])}
+    x0, advance = rng.normal(size=(most, programs.channels)).astype(np.float32), jax.jit(step)
+    examples, state = [], [np.asarray(one) for one in jax.jit(start)(x0)]
+    for _ in range(_WINDOWS):
+        examples.append([rng.normal(size=(most, programs.controls)).astype(np.float32), *state])
+        state = [np.asarray(one) for one in advance(*examples[-1])][1:]
+    before, after = ([f"{name}_{i}" for i in range(len(state))] for name in ("state", "next"))
+    return {
+        "start": _Function(start, ["x0"], before, [[x0]]),
+        "step": _Function(step, ["log_signature", *before], ["answer", *after], examples),
+    }
 
 
-def _stablehlo(function: Callable, example: list[np.ndarray], name: str) -> tuple[bytes, Callable]:
-    batch = jax.export.symbolic_shape("batch")[0]
+def _stablehlo(function: _Function, name: str) -> tuple[bytes, Callable]:
+    batch, example = jax.export.symbolic_shape("batch")[0], function.examples[0]
     shapes = [jax.ShapeDtypeStruct((batch, *array.shape[1:]), array.dtype) for array in example]
-    data = bytes(jax.export.export(jax.jit(function), platforms=("cpu", "cuda", "tpu"))(*shapes).serialize())
+    try:
+        import flatbuffers  # noqa: F401 # type: ignore (JAX's own message does not say how to get it)
+    except ImportError as error:
+        raise _missing("stablehlo", error) from None
+    data = bytes(jax.export.export(jax.jit(function.call), platforms=("cpu", "cuda", "tpu"))(*shapes).serialize())
     return data, jax.export.deserialize(bytearray(data)).call
 
 
-def _onnx(function: Callable, example: list[np.ndarray], name: str) -> tuple[bytes, Callable]:
+def _onnx(function: _Function, name: str) -> tuple[bytes, Callable]:
     try:
         import onnxruntime  # type: ignore
-        from jax2onnx import to_onnx  # type: ignore
+
+        from .onnx_graph import onnx_model
     except ImportError as error:
-        raise ImportError(
-            f"Got format 'onnx', and {error.name} is not installed. Write `pip install jax2onnx onnxruntime`."
-        ) from None
-    names = ["log_signature", *(f"state_{i}" for i in range(len(example) - 1))] if name == "step" else ["x0"]
-    shapes: Any = [jax.ShapeDtypeStruct(("batch", *array.shape[1:]), array.dtype) for array in example]
-    try:
-        data = to_onnx(function, shapes, model_name=name, input_names=names).SerializeToString()
-        session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
-    except Exception as error:  # of many kinds, from inside of both packages
-        raise ValueError(
-            f"Got a model that jax2onnx cannot write ({type(error).__name__}: {str(error)[:200]}); expected one "
-            "that it can, such as NeuralRDE with a FreeField. Nothing was written. Write formats=['stablehlo'], which "
-            "takes every model."
-        ) from None
-    return data, lambda *arrays: session.run(None, dict(zip(names, arrays, strict=True)))
+        raise _missing("onnx", error) from None
+    given = {"inputs": function.inputs, "outputs": function.outputs, "name": name}
+    data = onnx_model(function.call, function.examples[0], **given).SerializeToString()
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # errors; it warns of shapes that it infers itself
+    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    # An input on which nothing depends is one nonetheless.
+    return data, lambda *arrays: session.run(None, dict(zip(function.inputs, arrays, strict=True)))
 
 
-def _check(call: Callable, function: Callable, example: list[np.ndarray], name: str) -> None:
-    """Raise unless what was written computes what the model computes, for batches of two sizes."""
-    for size in (1, len(example[0])):
-        some = [array[:size] for array in example]
-        for found, expected in zip(call(*some), jax.jit(function)(*some), strict=True):
-            same = np.shape(found) == np.shape(expected) and np.allclose(found, expected, **_CLOSE)
+def _missing(kind: str, error: ImportError) -> ImportError:
+    return ImportError(
+        f"Got format {kind!r}, and {error.name} is not installed. Write `pip install 'neuralrde[export]'`."
+    )
+
+
+def _check(call: Callable, function: _Function, expected: list[list[np.ndarray]], name: str) -> None:
+    """Raise unless what was written computes what the model computes, for batches of several sizes."""
+    for example, whole in zip(function.examples, expected, strict=True):
+        for size in _SIZES:
+            found = [np.asarray(one) for one in call(*(array[:size] for array in example))]
+            wanted = [one[:size] for one in whole]
+            same = len(found) == len(wanted) and all(
+                one.shape == other.shape and one.dtype == other.dtype and np.allclose(one, other, **_CLOSE)
+                for one, other in zip(found, wanted, strict=True)
+            )
             if not same:
                 raise ValueError(f"Got {name}, which computes other numbers than the model. It was not written.")
 
 
-def _about(estimator: Any, follower: Follower, functions: dict[str, Any]) -> dict[str, Any]:
-    track, windows = follower.tracks[0], estimator.windows_
-    example = functions["step"][1]
+def _manifest(estimator: Any, follower: Follower, functions: dict[str, _Function]) -> dict[str, Any]:
+    track, windows, step = follower.tracks[0], estimator.windows_, functions["step"]
+    arrays = dict(zip(step.inputs, step.examples[0], strict=True))
+    classes = estimator.classes_.tolist() if hasattr(estimator, "classes_") else None
+    outputs = int(np.shape(jax.eval_shape(step.call, *step.examples[0])[0])[1])
     return {
+        "neuralrde": __version__,
         "model": fingerprint(estimator),
         "estimator": type(estimator).__name__,
-        "classes": estimator.classes_.tolist() if hasattr(estimator, "classes_") else None,
+        "loss": type(estimator.loss_).__name__,
+        "classes": classes,
+        # A regressor's outputs are in the units of its training targets.
+        "answer": {"size": outputs, "means": "targets' units" if classes is None else "logits"},
+        "channels": list(follower.names),
         "transform": estimator.transform_.state(),
-        "windows": {"step": windows.step, "every": windows.every},
+        "windows": {"step": windows.step, "every": windows.every, "shifts": [one.shift for one in follower.tracks]},
         "log_signature": {
             "channels": track.channels,
             "depth": list(track.depths),
@@ -133,5 +188,10 @@ def _about(estimator: Any, follower: Follower, functions: dict[str, Any]) -> dic
             "size": track.controls,
             "increments_first": track.increments,
         },
-        "state": [{"shape": list(array.shape[1:]), "type": str(array.dtype)} for array in example[1:]],
+        "functions": {name: {"inputs": one.inputs, "outputs": one.outputs} for name, one in functions.items()},
+        "state": [
+            {"name": name, "shape": list(array.shape[1:]), "type": str(array.dtype)}
+            for name, array in arrays.items()
+            if name != "log_signature"
+        ],
     }
