@@ -114,7 +114,7 @@ class Graph:
 
         def read(variable: Any) -> str:
             if isinstance(variable, Literal):
-                return self.constant(np.asarray(variable.val, variable.aval.dtype))
+                return self.constant(np.asarray(variable.val, variable.aval.dtype))  # type: ignore
             return known[variable]
 
         for eqn in jaxpr.eqns:
