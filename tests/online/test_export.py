@@ -30,8 +30,9 @@ small = {"state": 6, "width": 8}
 tiny = {**small, "layers": 2}
 FAMILIES = {
     **{f"neural-rde, {name}": Config(NeuralRDE, **tiny, readout=readout(name))
-       for name in ("final", "mean", "pools", "every", "mean-energy")},
+       for name in ("mean", "pools", "mean-energy")},
     "neural-rde, linear": Config(NeuralRDE, state=6, field=LinearField, solver=Exponential()),
+    "neural-rde, a target at every point": Config(NeuralRDE, **tiny),  # whose readout is "every"
     "neural-cde": Config(NeuralCDE, **tiny),
     "log-ncde": Config(LogNCDE, **tiny),
     "linear-rde": Config(LinearRDE, **small),
@@ -66,7 +67,8 @@ def walks():
 def test_both_formats_carry_a_series_through_its_windows(family, walks, tmp_path):
     several = family.startswith("multi-scale")
     windows, members = Windows(step=7, depth=2, scales=(1, 4) if several else (1,)), 1 + family.endswith("members")
-    estimator = untrained(walks, model=FAMILIES[family], windows=windows, members=members)
+    targets = np.nan_to_num(walks.values[..., :1]) if family.endswith("every point") else None
+    estimator = untrained(walks, model=FAMILIES[family], windows=windows, members=members, y=targets)
     if members > 1:
         estimator.blend_ = [0.0, 0.7]  # by which the members' mean is multiplied
     files = export_model(estimator, tmp_path / "out")
@@ -76,6 +78,9 @@ def test_both_formats_carry_a_series_through_its_windows(family, walks, tmp_path
         one.astype(np.float32) for one in inputs_of(estimator.model_, estimator.transform_(walks), windows).arrays
     )
     predicted = estimator.predict(walks)
+    assert estimator.per_time_ == family.endswith("every point")
+    if predicted.ndim > 1:  # at every point: the last
+        predicted = predicted.reshape(len(walks), -1)[:, -1]
     assert np.ptp(predicted) > 1e-3  # they are not all the same
     for kind in ("onnx", "stablehlo"):
         start, step = loaded(tmp_path / "out", kind)

@@ -114,7 +114,8 @@ class Graph:
 
         def read(variable: Any) -> str:
             if isinstance(variable, Literal):
-                return self.constant(np.asarray(variable.val, variable.aval.dtype))  # type: ignore
+                aval: Any = variable.aval
+                return self.constant(np.asarray(variable.val, aval.dtype))
             return known[variable]
 
         for eqn in jaxpr.eqns:
