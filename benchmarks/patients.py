@@ -1,7 +1,7 @@
 """`python -m benchmarks patients`: heart and breathing rates of patients never seen, by one call of an estimator.
 
 Ten splits by patient, the same as those of `reproduction/`. The settings are those that were chosen there on validation
-patients; nothing is chosen here. Every split is a line of `results/patients.jsonl`; one that has its line is not run
+patients; nothing is chosen here. Every split is a line of `results/patients/lines.jsonl`; one that has its line is not run
 again. A split takes some minutes on one core.
 """
 
@@ -25,7 +25,7 @@ from reproduction.floors import errors, floors
 
 from .timing import table
 
-RESULTS = Path("results/patients.jsonl")
+RESULTS = Path("results/patients/lines.jsonl")
 TARGETS = ("BIDMC32HR", "BIDMC32RR")
 SPLITS = 10
 
