@@ -1,8 +1,8 @@
 """`python -m benchmarks patients`: heart and breathing rates of patients never seen, by one call of an estimator.
 
 Ten splits by patient, the same as those of `reproduction/`. The settings are those that were chosen there on validation
-patients; nothing is chosen here. Every split is a line of `results/patients/lines.jsonl`; one that has its line is not run
-again. A split takes some minutes on one core.
+patients; nothing is chosen here. Every split is a line of `results/patients/lines.jsonl`; one that has its line is not
+run again. A split takes some minutes on one core.
 """
 
 import argparse
