@@ -91,14 +91,17 @@ def test_every_transform_is_one_or_the_other():
 
 
 @pytest.mark.parametrize(
-    "windows",
-    [Windows(step=7, depth=3), Windows(every=2.5, depth=2), Windows(step=5, depth=4, scales=(1, 3, 8))],
+    ("windows", "shift"),
+    [
+        (Windows(step=7, depth=3), 0),
+        (Windows(step=7, depth=3), 3),
+        (Windows(every=2.5, depth=2), 0),  # windows by time have no shift
+        (Windows(step=5, depth=4, scales=(1, 3, 8)), 0),
+        (Windows(step=5, depth=4, scales=(1, 3, 8)), 3),
+    ],
     ids=str,
 )
-@pytest.mark.parametrize("shift", [0, 3])
 def test_log_signatures_in_pieces_are_those_of_the_whole(windows, shift):
-    if windows.every is not None and shift:
-        pytest.skip("windows by time have no shift")
     rng = np.random.default_rng(1)
     path = rng.normal(size=(3, 80, 2)).cumsum(axis=1)
     path[:, 20:40] = path[:, 20:21] + np.arange(20)[:, None] * 0.1  # a straight piece, whose area is rounding alone
