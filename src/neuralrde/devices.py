@@ -196,7 +196,7 @@ def replicate(tree: PyTree, mesh: Mesh) -> PyTree:
         return eqx.combine(jax.device_put(local_copy(arrays), sharding), rest)
 
     def place(leaf: Array) -> Array:
-        if leaf.sharding == sharding:
+        if isinstance(leaf, jax.Array) and leaf.sharding == sharding:
             return leaf
         leaf = local_copy(leaf)
         copies = [jax.device_put(leaf, one) for one in own]
@@ -207,7 +207,7 @@ def replicate(tree: PyTree, mesh: Mesh) -> PyTree:
 
 def local_copy(tree: PyTree) -> PyTree:
     """Arrays that are on devices of several processes as this process has them; all others as they are."""
-    several = lambda leaf: eqx.is_array(leaf) and not leaf.is_fully_addressable
+    several = lambda leaf: isinstance(leaf, jax.Array) and not leaf.is_fully_addressable
     return jax.tree.map(lambda leaf: leaf.addressable_data(0) if several(leaf) else leaf, tree)
 
 

@@ -10,7 +10,8 @@ import contextlib
 import os
 import pickle
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -18,7 +19,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
-from .devices import shard_batch
+from .devices import device_mesh, shard_batch
 
 __all__ = ["LOST", "ProcessLost", "Processes", "join_processes"]
 
@@ -70,16 +71,16 @@ class Processes:
 
     Every process must call the same methods in the same order.
 
-    >>> from neuralrde.devices import device_mesh
-    >>> processes = Processes(device_mesh())
+    >>> processes = Processes()
     >>> processes.count, processes.is_first, processes.sum(1.5, 2), processes.agree({"epochs": 3})
     (1, True, (1.5, 2.0), {'epochs': 3})
 
     Args:
-        mesh: of the devices of all of them.
+        mesh: of the devices of all of them, or a list; None for all devices that there are.
     """
 
-    def __init__(self, mesh: Mesh):
+    def __init__(self, mesh: Mesh | Sequence[Any] | None = None):
+        mesh = device_mesh(mesh)
         owners = [one.process_index for one in mesh.devices.flat]
         self.mesh, self.count = mesh, len(set(owners))
         self.is_first = owners[0] == jax.process_index()
@@ -88,6 +89,10 @@ class Processes:
             with self.lost_explained(), _without_greetings():
                 self._total(np.zeros(1, np.float32))
             _connected.add(ids)
+
+    def clock(self) -> float:
+        """Seconds, by the first process's clock. So what is left of a time budget is the same in all of them."""
+        return self.agree(time.monotonic())
 
     def sum(self, *numbers: float) -> tuple[float, ...]:
         """The sums of what all processes give, in float32."""
