@@ -195,6 +195,8 @@ def _explained(workers: Sequence[_Started], launch: Launch, folder: str, asked: 
         return TERMINATED if asked == signal.SIGTERM else INTERRUPTED
     if not failed:
         return 0
+    if all(worker.code in (INTERRUPTED, TERMINATED) for worker in workers):  # a signal came to one of them
+        return failed[0].code
     # Who ended the others: not those that only say that another one is gone, by their exit code or by JAX's abort.
     own = [worker for worker in failed if worker.code not in (LOST, -signal.SIGABRT)] or failed
     first = min(own, key=lambda worker: (worker.ended or time.monotonic(), worker.number))
