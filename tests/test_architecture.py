@@ -22,6 +22,7 @@ FLOW = (
     "fields",
     "solvers",
     "devices",
+    "processes",
     "models",
     "training",
     "estimators",

@@ -1,7 +1,9 @@
 """Cores and GPUs are devices of one mesh, and each takes a share of every batch.
 
 On a CPU each core becomes a device (`use_all_cores`), because XLA does not use threads for products as small as ours.
-The same code runs on several GPUs of one process. Several processes or hosts (`jax.distributed`) are not supported yet.
+The same code runs on several GPUs, and on the devices of several processes or hosts after
+`jax.distributed.initialize(...)`. Each process then holds its own share of a batch; `processes.py` has what they must
+agree on.
 """
 
 import contextlib
@@ -15,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from ._cores import cores
 from .frozen import partition_weights
@@ -61,7 +63,7 @@ def try_all_cores() -> int:
     >>> try_all_cores() == jax.device_count()
     True
     """
-    _check_fork()
+    check_process()
     with contextlib.suppress(RuntimeError):
         use_all_cores()
     return jax.device_count()
@@ -73,19 +75,10 @@ def _chosen_by_user() -> bool:
 
 
 def check_process() -> None:
-    """Refuse to compute where JAX would hang or fail: in a forked child, or as one of several processes.
+    """Refuse to compute in a forked child, where JAX would hang.
 
     >>> check_process()
     """
-    _check_fork()
-    if jax.process_count() > 1:
-        raise RuntimeError(
-            f"Got jax.distributed with {jax.process_count()} processes; expected one process, which may have several "
-            "devices: several hosts are not supported yet. Run it without jax.distributed.initialize()."
-        )
-
-
-def _check_fork() -> None:
     if _forked:
         raise RuntimeError(
             "Got a call in a process that was forked from one in which JAX had already computed something; expected a "
@@ -117,20 +110,42 @@ def device_mesh(devices: Mesh | Sequence[Any] | None = None, *, batch: int | Non
     """Devices in a row called "batch".
 
     Args:
-        devices: a list of JAX devices, or a mesh of any shape; None takes all devices.
+        devices: a list of JAX devices, or a mesh of any shape; None takes all devices of all processes. With
+            `jax.local_devices()` a process works for itself, whatever the others do.
         batch: the size of the batches. Without `devices` it limits how many are used, so that each has at least eight
-            examples to work on. With fewer, sharing costs more than it saves.
+            examples to work on. With fewer, sharing costs more than it saves. Every process keeps one at least.
 
     >>> device_mesh().axis_names, device_mesh(batch=4).size
     (('batch',), 1)
     """
     if devices is None:
-        most = None if batch is None else max(1, batch // _FEWEST_EXAMPLES)
-        devices = jax.devices()[:most]
+        most = None if batch is None else max(1, batch // _FEWEST_EXAMPLES // jax.process_count())
+        devices = [one for number in range(jax.process_count()) for one in _devices_of(number)[:most]]
     row = list(devices.devices.flat) if isinstance(devices, Mesh) else list(devices)
     if not row:
         raise ValueError("Got an empty list of devices; expected at least one. Write for example `jax.devices()[:1]`.")
+    if all(one.process_index != jax.process_index() for one in row):
+        owners = sorted({one.process_index for one in row})
+        raise ValueError(
+            f"Got devices of process {', '.join(map(str, owners))} only, in process {jax.process_index()}; expected "
+            "some of its own too, because each process works on its own. Write for example `jax.local_devices()`."
+        )
     return Mesh(np.array(row), ("batch",))
+
+
+def local_rows(mesh: Mesh, size: int) -> Int[np.ndarray, " rows"]:
+    """Which examples of a batch of `size` this process's devices work on: all of them, if it is the only process.
+
+    >>> local_rows(device_mesh(), 2 * device_mesh().size).tolist() == list(range(2 * device_mesh().size))
+    True
+    """
+    own = [place for place, one in enumerate(mesh.devices.flat) if one.process_index == jax.process_index()]
+    return np.arange(size).reshape(mesh.size, -1)[own].ravel()
+
+
+def _devices_of(number: int) -> list[Any]:
+    """The devices of a process, by the row of all of them: the same row in every process."""
+    return [one for one in jax.devices() if one.process_index == number]
 
 
 def pad_batch(batch: PyTree, multiple: int) -> tuple[PyTree, Float[np.ndarray, " padded"]]:
@@ -148,21 +163,52 @@ def pad_batch(batch: PyTree, multiple: int) -> tuple[PyTree, Float[np.ndarray, "
 
 
 def shard_batch(batch: PyTree, mesh: Mesh) -> PyTree:
-    """Divide the examples of each array of a batch over the devices."""
+    """Divide the examples of each array of a batch over the devices.
+
+    Of several processes each gives its own rows of the batch (`local_rows`), and no other.
+    """
+    own = sum(one.process_index == jax.process_index() for one in mesh.devices.flat)
     for leaf in jax.tree.leaves(batch):
-        if leaf.ndim == 0 or leaf.shape[0] % mesh.size:
+        if leaf.ndim == 0 or leaf.shape[0] % own:
             raise ValueError(
-                f"Got an array of shape {leaf.shape} to share out over {mesh.size} devices; expected a first "
-                f"axis of examples that divides by {mesh.size}. Write `batch, weights = pad_batch(batch, "
-                f"{mesh.size})` first."
+                f"Got an array of shape {leaf.shape} to share out over {own} devices; expected a first axis of "
+                f"examples that divides by {own}. Write `batch, weights = pad_batch(batch, {own})` first."
             )
-    return jax.device_put(batch, NamedSharding(mesh, _BATCH))
+    sharding = NamedSharding(mesh, _BATCH)
+    if own == mesh.size:
+        return jax.device_put(batch, sharding)
+
+    def place(leaf: Any) -> Array:
+        shape = (leaf.shape[0] // own * mesh.size, *leaf.shape[1:])
+        return jax.make_array_from_process_local_data(sharding, np.asarray(leaf), shape)
+
+    return jax.tree.map(place, batch)
 
 
 def replicate(tree: PyTree, mesh: Mesh) -> PyTree:
-    """A copy of each JAX array on every device; everything else as it is."""
+    """A copy of each JAX array on every device; everything else as it is.
+
+    Several processes must have the same numbers (`Processes.agree`): each fills its own devices.
+    """
     arrays, rest = eqx.partition(tree, eqx.is_array)
-    return eqx.combine(jax.device_put(arrays, NamedSharding(mesh, _EVERYWHERE)), rest)
+    sharding, own = NamedSharding(mesh, _EVERYWHERE), [*mesh.local_devices]
+    if len(own) == mesh.size:
+        return eqx.combine(jax.device_put(local_copy(arrays), sharding), rest)
+
+    def place(leaf: Array) -> Array:
+        if isinstance(leaf, jax.Array) and leaf.sharding == sharding:
+            return leaf
+        leaf = local_copy(leaf)
+        copies = [jax.device_put(leaf, one) for one in own]
+        return jax.make_array_from_single_device_arrays(leaf.shape, sharding, copies)
+
+    return eqx.combine(jax.tree.map(place, arrays), rest)
+
+
+def local_copy(tree: PyTree) -> PyTree:
+    """Arrays that are on devices of several processes as this process has them; all others as they are."""
+    several = lambda leaf: isinstance(leaf, jax.Array) and not leaf.is_fully_addressable
+    return jax.tree.map(lambda leaf: leaf.addressable_data(0) if several(leaf) else leaf, tree)
 
 
 def sharded_value_and_grad(losses: Callable[[Any, Any], Float[Array, " batch"]], mesh: Mesh) -> Callable:

@@ -12,7 +12,7 @@ import typer
 from .._version import __version__
 from .data import data_app
 from .demo import demo
-from .errors import FAILED, INTERRUPTED, TERMINATED, WRONG_USE, Refusal, is_termination
+from .errors import FAILED, INTERRUPTED, LOST, TERMINATED, WRONG_USE, Refusal, is_lost, is_termination
 from .evaluate import evaluate
 from .export import export
 from .fit import fit
@@ -24,6 +24,7 @@ from .replay import replay
 from .screen import drop
 from .serve import serve
 from .shell import in_flags
+from .workers import Worker, leave
 
 app = typer.Typer(
     name="neuralrde",
@@ -32,8 +33,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done, 1 something is wrong with data or model, 2 with the command line, 130 interrupted, "
-    "143 terminated. "
+    epilog="Exit codes: 0 done, 1 something is wrong with data or model, 2 with the command line, 75 another "
+    "process was lost, 130 interrupted, 143 terminated. "
     "`--debug`, anywhere, shows where an error comes from.",
 )
 for command in (fit, predict, evaluate, inspect, parts):
@@ -95,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             # Not `app(arguments)`: it would turn interrupts and closed pipes into exit codes of its own.
             command = typer.main.get_command(app)
-            with command.make_context("neuralrde", arguments) as context:
+            with command.make_context("neuralrde", list(arguments), obj=arguments) as context:
                 command.invoke(context)
             sys.stdout.flush()
             return 0
@@ -109,13 +110,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except Exception as error:
             if debug:
                 traceback.print_exc()
-            return _say(*_explain(error))
+            return leave(_say(*_explain(error)))
 
 
 def _explain(error: Exception) -> tuple[str, int]:
     """What to say of an error, and the exit code."""
     if isinstance(error, Refusal):
         return str(error), error.code
+    if is_lost(error):  # a worker's parent says so, and how to go on
+        return in_flags(str(error)) if Worker.here() is None else "", LOST
     if hasattr(error, "format_message"):  # Typer's own, of a wrong flag or a missing argument
         return _usage(error), WRONG_USE
     if isinstance(error, OSError) and error.strerror and error.filename:

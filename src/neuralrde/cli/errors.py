@@ -1,6 +1,6 @@
 """Exit codes, and the error that carries one."""
 
-FAILED, WRONG_USE, INTERRUPTED, TERMINATED = 1, 2, 130, 143
+FAILED, WRONG_USE, LOST, INTERRUPTED, TERMINATED = 1, 2, 75, 130, 143
 
 
 class Refusal(Exception):
@@ -10,7 +10,15 @@ class Refusal(Exception):
         super().__init__(message)
         self.code = code
 
+    def __reduce__(self):
+        return type(self), (str(self), self.code)  # from one of several processes to the others
+
 
 def is_termination(error: BaseException) -> bool:
     """Whether an interrupt came from SIGTERM, as from a scheduler, and not from Ctrl-C."""
     return type(error).__name__ == "Terminated"
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether another of several processes was lost. The name, because its class is in a module that loads JAX."""
+    return type(error).__name__ == "ProcessLost"

@@ -8,11 +8,14 @@ import typer
 from . import flags
 from .config import assignments, settings_of, whole_or_auto
 from .errors import WRONG_USE, Refusal
+from .launchers import launch_of
 from .screen import going_on_unread, print_json
 from .training import train
+from .workers import Worker, supervise
 
 PROGRESS = ("bar", "json", "none")
 _MODEL: Any = {"rich_help_panel": "Model and training"}
+_SEVERAL: Any = {"rich_help_panel": "Several processes"}
 
 
 @flags.with_table
@@ -77,6 +80,18 @@ def fit(
     ] = "bar",
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write event files into the run folder.")] = False,
     json: flags.AsJson = False,
+    processes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|auto", help="Train in N processes; auto: in those that srun or mpirun start.", **_SEVERAL
+        ),
+    ] = None,
+    coordinator: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Of process 0, if they are on several hosts.", **_SEVERAL)
+    ] = None,
+    process_id: Annotated[
+        int | None, typer.Option(metavar="I", help="Which of them this one is, from 0.", **_SEVERAL)
+    ] = None,
 ) -> None:
     """Train a model, test it on what it has not seen, and say whether the result is good.
 
@@ -93,6 +108,9 @@ def fit(
         neuralrde fit hearts.csv --id patient --target ill --folds 5
         neuralrde fit --resume --out runs/hearts
     """
+    worker = Worker.here()
+    if worker is None and (launch := launch_of(processes, coordinator, process_id)) is not None:
+        raise typer.Exit(supervise(launch, typer.get_current_context().find_root().obj))
     # Settings: defaults, then the file, then flags.
     if resume and config is None and out is not None and (out / "settings.toml").exists():
         config = out / "settings.toml"
@@ -115,17 +133,21 @@ def fit(
 
     if progress not in PROGRESS:
         raise Refusal(f"Got --progress {progress}; expected one of {', '.join(PROGRESS)}.", WRONG_USE)
+    if worker is not None:
+        worker.join()
+    alone = worker is None or worker.number == 0
     with going_on_unread():
         result = train(
             settings,
             out,
             resume=resume,
             plots=plots,
-            say=_nothing if json else print,
-            progress=progress,
+            say=print if alone and not json else _nothing,
+            progress=progress if alone else "none",
             tensorboard=tensorboard,
+            worker=worker,
         )
-        if json:
+        if json and alone:
             print_json(result)
 
 

@@ -25,6 +25,7 @@ from .predictions import PredictionTable, pooled, predictions_of, write_csv
 from .run_folder import PARTS, RunFolder
 from .screen import count, number, table
 from .shell import in_flags
+from .workers import Worker
 
 Say = Callable[[str], None]
 
@@ -76,8 +77,9 @@ def train(
     say: Say,
     progress: str,
     tensorboard: bool,
+    worker: Worker | None = None,
 ) -> dict[str, Any]:
-    """Train, judge, and write a run folder."""
+    """Train, judge, and write a run folder. Of several processes the first does the writing and judging."""
     # Data, and its parts.
     data = open_data(settings.data, settings.table)
     settings = with_channels(settings, data)
@@ -104,9 +106,11 @@ def train(
     # Model. Loaded here and not above, because scikit-learn and diffrax would slow every --help down.
     from ..devices import try_all_cores
     from ..estimators import NeuralRDEClassifier, NeuralRDERegressor
+    from ..processes import Processes
     from ..training import EventFile, JSONLines
 
     try_all_cores()
+    processes = Processes()
     neural = NeuralRDERegressor if data.classes is None else NeuralRDEClassifier
     kind = kind_for(data) if settings.closed_form else neural
     job = Job(
@@ -132,27 +136,61 @@ def train(
         )
 
     # Training. What is resumed keeps its own settings until the checkpoint is found to belong to these.
-    with RunFolder.new(data.name, out, resume=resume) as folder:
+    with _folder(processes, data.name, out, resume=resume) as folder:
+        if worker is not None:
+            worker.tell(folder.path)
         resolved = as_toml(resolve(settings, job.estimator))
-        if not resume:
+        if not resume and processes.is_first:
             folder.begin(resolved, data, rows, how_split)
-        if tensorboard:
+        if tensorboard and processes.is_first:
             job.listeners.append(EventFile(folder.path / "events"))
-        lowest = None if job.closed_form or data.per_time else _floor(job, rows, folder, say)
+        floorless = job.closed_form or data.per_time or not processes.is_first
+        lowest = None if floorless else _floor(job, rows, folder, say)
         begun = time.monotonic()
         try:
             cross = _cross_validated(job, splits, say, with_floor=lowest is not None) if settings.folds else None
             options = {} if once else {"checkpoint": folder.checkpoint, "resume": resume}
             estimator = job.fit(rows, **options)
         except KeyboardInterrupt as error:
-            hint = "" if once else f" Go on with `neuralrde fit --resume --out {folder.path}`."
+            again = "" if worker is None else f" {worker.flags}"
+            hint = "" if once else f" Go on with `neuralrde fit --resume --out {folder.path}{again}`."
             word, code = ("Terminated", TERMINATED) if is_termination(error) else ("Interrupted", INTERRUPTED)
             raise Refusal(f"{word}.{hint}", code) from None
         seconds = time.monotonic() - begun
+        if not processes.is_first:
+            _predicted(estimator, data, rows)  # their part of the work; the first process has the results
+            processes.agree(None)
+            return {}
         if resume:
             folder.begin(resolved, data, rows, how_split)
         estimator.save(folder.model)
-        return _finish(job, folder, rows, estimator, lowest, cross, seconds=seconds, plots=plots, say=say)
+        options = {"seconds": seconds, "plots": plots, "say": say}
+        result = _finish(job, folder, rows, estimator, lowest, cross, **options)
+        processes.agree(None)  # until now the others have waited
+        return result
+
+
+def _folder(processes: Any, name: str, out: Path | None, *, resume: bool) -> RunFolder:
+    """The run's folder: the first process's, whose it is as long as it runs, and the same path in the others."""
+    made: list[RunFolder] = []
+
+    def make() -> Path:
+        made.append(RunFolder.new(name, out, resume=resume))
+        return made[0].path
+
+    path = processes.from_first(make)
+    return made[0] if made else RunFolder(path)
+
+
+def _predicted(estimator: Any, data: Dataset, rows: Split) -> tuple[dict[str, Dataset], dict[str, PredictionTable]]:
+    """The parts, and the predictions for them. After that, this process predicts for itself alone."""
+    parts = {part: data[getattr(rows, part)] for part in PARTS if len(getattr(rows, part))}
+    found = {part: predictions_of(estimator, one) for part, one in parts.items()}
+    if not is_closed_form(estimator):
+        import jax
+
+        estimator._mesh = jax.local_devices()
+    return parts, found
 
 
 def _floor(job: Job, rows: Split, folder: RunFolder, say: Say) -> Floor | None:
@@ -188,8 +226,7 @@ def _finish(
     say: Say,
 ) -> dict[str, Any]:
     """What came out: metrics, a verdict, predictions, pictures."""
-    parts = {part: job.data[getattr(rows, part)] for part in PARTS if len(getattr(rows, part))}
-    found = {part: predictions_of(estimator, data) for part, data in parts.items()}
+    parts, found = _predicted(estimator, job.data, rows)
     measured = {part: measures(one.known()) for part, one in found.items()}
     last = list(found)[-1]
     if cross is None:

@@ -13,6 +13,7 @@ import scipy.special
 from jaxtyping import Float, Int
 
 from ..models import CrossFitted, out_of_fold
+from ..processes import Processes
 from ..training import CrossEntropy, Huber, SquaredError, TrainingState, predict
 from .augmenting import VersionOutputs
 from .division import Samples
@@ -47,8 +48,9 @@ def fit_blend(estimator: Any, run: Run, windows: Any, state: TrainingState, samp
     target, weight = samples.target[known], None if examples.weight is None else np.asarray(examples.weight)[known]
     fit = {"classification": class_weights, "regression": number_weights}[estimator._task]
     if isinstance(estimator.loss_, CrossEntropy) or closed is not None:
-        estimator.closed_form_ = closed
-        estimator.blend_ = fit(beside[known], neural[known], target, weight)
+        found = closed, fit(beside[known], neural[known], target, weight)
+        # Linear algebra may round differently on another machine: all processes keep what the first one has.
+        estimator.closed_form_, estimator.blend_ = Processes(run.mesh).agree(found)
     estimator._calibrate_with([VersionOutputs(blended(beside, neural, estimator.blend_)[known])], target)
 
 

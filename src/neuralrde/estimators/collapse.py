@@ -9,6 +9,7 @@ import scipy.special
 from jaxtyping import Float, Int
 
 from ..paths import Windows
+from ..processes import Processes
 from ..training import AdamW, TrainingState, TrainingWarning, predict
 from .run import Run
 
@@ -80,7 +81,8 @@ def _is_collapsed(run: Run, windows: Windows, state: TrainingState) -> bool:
     losses = [state.history[epoch - 1]["loss"] for epoch in (state.best_epoch, state.epoch)]
     if max(losses) < 0.9 * constant_loss(target, weight):
         return False
-    return has_collapsed(predict(state.best, examples, mesh=run.mesh), target, weight)
+    found = has_collapsed(predict(state.best, examples, mesh=run.mesh), target, weight)
+    return Processes(run.mesh).agree(found)
 
 
 def _can_be_gentler(run: Run) -> bool:

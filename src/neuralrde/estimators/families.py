@@ -5,9 +5,11 @@ import time
 from typing import Any
 
 import numpy as np
+from jax.sharding import Mesh
 from sklearn.base import clone
 
 from ..models import MODELS
+from ..processes import Processes
 from ..registry import Config
 from .division import Samples, folds
 
@@ -24,7 +26,9 @@ def is_auto(model: Any) -> bool:
     return isinstance(model, str) and model == "auto"
 
 
-def choose_model(estimator: Any, samples: Samples, seed: int) -> tuple[Config, list[dict[str, Any]]]:
+def choose_model(
+    estimator: Any, samples: Samples, seed: int, mesh: Mesh | None = None
+) -> tuple[Config, list[dict[str, Any]]]:
     """The model with the smallest loss on series that were left out, and a record of each that was tried.
 
     The loss is the log loss, or the squared error in units of the targets' variance. Half of a time budget is spent
@@ -35,26 +39,28 @@ def choose_model(estimator: Any, samples: Samples, seed: int) -> tuple[Config, l
         estimator: with `model="auto"`; all its other parameters are those of the candidates, too.
         samples: the training set.
         seed: of the folds.
+        mesh: the devices to train on; None for all.
     """
     if estimator.per_time_:
         raise ValueError(
             'Got model="auto" and a target at every point; expected one target per series, because families are '
             f"compared by their predictions for whole series. Write one of {list(COMPARED)}."
         )
-    begun, budget = time.monotonic(), estimator.time_budget
+    processes = Processes(mesh)
+    begun, budget = processes.clock(), estimator.time_budget
     fold = folds(samples.target, FOLDS, groups=samples.groups, shuffle=estimator.shuffle, seed=seed)
     records = [_closed_form(estimator, samples, fold)] if estimator.closed_form else []
     trials: dict[str, dict[str, Any]] = {}
     alive: list[str] = list(COMPARED)
     for number in range(FOLDS):
         for place, name in enumerate(alive):
-            spent = time.monotonic() - begun
+            spent = processes.clock() - begun
             if budget is not None and spent > budget / 2 and trials:
                 break
             fits = len(alive) - place + (FOLDS - 1 - number) * min(len(alive), _FINALISTS)
             seconds = None if budget is None else max(1e-3, (budget / 2 - spent) / fits)
-            loss = _loss(_candidate(estimator, name, seconds), estimator, samples, fold, number)
-            _add(trials, name, loss, time.monotonic() - begun - spent)
+            loss = _loss(_candidate(estimator, name, seconds), estimator, samples, fold, number, mesh=mesh)
+            _add(trials, name, processes.agree(loss), processes.clock() - begun - spent)
         alive = sorted(trials, key=lambda name: trials[name]["loss"])[:_FINALISTS]
     # Those that were tried on all folds first.
     tried = sorted(trials.values(), key=lambda one: (-one["folds"], one["loss"]))
@@ -76,10 +82,10 @@ def _candidate(estimator: Any, name: str, seconds: float | None) -> Any:
     return copy.set_params(model=name, time_budget=seconds, warm_start=False, verbose=False)
 
 
-def _loss(candidate: Any, estimator: Any, samples: Samples, fold: np.ndarray, number: int) -> float:
+def _loss(candidate: Any, estimator: Any, samples: Samples, fold: np.ndarray, number: int, **options: Any) -> float:
     """A candidate's loss on one fold, fitted to the others."""
     known, new = samples[fold != number], samples[fold == number]
-    candidate.fit(known.series, _as_given(estimator, known.target), known.weight, groups=known.groups)
+    candidate.fit(known.series, _as_given(estimator, known.target), known.weight, groups=known.groups, **options)
     weight = None if new.weight is None else np.asarray(new.weight, np.float64)
     if estimator._task == "classification":
         probability = np.full((len(new), len(estimator.classes_)), _LEAST)

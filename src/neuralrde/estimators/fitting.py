@@ -1,7 +1,6 @@
 """How a neural estimator is fitted: check everything, divide the data, choose windows, train, keep what was learned."""
 
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -14,6 +13,7 @@ from sklearn.utils import check_random_state
 from ..devices import try_all_cores
 from ..models import CrossFitted
 from ..paths import Windows, window_counts
+from ..processes import Processes
 from ..registry import Config
 from ..training import AdamW, ConstantRate, Listener, ProgressBar, Settings, TrainingState
 from ..training.archive import arrays_of, with_arrays
@@ -48,7 +48,7 @@ def fit(
     again = estimator.warm_start and hasattr(estimator, "model_")
     vars(estimator).pop("_state", None)
     parts, whole = _begin(estimator, X, y, sample_weight, groups, again, mesh)
-    seed = _seed(estimator)
+    seed = _seed(estimator, mesh)
 
     # The model, if it is to be chosen.
     estimator.trials_ = []
@@ -58,7 +58,7 @@ def fit(
                 'Got model="auto" with a checkpoint; expected a model then, because a comparison has many states. '
                 'Write for example model="multi-scale-rde".'
             )
-        estimator.config_, estimator.trials_ = choose_model(estimator, whole, seed)
+        estimator.config_, estimator.trials_ = choose_model(estimator, whole, seed, mesh)
         estimator.members_ = _members(estimator)
 
     # Data: a validation set, and a transform that has seen the training set only.
@@ -113,7 +113,7 @@ def partial_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, *, listeners
             f"Got windows={estimator.windows!r} for `partial_fit`; expected numbers, because a search needs all series "
             "at once. Write for example windows=Windows(step=32, depth=2)."
         )
-    run = replace(_run(estimator, parts, Division(whole), again, _seed(estimator), listeners, None), folds=None)
+    run = replace(_run(estimator, parts, Division(whole), again, _seed(estimator, None), listeners, None), folds=None)
     windows = estimator.windows_ if again else _candidates(estimator, parts.windows, run)[0]
     check_size(lambda: estimator._build(run.channels, windows, 0), run.channels, windows)
     state: TrainingState | None = getattr(estimator, "_state", None) if again else None
@@ -168,8 +168,9 @@ def _members(estimator: Any) -> int:
     return estimator._usual("members", 1) if estimator.members is None else estimator.members
 
 
-def _seed(estimator: Any) -> int:
-    return int(check_random_state(estimator.random_state).randint(2**31 - 1))
+def _seed(estimator: Any, mesh: Mesh | None) -> int:
+    # Of several processes each would draw another one.
+    return Processes(mesh).agree(int(check_random_state(estimator.random_state).randint(2**31 - 1)))
 
 
 def _divided(estimator: Any, whole: Samples, validation: Any, seed: int, searched: bool) -> Division:
@@ -271,17 +272,18 @@ def _searched(
         everything: makes a run with all series; None if the search's own is to go on.
     """
     # Half of the time for the search, the rest for the winner.
-    begun, budget = time.monotonic(), estimator.time_budget
+    clock = Processes(run.mesh).clock
+    begun, budget = clock(), estimator.time_budget
     half = None if budget is None else budget / 2
     search = replace(run, data=replace(run.data, decides=True))
-    windows, state, trials = successive_halving(tried, search, epochs=run.settings.epochs, seconds=half)
+    windows, state, trials = successive_halving(tried, search, epochs=run.settings.epochs, seconds=half, clock=clock)
     estimator.trials_ += [_record(**trial) for trial in trials]
     if not run.data.decides:
         state = None  # the winner begins anew
     if everything is not None:
         run = replace(everything(), listeners=run.listeners)
     if budget is not None:
-        spent, left = 0.0 if state is None else state.seconds, budget - (time.monotonic() - begun)
+        spent, left = 0.0 if state is None else state.seconds, budget - (clock() - begun)
         run = replace(run, settings=replace(run.settings, time_budget=spent + max(1e-3, left)))
     return windows, state, run
 

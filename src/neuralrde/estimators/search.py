@@ -76,7 +76,13 @@ def check_size(build: Callable[[], Any], channels: int, windows: Windows) -> Non
 
 
 def successive_halving(
-    candidates: Sequence[Any], run: Run, *, epochs: int, seconds: float | None = None, keep: float = 1 / 3
+    candidates: Sequence[Any],
+    run: Run,
+    *,
+    epochs: int,
+    seconds: float | None = None,
+    keep: float = 1 / 3,
+    clock: Callable[[], float] = time.monotonic,
 ) -> tuple[Any, TrainingState, list[dict[str, Any]]]:
     """Train all candidates a little, keep the better ones, train those further.
 
@@ -88,6 +94,7 @@ def successive_halving(
         epochs: of a full training; the last round runs to a third of it (with `keep=1/3`).
         seconds: after which no more training is begun; None for no limit.
         keep: the share of candidates that go on to the next round, each for 1 / keep times the epochs.
+        clock: tells the seconds.
 
     >>> from dataclasses import replace
     >>> def run(candidate, state, until):
@@ -96,7 +103,7 @@ def successive_halving(
     >>> best, state.epoch, [trial["epoch"] for trial in trials].count(3)
     (5, 9, 9)
     """
-    end = None if seconds is None else time.monotonic() + seconds
+    end = None if seconds is None else clock() + seconds
     rounds, remaining = 1, len(candidates)
     while remaining > 1:
         remaining, rounds = max(1, int(remaining * keep)), rounds + 1
@@ -107,14 +114,14 @@ def successive_halving(
         until = max(1, round(epochs * keep ** (rounds - number)))
         best = []
         for candidate, state in alive:
-            if end is not None and time.monotonic() >= end and best:
+            if end is not None and clock() >= end and best:
                 break
             state = run(candidate, state, until)
             trials.append({"candidate": candidate, "epoch": state.epoch, "loss": state.best_loss})
             best.append((candidate, state))
         best.sort(key=lambda pair: pair[1].best_loss)
         alive = [*best[: max(1, int(len(alive) * keep))]]
-        if end is not None and time.monotonic() >= end:
+        if end is not None and clock() >= end:
             break
     if not best:  # a single candidate
         best = [(candidates[0], run(candidates[0], None, max(1, round(epochs * keep))))]

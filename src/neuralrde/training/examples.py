@@ -10,7 +10,8 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float, Int, Shaped
 
-from ..devices import check_process, device_mesh, pad_batch, replicate, shard_batch
+from ..devices import check_process, device_mesh, local_rows, replicate, shard_batch
+from ..processes import Processes
 
 Arrays = np.ndarray | Array
 
@@ -67,8 +68,9 @@ def predict(
         model: an Equinox module that takes one example.
         examples: the examples; they need no targets.
         batch: examples at a time.
-        mesh: the devices to work on, a list or a mesh; None takes all devices of this process, as long as each has
-            eight examples of a batch.
+        mesh: the devices to work on, a list or a mesh; None takes all devices, as long as each has eight examples of a
+            batch. Several processes (`jax.distributed`) must all call it, and all get all predictions; with
+            `jax.local_devices()` one predicts alone.
 
     >>> from neuralrde.models import NeuralRDE
     >>> model = NeuralRDE(channels=3, outputs=2, depth=2, key=jax.random.key(0))
@@ -80,10 +82,11 @@ def predict(
     model = replicate(model, mesh)  # it may have been trained on others
     size = batch_size(batch, mesh)
     inputs = Examples(examples.inputs, windows=examples.windows)
-    answers = []
-    for start in range(0, len(inputs), size):
-        part, _ = padded(inputs.take(slice(start, start + size)), size)
-        answers.append(np.asarray(_answers(model, shard_batch(part, mesh), mesh)))
+    answers, rows = [], local_rows(mesh, size)
+    with Processes(mesh).lost_explained():
+        for start in range(0, len(inputs), size):
+            part, _ = padded(inputs, np.arange(start, min(start + size, len(inputs))), size, rows)
+            answers.append(np.asarray(_answers(model, shard_batch(part, mesh), mesh)))
     return np.concatenate(answers)[: len(inputs)]
 
 
@@ -96,24 +99,49 @@ def batch_size(wanted: int, mesh: Mesh) -> int:
 def _answers(model: Any, examples: Examples, mesh: Mesh) -> Any:
     arrays, rest = eqx.partition(model, eqx.is_array)
     everywhere, shared = PartitionSpec(), PartitionSpec("batch")
-    share = lambda arrays, examples: examples.predictions(eqx.combine(arrays, rest))
-    specs = {"in_specs": (everywhere, shared), "out_specs": shared, "check_vma": False}
+    several = len({one.process_index for one in mesh.devices.flat}) > 1
+
+    def share(arrays, examples):
+        own = examples.predictions(eqx.combine(arrays, rest))
+        return jax.lax.all_gather(own, "batch", tiled=True) if several else own
+
+    specs = {"in_specs": (everywhere, shared), "out_specs": everywhere if several else shared, "check_vma": False}
     return jax.shard_map(share, mesh=mesh, **specs)(arrays, examples)
 
 
-def padded(examples: Examples, size: int) -> tuple[Examples, Float[np.ndarray, " size"]]:
-    """A batch of `size` whatever comes, so that nothing is compiled twice; and how much each example counts."""
-    batch, weights = pad_batch(examples, size)
+def padded(
+    examples: Examples, rows: Int[np.ndarray, " rows"], size: int, own: Int[np.ndarray, " own"] | None = None
+) -> tuple[Examples, Float[np.ndarray, " own"]]:
+    """A batch of `size` whatever comes, so that nothing is compiled twice; and how much each example counts.
+
+    Args:
+        examples: what the batch is taken from.
+        rows: of the batch, at most `size`; the last one is repeated.
+        size: of the batch.
+        own: the places in the batch that this process works on, and reads; None for all.
+    """
+    places = np.arange(size) if own is None else own
+    batch = examples.take(rows[np.minimum(places, len(rows) - 1)])
+    weights = (places < len(rows)).astype(np.float32)
     return batch, weights if batch.weight is None else (weights * np.asarray(batch.weight)).astype(np.float32)
 
 
 def batches(
-    examples: Examples, count: int, size: int | None = None, *, seed: int, epoch: int
-) -> Iterator[tuple[Examples, Float[np.ndarray, " size"]]]:
-    """All examples, `count` at a time, in an order that only (seed, epoch) decides; padded to one size, and weights."""
+    examples: Examples,
+    count: int,
+    size: int | None = None,
+    *,
+    seed: int,
+    epoch: int,
+    own: Int[np.ndarray, " own"] | None = None,
+) -> Iterator[tuple[Examples, Float[np.ndarray, " own"]]]:
+    """All examples, `count` at a time, in an order that only (seed, epoch) decides; padded to one size, and weights.
+
+    With `own` places in a batch (`local_rows`), only the examples there: each of several processes reads its own.
+    """
     order = np.random.default_rng([seed, epoch]).permutation(len(examples))
     for start in range(0, len(examples), count):
-        yield padded(examples.take(order[start : start + count]), size or count)
+        yield padded(examples, order[start : start + count], size or count, own)
 
 
 def check_weights(examples: Examples, what: str) -> None:

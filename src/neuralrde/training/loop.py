@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -16,12 +15,14 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
-from ..devices import check_process, device_mesh, replicate, shard_batch, sharded_value_and_grad
+from ..devices import check_process, device_mesh, local_copy, local_rows, replicate, shard_batch, sharded_value_and_grad
 from ..frozen import weights_of
 from ..models import ScaledField
+from ..processes import Processes
 from ..solvers import explain_divergence
+from .agreement import agreed_state, same_training
 from .augmentation import Augmented
-from .checkpoint import Checkpoints, TrainingWarning, fingerprint_of, load_checkpoint
+from .checkpoint import Checkpoints, TrainingWarning, fingerprint_of
 from .examples import Examples, batch_size, batches, check_weights, predict
 from .interrupt import interrupts_between_steps
 from .listeners import Listener, Listeners
@@ -57,6 +58,10 @@ def fit(
     Ctrl-C and SIGTERM end training between two steps, after a last checkpoint, with KeyboardInterrupt and its subclass
     `Terminated`. A checkpoint that cannot be written is a `TrainingWarning`, and training goes on.
 
+    After `jax.distributed.initialize(...)` the devices are those of all processes. Each calls `fit` with the same
+    arguments and reads its own rows of every batch; the first decides and writes, and all return the same. If one is
+    lost, the others raise `ProcessLost`. With `mesh=jax.local_devices()` a process trains alone.
+
     Args:
         model: an Equinox module that takes one example. Its floating arrays are trained, except those that are
             `Frozen`.
@@ -73,8 +78,8 @@ def fit(
             interrupted.
         resume: whether to continue from the checkpoint, if there is one.
         listeners: `ProgressBar()`, `JSONLines()`, `EventFile(folder)`.
-        mesh: the devices to train on, a list or a mesh (`jax.devices()[:1]`); None takes all devices of this process,
-            as long as each has eight examples of a batch.
+        mesh: the devices to train on, a list or a mesh (`jax.devices()[:1]`); None takes all devices, as long as each
+            has eight examples of a batch.
 
     >>> from neuralrde.models import NeuralRDE
     >>> from neuralrde.training import CrossEntropy
@@ -90,6 +95,7 @@ def fit(
     count = min(settings.batch_size, len(training))
     mesh = device_mesh(mesh, batch=count if getattr(model, "many_devices", True) else 1)
     size = batch_size(count, mesh)  # with examples of weight 0, if need be
+    processes, own = Processes(mesh), local_rows(mesh, size)
     steps = -(-len(training) // count)
     for examples, what in ((training, "training set"), (validation, "validation set")):
         if isinstance(examples, Examples):
@@ -102,44 +108,50 @@ def fit(
     shares = total_share(schedule, settings.epochs * steps)
     decay = settings.optimizer.weight_decay / shares if shares > 0 else 0.0
     state = TrainingState.start(_as_jax(model), optimizer) if state is None else state
-    fingerprint = (
-        "" if checkpoint is None else fingerprint_of(settings, model, _examples(training, 0), validation, loss)
-    )
-    if checkpoint is not None and resume and Path(checkpoint).exists():
-        state = load_checkpoint(checkpoint, state, fingerprint=fingerprint)
+    fingerprint = ""
+    if checkpoint is not None and processes.is_first:
+        fingerprint = fingerprint_of(settings, model, _examples(training, 0), validation, loss)
+    if processes.count > 1:
+        settings = same_training(processes, settings, state, training, validation)
+    state = agreed_state(processes, state, checkpoint if resume else None, fingerprint)
     # On all devices from the start, as every step leaves them: else JAX would compile the second step anew.
-    state = replace(state, **{part: replicate(getattr(state, part), mesh) for part in ("model", "optimizer", "best")})
+    state = _replicated(state, mesh)
     last = settings.epochs if until is None else min(until, settings.epochs)
 
     # The loop.
-    heard = Listeners(listeners)
-    checkpoints = Checkpoints(checkpoint, fingerprint=fingerprint, every=settings.save_every, say=heard.say)
+    heard = Listeners(listeners if processes.is_first else ())
+    path = checkpoint if processes.is_first else None
+    checkpoints = Checkpoints(path, fingerprint=fingerprint, every=settings.save_every, say=heard.say)
     clock = time.monotonic()
     heard.start(epochs=settings.epochs, steps=steps, done=state.epoch)
-    with interrupts_between_steps() as stop_here:
+    with interrupts_between_steps(processes.sum) as stop_here, processes.lost_explained():
         try:
             while state.epoch < last and not _finished(state, settings):
                 new_model, new_optimizer = state.model, state.optimizer
                 total = weight = rate = 0.0
                 examples = _examples(training, state.epoch)
                 check_weights(examples, "training set")
-                drawn = batches(examples, count, size, seed=settings.seed, epoch=state.epoch)
+                drawn = batches(examples, count, size, seed=settings.seed, epoch=state.epoch, own=own)
                 for i, (batch, weights) in enumerate(drawn):
                     share = schedule(state.epoch * steps + i, settings.epochs * steps, state.history)
                     share *= state.rate_factor
                     rate = full_rate * share
-                    if weights.any():  # else it says nothing: no step
+                    in_batch = min(count, len(examples) - i * count)
+                    if batch.weight is not None:
+                        (in_batch,) = processes.sum(weights.sum())
+                    keys = _keys(model, settings.seed, state.epoch, i, size, own)
+                    if in_batch:  # else it says nothing: no step
                         new_model, new_optimizer, value = _step(
                             new_model,
                             new_optimizer,
-                            *shard_batch((batch, weights, _keys(model, settings.seed, state.epoch, i, size)), mesh),
+                            *shard_batch((batch, weights, keys), mesh),
                             rate=jnp.float32(rate),
                             shrink=jnp.float32(-math.expm1(-decay * share)) if decay else None,
                             loss=loss,
                             optimizer=optimizer,
                             mesh=mesh,
                         )
-                        total, weight = total + float(value) * weights.sum(), weight + weights.sum()
+                        total, weight = total + float(value) * in_batch, weight + in_batch
                     heard.step(examples=count)
                     stop_here()
 
@@ -150,9 +162,11 @@ def fit(
                 now = time.monotonic()
                 record |= {"monitored": monitored, "seconds": state.seconds + now - clock}
 
-                if not (np.isfinite(record["loss"]) and np.isfinite(monitored) and _finite(new_model)):
-                    start = TrainingState.start(replicate(_as_jax(model), mesh), optimizer)
-                    state = _slowed_down(state, start, examples, heard)
+                finite = np.isfinite(record["loss"]) and np.isfinite(monitored) and _finite(new_model)
+                record, finite = processes.agree((record, finite))
+                if not finite:
+                    start = agreed_state(processes, TrainingState.start(_as_jax(model), optimizer), None, "")
+                    state = _slowed_down(state, _replicated(start, mesh), examples, heard)
                     continue
                 state = state.after(new_model, new_optimizer, record)
                 clock = now
@@ -194,16 +208,20 @@ def _step(model, state, batch: Examples, weights: Float[Array, " batch"], keys, 
     return eqx.apply_updates(model, updates), state, value
 
 
-def _keys(model: Any, seed: int, epoch: int, step: int, size: int) -> Any:
+def _keys(model: Any, seed: int, epoch: int, step: int, size: int, own: np.ndarray) -> Any:
     """A random key per example, for models with dropout: the same ones if training was interrupted and resumed."""
     if not getattr(model, "takes_key", False):
         return None
-    return np.random.default_rng([seed, epoch, step]).integers(2**32, size=(size, 2), dtype=np.uint32)
+    return np.random.default_rng([seed, epoch, step]).integers(2**32, size=(size, 2), dtype=np.uint32)[own]
 
 
 @eqx.filter_jit
 def _losses(loss, predictions, target):
     return jax.vmap(loss)(predictions, target)
+
+
+def _replicated(state: TrainingState, mesh: Mesh) -> TrainingState:
+    return replace(state, **{part: replicate(getattr(state, part), mesh) for part in ("model", "optimizer", "best")})
 
 
 def _as_jax(model: Any) -> Any:
@@ -233,7 +251,7 @@ def _slowed_down(state: TrainingState, start: TrainingState, training: Examples,
     """
     state = replace(state, rate_factor=state.rate_factor / 2, failures=state.failures + 1)
     if state.rate_factor < _SMALLEST_FACTOR:
-        _explain(start.model, training)
+        _explain(local_copy(start.model), training)
         raise FloatingPointError(
             f"A loss was not finite in epoch {state.epoch + 1}, and going back has not helped {state.failures - 1} "
             "times, at ever smaller learning rates. Look at the data for values that are far too large, and at the "

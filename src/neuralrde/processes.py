@@ -1,0 +1,188 @@
+"""Several processes as one training: how they start, what they agree on, and what happens when one of them is lost.
+
+Each process computes with its own rows of every batch, and sums go between them inside JAX. Whatever decides how to go
+on must be the same in all of them: one that takes a step that another does not take would wait for it forever. So the
+first process decides, and the others are told.
+"""
+
+import atexit
+import contextlib
+import os
+import pickle
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec
+
+from .devices import device_mesh, shard_batch
+
+__all__ = ["LOST", "ProcessLost", "Processes", "join_processes"]
+
+# The exit code of a process that has lost another one: a temporary failure, in the words of sysexits.h.
+LOST = 75
+# Seconds without a sign of life after which a process counts as lost.
+PATIENCE = 20
+# What JAX says when the other end is gone: gloo on CPUs, NCCL on GPUs, and the service by which processes find another.
+_SIGNS = ("gloo", "nccl", "connection closed by peer", "connection reset", "coordination service", "socket closed")
+
+
+class ProcessLost(RuntimeError):
+    """Another process has ended, or cannot be reached any more. Start all of them again, and resume."""
+
+
+def join_processes(
+    coordinator: str | None = None,
+    count: int | None = None,
+    number: int | None = None,
+    *,
+    patience: int = PATIENCE,
+) -> None:
+    """`jax.distributed.initialize` as training wants it. Call it first: before JAX has computed something.
+
+    Args:
+        coordinator: HOST:PORT of process 0, as all others can reach it; None takes what SLURM or Open MPI say.
+        count: of processes.
+        number: of this process, from 0.
+        patience: seconds without a sign of life after which a process counts as lost. JAX's own default is 100.
+    """
+    if jax.config.jax_cpu_collectives_implementation is None:  # type: ignore
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    # It would catch SIGTERM, for itself: `interrupts_between_steps` does.
+    jax.config.update("jax_enable_preemption_service", False)
+    here = coordinator is not None and coordinator.rpartition(":")[0] in ("127.0.0.1", "localhost")
+    jax.distributed.initialize(
+        coordinator,
+        count,
+        number,
+        heartbeat_timeout_seconds=patience,
+        shutdown_timeout_seconds=300,  # the first process may still be drawing pictures
+        # Nobody else is to reach what only this machine's processes need.
+        coordinator_bind_address=coordinator if here else None,
+    )
+
+
+class Processes:
+    """The processes whose devices are in a mesh. If there is only one, nothing is communicated.
+
+    Every process must call the same methods in the same order.
+
+    >>> processes = Processes()
+    >>> processes.count, processes.is_first, processes.sum(1.5, 2), processes.agree({"epochs": 3})
+    (1, True, (1.5, 2.0), {'epochs': 3})
+
+    Args:
+        mesh: of the devices of all of them, or a list; None for all devices that there are.
+    """
+
+    def __init__(self, mesh: Mesh | Sequence[Any] | None = None):
+        mesh = device_mesh(mesh)
+        owners = [one.process_index for one in mesh.devices.flat]
+        self.mesh, self.count = mesh, len(set(owners))
+        self.is_first = owners[0] == jax.process_index()
+        self._own = owners.count(jax.process_index())
+        if self.count > 1 and (ids := tuple(one.id for one in mesh.devices.flat)) not in _connected:
+            with self.lost_explained(), _without_greetings():
+                self._total(np.zeros(1, np.float32))
+            _connected.add(ids)
+
+    def clock(self) -> float:
+        """Seconds, by the first process's clock. So what is left of a time budget is the same in all of them."""
+        return self.agree(time.monotonic())
+
+    def sum(self, *numbers: float) -> tuple[float, ...]:
+        """The sums of what all processes give, in float32."""
+        if self.count == 1:
+            return tuple(float(number) for number in numbers)
+        with self.lost_explained():
+            return tuple(float(total) for total in self._total(np.array(numbers, np.float32)))
+
+    def agree(self, value: Any) -> Any:
+        """The first process's value, in all of them. It must be one that can be pickled."""
+        if self.count == 1:
+            return value
+        with self.lost_explained():
+            data = pickle.dumps(value) if self.is_first else b""
+            size = int(self._total(np.array([len(data)], np.uint32))[0])
+            # Few lengths, because each is compiled anew.
+            words = np.zeros(2 ** max(6, (size // 4).bit_length()), np.uint32)
+            words.view(np.uint8)[: len(data)] = np.frombuffer(data, np.uint8)
+            return pickle.loads(self._total(words).tobytes()[:size])
+
+    def from_first(self, make: Callable[[], Any]) -> Any:
+        """What `make()` returns in the first process, in all of them. Its errors, too, are raised in all."""
+        if self.count == 1:
+            return make()
+        value, error = None, None
+        if self.is_first:
+            try:
+                value = make()
+            except Exception as raised:
+                error = raised
+        value, told = self.agree((value, error))
+        if told is not None:
+            raise told if error is None else error
+        return value
+
+    @contextlib.contextmanager
+    def lost_explained(self) -> Iterator[None]:
+        """What JAX raises when another process is gone becomes `ProcessLost`."""
+        try:
+            yield
+        except (RuntimeError, ValueError) as error:
+            told = str(error)
+            if isinstance(error, ProcessLost) or self.count == 1 or not any(sign in told.lower() for sign in _SIGNS):
+                raise
+            _leave_at_once()
+            raise ProcessLost(
+                f"Another of the {self.count} processes was lost ({told.splitlines()[0][:200]}); expected all of them "
+                "until the end, because each works on a part of every batch. Start all of them again with resume=True: "
+                "training goes on from its last checkpoint."
+            ) from error
+
+    def _total(self, numbers: np.ndarray) -> np.ndarray:
+        """Sums over the processes. Only one device of each gives its numbers, the others zeros."""
+        rows = np.zeros((self._own, len(numbers)), numbers.dtype)
+        rows[0] = numbers
+        return np.asarray(_summed(shard_batch(rows, self.mesh), self.mesh))[0]
+
+
+# The meshes, by the numbers of their devices, whose processes have found each other.
+_connected: set[tuple[int, ...]] = set()
+
+
+@eqx.filter_jit
+def _summed(rows: Any, mesh: Mesh) -> Any:
+    # `psum` only: on CPUs a reduce-scatter fails after 30 seconds of waiting (jax issue 40831).
+    specs = {"in_specs": PartitionSpec("batch"), "out_specs": PartitionSpec(), "check_vma": False}
+    return jax.shard_map(lambda row: jax.lax.psum(row, "batch"), mesh=mesh, **specs)(rows)
+
+
+@contextlib.contextmanager
+def _without_greetings() -> Iterator[None]:
+    """Gloo tells the standard output that it has connected: not what a program that reads it expects."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _leave_at_once() -> None:
+    """At its end JAX would wait for the process that is gone, for minutes, and then abort. What is left is to leave."""
+
+    def leave() -> None:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(LOST)
+
+    atexit.register(leave)

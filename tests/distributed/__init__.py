@@ -1,0 +1,1 @@
+"""Several processes: real ones, on this machine, over gloo."""
