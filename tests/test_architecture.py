@@ -24,6 +24,7 @@ FLOW = (
     "devices",
     "models",
     "training",
+    "stores",
     "estimators",
     "online",
     "serving",

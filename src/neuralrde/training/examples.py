@@ -11,6 +11,7 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float, Int, Shaped
 
 from ..devices import check_process, device_mesh, pad_batch, replicate, shard_batch
+from .prefetch import prefetched
 
 Arrays = np.ndarray | Array
 
@@ -65,7 +66,7 @@ def predict(
 
     Args:
         model: an Equinox module that takes one example.
-        examples: the examples; they need no targets.
+        examples: the examples, in memory or a source of them such as a `neuralrde.Store`; they need no targets.
         batch: examples at a time.
         mesh: the devices to work on, a list or a mesh; None takes all devices of this process, as long as each has
             eight examples of a batch.
@@ -79,12 +80,12 @@ def predict(
     mesh = device_mesh(mesh, batch=batch)
     model = replicate(model, mesh)  # it may have been trained on others
     size = batch_size(batch, mesh)
-    inputs = Examples(examples.inputs, windows=examples.windows)
-    answers = []
-    for start in range(0, len(inputs), size):
-        part, _ = padded(inputs.take(slice(start, start + size)), size)
-        answers.append(np.asarray(_answers(model, shard_batch(part, mesh), mesh)))
-    return np.concatenate(answers)[: len(inputs)]
+    parts, answers = (examples.take(slice(start, start + size)) for start in range(0, len(examples), size)), []
+    with prefetched(parts, in_memory=isinstance(examples, Examples)) as parts:
+        for part in parts:
+            part, _ = padded(Examples(part.inputs, windows=part.windows), size)
+            answers.append(np.asarray(_answers(model, shard_batch(part, mesh), mesh)))
+    return np.concatenate(answers)[: len(examples)]
 
 
 def batch_size(wanted: int, mesh: Mesh) -> int:
