@@ -21,6 +21,7 @@ from .output import drop
 from .parts import parts
 from .plot import plot_app
 from .predict import predict
+from .prepare import prepare
 from .replay import replay
 from .serve import serve
 from .shell import in_flags
@@ -36,7 +37,7 @@ app = typer.Typer(
     "143 terminated. "
     "`--debug`, anywhere, shows where an error comes from.",
 )
-for command in (fit, predict, evaluate, inspect, parts):
+for command in (fit, predict, evaluate, inspect, prepare, parts):
     app.command()(command)
 app.add_typer(plot_app, name="plot")
 app.add_typer(data_app, name="data")

@@ -5,11 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
+from ..stores import is_store
 from . import flags
 from .config import assignments, settings_of, whole_or_auto
 from .errors import WRONG_USE, Refusal
 from .output import going_on_unread
 from .screen import print_json
+from .stored import train_from_store
 from .training import train
 
 PROGRESS = ("bar", "json", "none")
@@ -20,7 +22,8 @@ _MODEL: Any = {"rich_help_panel": "Model and training"}
 def fit(
     *,
     data: Annotated[
-        str | None, typer.Argument(metavar="DATA", help="A file, a folder, or a data set's name.", show_default=False)
+        str | None,
+        typer.Argument(metavar="DATA", help="A file, a folder, a store, or a data set's name.", show_default=False),
     ] = None,
     table: flags.Table,
     task: flags.Task = None,
@@ -117,7 +120,8 @@ def fit(
     if progress not in PROGRESS:
         raise Refusal(f"Got --progress {progress}; expected one of {', '.join(PROGRESS)}.", WRONG_USE)
     with going_on_unread():
-        result = train(
+        from_store = settings.data is not None and is_store(settings.data)
+        result = (train_from_store if from_store else train)(
             settings,
             out,
             resume=resume,

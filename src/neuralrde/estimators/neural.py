@@ -189,7 +189,8 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
             groups: one per series, such as its patient: series of a group are not divided between training and
                 validation, nor between what members of an ensemble learn from and leave out.
             validation: another `(X, y)`, or another store, to decide about stopping; None takes `validation_fraction`
-                of X. Fewer than 30 series decide nothing: of X none are held out then, and those given are only reported in `history_`.
+                of X. Fewer than 30 series decide nothing: of X none are held out then, and those given are only
+                reported in `history_`.
             checkpoint: a file for the state of training; with `resume=True` training goes on from it.
             resume: whether to go on from the checkpoint, if there is one.
             listeners: told of every epoch; see `neuralrde.training`.

@@ -59,8 +59,8 @@ def _of_store(estimator: Any, store: Store) -> list[View]:
     if store.transform != estimator.transform_ or store.windows != estimator.windows_:
         raise StoreError(
             f"Got a store with the windows {store.windows!r} and statistics of its own; expected "
-            f"{estimator.windows_!r} and the statistics of the training set. Prepare it like the store that was trained "
-            "from: `neuralrde prepare DATA STORE --like TRAINED`, or `prepare(..., like=Store(...))`."
+            f"{estimator.windows_!r} and the statistics of the training set. Prepare it like the store that was "
+            "trained from: `neuralrde prepare DATA STORE --like TRAINED`, or `prepare(..., like=Store(...))`."
         )
     if estimator.closed_form_ is not None and estimator.blend_[0] != 0:
         raise StoreError(
@@ -72,7 +72,7 @@ def _of_store(estimator: Any, store: Store) -> list[View]:
     wrong = ~np.isfinite(outputs).all(axis=tuple(range(1, outputs.ndim)))
     if wrong.any():
         raise StoreError(
-            f"Got series {store.ids[int(wrong.argmax())]}, for which the model's prediction is not a finite number. Look "
-            "for values in it that are no measurements, and write NaN for them."
+            f"Got series {store.ids[int(wrong.argmax())]}, for which the model's prediction is not a finite number. "
+            "Look for values in it that are no measurements, and write NaN for them."
         )
     return [View(estimator._blended(outputs, lambda form: np.zeros(())))]

@@ -173,7 +173,7 @@ def _check_possible(estimator: Any, parts: SimpleNamespace, store: Store) -> Non
     why = None
     if is_auto(estimator.model):
         why = 'model="auto"', "a model", "families are compared on series in memory"
-    elif estimator.windows is not None and parts.windows.resolved(_AnyLength) != store.windows:
+    elif estimator.windows is not None and parts.windows != store.windows:
         why = f"windows={estimator.windows!r}", "None", f"the store was cut into {store.windows!r}"
     elif parts.augmentation is not None:
         why = f"augmentation={parts.augmentation!r}", "None", "its log-signatures are of the series as they are"
@@ -187,6 +187,3 @@ def _check_possible(estimator: Any, parts: SimpleNamespace, store: Store) -> Non
         )
     if why is not None:
         raise StoreError(f"Got {why[0]} for a store; expected {why[1]}, because {why[2]}.")
-
-
-_AnyLength: Any = SimpleNamespace(lengths=np.array([2]), values=np.zeros((0, 2, 0)))

@@ -63,8 +63,8 @@ def prepare(
     store that is whole is given back as it is.
 
     Args:
-        data: a Parquet or CSV file, or a folder of them: a long table, a row per point, sorted by id and then by time. Or
-            an .npy file `(series, length, channels)`. A URL (`s3://...`) is read through fsspec.
+        data: a Parquet or CSV file, or a folder of them: a long table, a row per point, sorted by id and then by time.
+            Or an .npy file `(series, length, channels)`. A URL (`s3://...`) is read through fsspec.
         store: the folder to write, or a URL.
         windows: where to cut and how deep; None takes what is usual for the model.
         model: the short name of the model that the store is for. It decides about the usual windows, and whether paths

@@ -33,7 +33,7 @@ class RayTasks:
             self._ray.shutdown()
 
     def each(self, function: Any, tasks: Iterator[tuple[Any, ...]], count: int, needs: float) -> Iterator[Any]:
-        """Ray itself starts as many at a time as the cluster has cores and memory for, and repeats those of lost nodes."""
+        """Ray starts as many at a time as the cluster has cores and memory for, and repeats those of lost nodes."""
         remote = self._ray.remote(num_cpus=1, memory=int(needs), max_retries=3)(function)
         most = 4 * max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         running: list[Any] = []

@@ -82,8 +82,8 @@ def checked_basis(store: Store, model: Any) -> Any:
         return "words"  # a module of somebody's own
     if model.takes_increments != store.mixed or (store.mixed and model.basis != "words"):
         raise StoreError(
-            f"Got the model {type(model).__name__} and a store that was prepared for {store.model!r}; expected one that "
-            f"was prepared for it, because a path of {len(store.path_channels)} channels is mixed for one of them and "
-            "not for the other. Prepare the data again with the model's name: `neuralrde prepare --model ...`."
+            f"Got the model {type(model).__name__} and a store that was prepared for {store.model!r}; expected one "
+            f"that was prepared for it, because a path of {len(store.path_channels)} channels is mixed for one of "
+            "them and not for the other. Prepare the data again with the model's name: `neuralrde prepare --model ...`."
         )
     return model.basis

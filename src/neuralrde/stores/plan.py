@@ -4,7 +4,6 @@ import io
 import json
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -103,8 +102,7 @@ def make_plan(asked: Asked, index: Index, windows: Windows | None, transform: Tr
         usual = getattr(cls, "usual_windows", None)
         wanted = Windows() if usual is None else usual(len(path))
     lengths = np.array(index.lengths, np.int64) + sum(isinstance(one, BasePoint) for one in parts_of(transform))
-    # Only lengths are asked for; the values would not fit.
-    wanted = wanted.resolved(SimpleNamespace(lengths=lengths, values=np.empty((0, int(lengths.max()), 0))))  # type: ignore
+    wanted = wanted.for_lengths(lengths)
     if wanted.every is not None and not source.timed:
         raise SourceError(f"Got windows by time, every={wanted.every}, and series without times; expected step=....")
     driver = Driver.for_model(cls, len(path), wanted)

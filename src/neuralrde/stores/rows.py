@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -31,6 +31,7 @@ class Rows:
         return len(self.begins)
 
 
+@runtime_checkable
 class Source(Protocol):
     """A set of series that is read in blocks, in order, and any block alone. It can be pickled."""
 

@@ -202,7 +202,8 @@ class _Writer:
         size = self.file.tell()
         self.file.seek(0)
         self._header(int(windows.sum()))
-        assert self.file.tell() == self._start and size == self._start + 4 * self.controls * windows.sum()
+        assert self.file.tell() == self._start
+        assert size == self._start + 4 * self.controls * windows.sum()
         with np.errstate(over="ignore"):
             first = np.stack(self._first).astype(np.float32)
         return {

@@ -203,9 +203,9 @@ def fitted(transform: Transform, channels: tuple[str, ...], moments: Any, longes
     ):
         names = " + ".join(kind.__name__ for kind in kinds)
         raise SourceError(
-            f"Got the transform {names}, which has yet to learn from the data; expected ObservationCounts, FillForward, "
-            "Scale and TimeChannel in this order, which learn from series that are not all in memory, or a transform "
-            "that is fitted. Fit it on a part of the series first: transform=transform.fit(part)."
+            f"Got the transform {names}, which has yet to learn from the data; expected ObservationCounts, "
+            "FillForward, Scale and TimeChannel in this order, which learn from series that are not all in memory, or "
+            "a transform that is fitted. Fit it on a part of the series first: transform=transform.fit(part)."
         )
     statistics = _Statistics.of(channels, moments)
     for one in parts:
