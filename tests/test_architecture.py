@@ -25,6 +25,7 @@ FLOW = (
     "processes",
     "models",
     "training",
+    "stores",
     "estimators",
     "online",
     "serving",

@@ -6,7 +6,7 @@ Names stand in the order in which a newcomer needs them; everything else is in t
 from typing import TYPE_CHECKING as _CHECKING
 from typing import Any as _Any
 
-from . import datasets, devices, fields, models, paths, registry, signatures, solvers, training, transforms  # noqa: F401
+from . import datasets, devices, fields, models, paths, registry, signatures, solvers, stores, training, transforms  # noqa: F401
 from ._version import __version__  # noqa: F401
 from .datasets import Dataset, load, read
 from .fields import AbstractField, BracketField, FreeField
@@ -15,6 +15,7 @@ from .paths import Series, Windows
 from .registry import Config
 from .signatures import LogSignatureStream, log_signature, log_signatures, signature
 from .solvers import RK4, solve
+from .stores import Store, prepare
 from .training import Examples, Settings, fit, predict
 from .transforms import Compose, FillForward, Scale, TimeChannel
 
@@ -38,6 +39,8 @@ __all__ = [  # noqa: RUF022 (in the order in which a newcomer needs them)
     "LogSignatureFeatures",
     "NeuralRDEClassifier",
     "NeuralRDERegressor",
+    "Store",
+    "prepare",
     "Windows",
     "Config",
     "Compose",
@@ -69,7 +72,7 @@ _ESTIMATORS = (
 )  # fmt: skip
 _PARTS = (
     "assessment", "datasets", "devices", "estimators", "fields", "models", "online", "paths", "plots", "registry",
-    "signatures", "solvers", "training", "transforms",
+    "signatures", "solvers", "stores", "training", "transforms",
 )  # fmt: skip
 
 

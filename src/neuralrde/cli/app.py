@@ -20,6 +20,7 @@ from .inspect import inspect
 from .parts import parts
 from .plot import plot_app
 from .predict import predict
+from .prepare import prepare
 from .replay import replay
 from .screen import drop
 from .serve import serve
@@ -37,7 +38,7 @@ app = typer.Typer(
     "process was lost, 130 interrupted, 143 terminated. "
     "`--debug`, anywhere, shows where an error comes from.",
 )
-for command in (fit, predict, evaluate, inspect, parts):
+for command in (fit, predict, evaluate, inspect, prepare, parts):
     app.command()(command)
 app.add_typer(plot_app, name="plot")
 app.add_typer(data_app, name="data")

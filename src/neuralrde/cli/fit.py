@@ -5,11 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
+from ..stores import is_store
 from . import flags
 from .config import assignments, settings_of, whole_or_auto
 from .errors import WRONG_USE, Refusal
 from .launchers import launch_of
 from .screen import going_on_unread, print_json
+from .stored import train_from_store
 from .training import train
 from .workers import Worker, supervise
 
@@ -22,7 +24,8 @@ _SEVERAL: Any = {"rich_help_panel": "Several processes"}
 def fit(
     *,
     data: Annotated[
-        str | None, typer.Argument(metavar="DATA", help="A file, a folder, or a data set's name.", show_default=False)
+        str | None,
+        typer.Argument(metavar="DATA", help="A file, a folder, a store, or a data set's name.", show_default=False),
     ] = None,
     table: flags.Table,
     task: flags.Task = None,
@@ -137,7 +140,8 @@ def fit(
         worker.join()
     alone = worker is None or worker.number == 0
     with going_on_unread():
-        result = train(
+        from_store = settings.data is not None and is_store(settings.data)
+        result = (train_from_store if from_store else train)(
             settings,
             out,
             resume=resume,

@@ -82,6 +82,18 @@ class RunFolder:
             raise
         return folder
 
+    @classmethod
+    def of_all(cls, processes: Any, name: str, out: Path | None, *, resume: bool) -> Self:
+        """One folder for several processes: it belongs to the first, and the others know its path."""
+        made: list[Self] = []
+
+        def make() -> Path:
+            made.append(cls.new(name, out, resume=resume))
+            return made[0].path
+
+        path = processes.from_first(make)
+        return made[0] if made else cls(path)
+
     def _check_free(self, resume: bool) -> None:
         """Only now, when no other process can put anything into the folder."""
         if resume and not self.checkpoint.exists():

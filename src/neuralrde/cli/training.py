@@ -136,7 +136,7 @@ def train(
         )
 
     # Training. What is resumed keeps its own settings until the checkpoint is found to belong to these.
-    with _folder(processes, data.name, out, resume=resume) as folder:
+    with RunFolder.of_all(processes, data.name, out, resume=resume) as folder:
         if worker is not None:
             worker.tell(folder.path)
         resolved = as_toml(resolve(settings, job.estimator))
@@ -168,18 +168,6 @@ def train(
         result = _finish(job, folder, rows, estimator, lowest, cross, **options)
         processes.agree(None)  # until now the others have waited
         return result
-
-
-def _folder(processes: Any, name: str, out: Path | None, *, resume: bool) -> RunFolder:
-    """The run's folder: the first process's, whose it is as long as it runs, and the same path in the others."""
-    made: list[RunFolder] = []
-
-    def make() -> Path:
-        made.append(RunFolder.new(name, out, resume=resume))
-        return made[0].path
-
-    path = processes.from_first(make)
-    return made[0] if made else RunFolder(path)
 
 
 def _predicted(estimator: Any, data: Dataset, rows: Split) -> tuple[dict[str, Dataset], dict[str, PredictionTable]]:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..models import Ensemble, MultiScaleRDE
 from ..paths import Series, Windows
 from ..registry import FROM_DATA, Config, accepted
+from ..stores import Store
 from ..training import (
     LOSSES,
     AbstractAugmentation,
@@ -37,6 +38,7 @@ from .inputs import as_series
 from .learned import check_file
 from .parameters import Hidden, check_flag, check_number, check_whole
 from .predicting import outputs_of
+from .stored import fit_store
 
 
 class _Learned:
@@ -165,11 +167,11 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         groups: Any = None,
-        validation: tuple[Any, Any] | None = None,
+        validation: Any = None,
         checkpoint: str | os.PathLike | None = None,
         resume: bool = False,
         listeners: Sequence[Listener] = (),
@@ -179,20 +181,23 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
 
         Args:
             X: `(n, length, channels)`, `(n, length)` of one channel, a list of arrays or DataFrames `(length,
-                channels)`, or a `neuralrde.Series`. NaN is a missing value.
-            y: one target per series, or one at every point (see the class).
+                channels)`, or a `neuralrde.Series`. NaN is a missing value. Or a `neuralrde.Store`, whose transform
+                and windows are taken; the closed form has no say then.
+            y: one target per series, or one at every point (see the class). None takes those of a store.
             sample_weight: how much each series counts; None counts all alike.
             groups: one per series, such as its patient: series of a group are not divided between training and
                 validation, nor between what members of an ensemble learn from and leave out.
-            validation: another `(X, y)` to decide about stopping; None takes `validation_fraction` of X. Fewer than 30
-                series decide nothing: of X none are held out then, and those given are only reported in `history_`.
+            validation: another `(X, y)`, or another store, to decide about stopping; None takes `validation_fraction`
+                of X. Fewer than 30 series decide nothing: of X none are held out then, and those given are only
+                reported in `history_`.
             checkpoint: a file for the state of training; with `resume=True` training goes on from it.
             resume: whether to go on from the checkpoint, if there is one.
             listeners: told of every epoch; see `neuralrde.training`.
             mesh: the devices to train and predict on, as `neuralrde.devices.device_mesh` makes it; None takes all.
         """
+        train = fit_store if isinstance(X, Store) else fitting.fit
         with interrupts_between_steps():
-            fitting.fit(
+            train(
                 self,
                 X,
                 y,
@@ -212,6 +217,8 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
         The first call learns the transform's statistics, the windows and the classes: let it see series of every kind,
         or call `fit` first. Nothing is held out.
         """
+        if isinstance(X, Store):
+            raise ValueError("Got a store for `partial_fit`; expected series, or `fit`, which reads a store in parts.")
         with interrupts_between_steps():
             fitting.partial_fit(self, X, y, sample_weight, listeners=listeners)
         return self
@@ -226,7 +233,7 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
     def _outputs(self, X: Any) -> tuple[list[VersionOutputs], Series, Inputs]:
         """The model's outputs, for each series or after every window; several, if an augmentation says so."""
         self._check_fitted()
-        series = as_series(self, X, reset=False)
+        series = X if isinstance(X, Store) else as_series(self, X, reset=False)
         versions, inputs = outputs_of(self, series)
         return versions, series, inputs
 

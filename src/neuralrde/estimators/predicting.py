@@ -6,13 +6,17 @@ from typing import Any
 import numpy as np
 
 from ..paths import Series
+from ..stores import Store, StoreError
+from ..stores.examples import StoredExamples
 from ..training import Examples, predict
 from .augmenting import VersionOutputs
 from .examples import Inputs, inputs_of
 
 
-def outputs_of(estimator: Any, series: Series) -> tuple[list[VersionOutputs], Inputs]:
+def outputs_of(estimator: Any, series: Series | Store) -> tuple[list[VersionOutputs], Inputs]:
     """The outputs of a fitted estimator, one version of the series or several, and where the last one was cut."""
+    if isinstance(series, Store):
+        return _of_store(estimator, series), None  # type: ignore  # nobody asks where: it has one target per series
     # The closed form never saw another version: it predicts from the series as they are, once.
     closed = functools.cache(lambda form: form._outputs(series))
     augmentation, versions = estimator.augmentation_, []
@@ -48,3 +52,27 @@ def check_finite_outputs(outputs: np.ndarray, prepared: Series) -> None:
         f"channel {prepared.channels[channel]!r} reaches {largest[channel]:.3g}, and the model computes in float32. "
         "Look for values that are no measurements, and write NaN for them."
     )
+
+
+def _of_store(estimator: Any, store: Store) -> list[VersionOutputs]:
+    """The outputs of a fitted estimator for the series of a store."""
+    if store.transform != estimator.transform_ or store.windows != estimator.windows_:
+        raise StoreError(
+            f"Got a store with the windows {store.windows!r} and statistics of its own; expected "
+            f"{estimator.windows_!r} and the statistics of the training set. Prepare it like the store that was "
+            "trained from: `neuralrde prepare DATA STORE --like TRAINED`, or `prepare(..., like=Store(...))`."
+        )
+    if estimator.closed_form_ is not None and estimator.blend_[0] != 0:
+        raise StoreError(
+            "Got a store for an estimator in which the closed form has a say; expected series, because the closed form "
+            "looks at them as a whole. Fit with closed_form=False, or from a store, to predict from a store."
+        )
+    examples = StoredExamples(store, estimator.model_)
+    outputs = predict(estimator.model_, examples, mesh=getattr(estimator, "_mesh", None))
+    wrong = ~np.isfinite(outputs).all(axis=tuple(range(1, outputs.ndim)))
+    if wrong.any():
+        raise StoreError(
+            f"Got series {store.ids[int(wrong.argmax())]}, for which the model's prediction is not a finite number. "
+            "Look for values in it that are no measurements, and write NaN for them."
+        )
+    return [VersionOutputs(estimator._blended(outputs, lambda form: np.zeros(())))]

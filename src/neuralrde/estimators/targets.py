@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, column_or_1d
 
 from ..paths import Series, Windows, window_counts
+from ..stores import Store
 from ..training import label_scale
 from .inputs import as_series, check_as_many, dimensions, is_list_of_series
 
@@ -52,8 +53,9 @@ class ClassTargets(ClassifierMixin):
             raise ValueError(f"Got interval={interval!r} for a classifier; expected None. Write `predict_proba`.")
         return self.classes_[self._proba_from(outputs).argmax(axis=-1)]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The share of series, or of points, whose label is right."""
+        y = _own(X, y)
         predicted = self.predict(X)
         if not self.per_time_:
             return float(np.average(predicted == np.asarray(y).reshape(predicted.shape), weights=sample_weight))
@@ -116,10 +118,12 @@ class NumberTargets(RegressorMixin):
         """A number, or one for each output, of each series; or of each point of it."""
         raise NotImplementedError
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The coefficient of determination, R squared, where targets are known; the mean over outputs."""
-        series = as_series(self, X, reset=False)
-        predicted, y = self.predict(series), np.asarray(numbers_at_points(y, series, expected=self.per_time_))
+        y = _own(X, y)
+        series = X if isinstance(X, Store) else as_series(self, X, reset=False)
+        at_points = y if isinstance(X, Store) else numbers_at_points(y, series, expected=self.per_time_)
+        predicted, y = self.predict(series), np.asarray(at_points)
         if not self.per_time_:
             y = y.reshape(predicted.shape) if y.size == predicted.size else y
         if y.shape != predicted.shape:
@@ -187,6 +191,15 @@ class NumberTargets(RegressorMixin):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _own(X: Any, y: Any) -> Any:
+    """The targets that were given, or those of a store."""
+    if y is None and isinstance(X, Store):
+        y = X.labels
+    if y is None:
+        raise ValueError("Got no y; expected the targets to compare predictions with.")
+    return y
 
 
 def are_at_points(y: Any, series: Series, *, expected: bool = False) -> bool:

@@ -1,5 +1,8 @@
 """Statistics of the training set, kept in the model: sizes of channels, mean and spread of the labels."""
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +14,38 @@ from ..signatures.bases import Basis
 from ..signatures.lyndon import lyndon_words
 
 Statistics = np.ndarray | Array
+
+
+class Sizes(NamedTuple):
+    """What a scale is fitted to, of log-signatures that are not all in memory; `fit_scale` takes it instead of them.
+
+    >>> logs = np.random.default_rng(0).normal(size=(6, 5, 3))
+    >>> halves = Sizes.of([(logs[:3], np.full(3, 5)), (logs[3:], np.full(3, 5))])
+    >>> bool(np.array_equal(halves.size, Sizes.of([(logs, np.full(6, 5))]).size)), halves.count
+    (True, 5.0)
+    """
+
+    size: np.ndarray
+    """The root mean square of each channel."""
+    count: float
+    """The mean number of windows."""
+
+    @staticmethod
+    def of(parts: Iterable[tuple[Statistics, Statistics]]) -> "Sizes":
+        """From log-signatures in parts, padded, and the number of windows of each series."""
+        total, windows, series = None, 0, 0
+        for values, counts in parts:
+            values = np.asarray(values, np.float64)
+            valid = np.arange(values.shape[1]) < np.asarray(counts)[:, None]
+            squares = values[valid] ** 2
+            if total is None:
+                total = np.zeros(values.shape[2])
+            # Window after window, as a sum over all of them at once is made: to the same bit.
+            total = np.add.reduce(np.concatenate([total[None], squares]), axis=0) if windows else squares.sum(axis=0)
+            windows, series = windows + len(squares), series + len(values)
+        if total is None or not windows:
+            raise ValueError("Got no window to fit the scale on: all series are empty. Leave `fit_scale` out.")
+        return Sizes(np.sqrt(total / windows), windows / series)
 
 
 class ChannelScale(eqx.Module):
@@ -35,7 +70,7 @@ class ChannelScale(eqx.Module):
 
     @staticmethod
     def fit(
-        log_signatures: Float[Statistics, "batch windows controls"],
+        log_signatures: Float[Statistics, "batch windows controls"] | Sizes,
         windows: Int[Statistics, " batch"] | None = None,
     ) -> "ChannelScale":
         """Scales each channel by itself, for fields that use channels freely."""
@@ -44,7 +79,7 @@ class ChannelScale(eqx.Module):
 
     @staticmethod
     def fit_tokens(
-        log_signatures: Float[Statistics, "batch windows controls"],
+        log_signatures: Float[Statistics, "batch windows controls"] | Sizes,
         windows: Int[Statistics, " batch"] | None = None,
     ) -> "ChannelScale":
         """Scales each channel to a root mean square of 1, for networks that see windows one by one."""
@@ -52,7 +87,7 @@ class ChannelScale(eqx.Module):
 
     @staticmethod
     def fit_homogeneous(
-        log_signatures: Float[Statistics, "batch windows controls"],
+        log_signatures: Float[Statistics, "batch windows controls"] | Sizes,
         windows: Int[Statistics, " batch"] | None = None,
         *,
         channels: int,
@@ -110,7 +145,9 @@ def _factors(factors: np.ndarray) -> Frozen:
     return Frozen(factors)
 
 
-def _root_mean_square(log_signatures: Statistics, windows: Statistics | None) -> tuple[np.ndarray, float]:
+def _root_mean_square(log_signatures: Statistics | Sizes, windows: Statistics | None) -> tuple[np.ndarray, float]:
+    if isinstance(log_signatures, Sizes):
+        return _checked(log_signatures.size), log_signatures.count
     values = np.asarray(log_signatures, np.float64)
     if values.ndim != 3:
         raise ValueError(
@@ -121,13 +158,16 @@ def _root_mean_square(log_signatures: Statistics, windows: Statistics | None) ->
     valid = np.arange(values.shape[1]) < counts[:, None]
     if not valid.any():
         raise ValueError("Got no window to fit the scale on: all series are empty. Leave `fit_scale` out.")
-    size = np.sqrt((values[valid] ** 2).mean(0))
+    return _checked(np.sqrt((values[valid] ** 2).mean(0))), float(counts.mean())
+
+
+def _checked(size: np.ndarray) -> np.ndarray:
     if not np.isfinite(size).all():
         raise ValueError(
             f"Got log-signatures that are not finite in channel {int((~np.isfinite(size)).argmax())}. Fill "
             "or drop missing values before computing them."
         )
-    return np.where(size > 0, size, 1.0), float(counts.mean())
+    return np.where(size > 0, size, 1.0)
 
 
 class LabelScale(eqx.Module):

@@ -84,16 +84,23 @@ class Windows:
 
     def resolved(self, series: Series) -> "Windows":
         """With a number of points in place of `count`."""
+        return self.for_lengths(series.lengths, series.values.shape[1])
+
+    def for_lengths(self, lengths: Int[np.ndarray, "samples"], longest: int | None = None) -> "Windows":
+        """The same for series of these lengths.
+
+        >>> Windows(count=4).for_lengths(np.array([9, 9, 17]))
+        Windows(step=2, depth=2)
+        """
         if self.every is not None or self.step is not None:
             return self
-        return replace(self, step=self.step_for(series, self.count), count=Windows.count)
+        longest = int(lengths.max()) if longest is None else longest
+        return replace(self, step=_step_for(lengths, longest, self.count), count=Windows.count)
 
     @staticmethod
     def step_for(series: Series, count: int) -> int:
         """The step that cuts a series of median length into about so many windows, and all series into one if 1."""
-        if count == 1:
-            return max(1, series.values.shape[1] - 1)
-        return max(1, round((float(np.median(series.lengths)) - 1) / count))
+        return _step_for(series.lengths, series.values.shape[1], count)
 
     def all_shifts(self) -> list[int]:
         """The shifts of all ways of cutting, the usual one first."""
@@ -109,6 +116,10 @@ class Windows:
         usual = {"every": None, "count": Windows.count, "shifts": 1, "scales": (1,)}
         usual |= {"step": None} if self.every else {}
         return f"Windows({', '.join(f'{k}={v!r}' for k, v in given.items() if k not in usual or v != usual[k])})"
+
+
+def _step_for(lengths: np.ndarray, longest: int, count: int) -> int:
+    return max(1, longest - 1 if count == 1 else round((float(np.median(lengths)) - 1) / count))
 
 
 WINDOWS = Registry("windows", Windows, {"windows": Windows})

@@ -95,10 +95,14 @@ class Checkpoints:
 
 
 def fingerprint_of(settings: Settings, *parts: Any) -> str:
-    """A hash of the settings and of all arrays in `parts`: model, training and validation set, loss."""
+    """A hash of the settings and of all arrays in `parts`: model, training and validation set, loss.
+
+    A part that is not in memory has a `fingerprint` of its own.
+    """
     decisive = {field.name: getattr(settings, field.name) for field in fields(settings) if field.name not in _FREE}
     digest = blake2b(_ADDRESS.sub("", repr(sorted(decisive.items()))).encode(), digest_size=16)
     for part in parts:
+        part = getattr(part, "fingerprint", part)  # a store knows the checksum of its files
         # Names and plain values. Not the text of the whole, in which Equinox leaves out what is as by default.
         leaves, structure = jax.tree.flatten(part)
         plain = [leaf for leaf in leaves if not eqx.is_array(leaf) and not isinstance(leaf, np.ndarray)]

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from ..devices import check_process, device_mesh, local_rows, replicate, shard_batch
 from ..processes import Processes
+from .prefetch import prefetched
 
 Arrays = np.ndarray | Array
 
@@ -66,7 +67,7 @@ def predict(
 
     Args:
         model: an Equinox module that takes one example.
-        examples: the examples; they need no targets.
+        examples: the examples, in memory or a source of them such as a `neuralrde.Store`; they need no targets.
         batch: examples at a time.
         mesh: the devices to work on, a list or a mesh; None takes all devices, as long as each has eight examples of a
             batch. Several processes (`jax.distributed`) must all call it, and all get all predictions; with
@@ -81,13 +82,14 @@ def predict(
     mesh = device_mesh(mesh, batch=batch)
     model = replicate(model, mesh)  # it may have been trained on others
     size = batch_size(batch, mesh)
-    inputs = Examples(examples.inputs, windows=examples.windows)
-    answers, rows = [], local_rows(mesh, size)
-    with Processes(mesh).lost_explained():
-        for start in range(0, len(inputs), size):
-            part, _ = padded(inputs, np.arange(start, min(start + size, len(inputs))), size, rows)
-            answers.append(np.asarray(_answers(model, shard_batch(part, mesh), mesh)))
-    return np.concatenate(answers)[: len(inputs)]
+    own, every, found = local_rows(mesh, size), np.arange(len(examples)), []
+    parts = (padded(examples, every[start : start + size], size, own) for start in range(0, len(examples), size))
+    in_memory = isinstance(examples, Examples)
+    with Processes(mesh).lost_explained(), prefetched(parts, in_memory=in_memory) as parts:
+        for part, _ in parts:
+            part = Examples(part.inputs, windows=part.windows)
+            found.append(np.asarray(_answers(model, shard_batch(part, mesh), mesh)))
+    return np.concatenate(found)[: len(examples)]
 
 
 def batch_size(wanted: int, mesh: Mesh) -> int:

@@ -1,5 +1,6 @@
 """The training loop: settings, data, model, optimizer, then the loop, in the order in which they run."""
 
+import contextlib
 import math
 import os
 import time
@@ -27,19 +28,22 @@ from .examples import Examples, batch_size, batches, check_weights, predict
 from .interrupt import interrupts_between_steps
 from .listeners import Listener, Listeners
 from .optimizers import total_share
+from .prefetch import prefetched
 from .random_choice import RandomChoice
 from .state import Settings, TrainingState
 
 # A loss that is still not finite at 1/1024 of the rate will not become finite by going slower.
 _SMALLEST_FACTOR = 2.0**-10
+# Examples that are looked at where a solve diverged.
+_EXPLAINED = 4096
 
 
 def fit(
     model: Any,
-    training: Examples | Augmented | RandomChoice,
+    training: Examples | Augmented | RandomChoice | Any,
     *,
     loss: Callable,
-    validation: Examples | None = None,
+    validation: Examples | Any | None = None,
     decides: bool = True,
     metric: Callable[[np.ndarray, np.ndarray], float] | None = None,
     settings: Settings = Settings(),  # noqa: B008 (immutable)
@@ -65,7 +69,8 @@ def fit(
     Args:
         model: an Equinox module that takes one example. Its floating arrays are trained, except those that are
             `Frozen`.
-        training: examples with targets; or `Augmented` or `RandomChoice`, drawn anew in every epoch.
+        training: examples with targets; or `Augmented` or `RandomChoice`, drawn anew in every epoch; or a source of
+            examples that are not all in memory, such as a `neuralrde.Store`, which is read ahead in a thread.
         loss: `CrossEntropy()`, `SquaredError()`, `Huber()`, `Histogram().fit(labels)`, or any function of one
             prediction and target.
         validation: examples that decide when to stop and which weights to keep. Without them the training loss decides.
@@ -98,7 +103,7 @@ def fit(
     processes, own = Processes(mesh), local_rows(mesh, size)
     steps = -(-len(training) // count)
     for examples, what in ((training, "training set"), (validation, "validation set")):
-        if isinstance(examples, Examples):
+        if examples is not None and not hasattr(examples, "epoch"):
             check_weights(examples, what)
 
     # Model and optimizer: one state, new or as it was left.
@@ -124,7 +129,8 @@ def fit(
     checkpoints = Checkpoints(path, fingerprint=fingerprint, every=settings.save_every, say=heard.say)
     clock = time.monotonic()
     heard.start(epochs=settings.epochs, steps=steps, done=state.epoch)
-    with interrupts_between_steps(processes.sum) as stop_here, processes.lost_explained():
+    ahead = contextlib.ExitStack()
+    with interrupts_between_steps(processes.sum) as stop_here, processes.lost_explained(), ahead:
         try:
             while state.epoch < last and not _finished(state, settings):
                 new_model, new_optimizer = state.model, state.optimizer
@@ -132,6 +138,7 @@ def fit(
                 examples = _examples(training, state.epoch)
                 check_weights(examples, "training set")
                 drawn = batches(examples, count, size, seed=settings.seed, epoch=state.epoch, own=own)
+                drawn = ahead.enter_context(prefetched(drawn, in_memory=isinstance(examples, Examples)))
                 for i, (batch, weights) in enumerate(drawn):
                     share = schedule(state.epoch * steps + i, settings.epochs * steps, state.history)
                     share *= state.rate_factor
@@ -154,6 +161,7 @@ def fit(
                         total, weight = total + float(value) * in_batch, weight + in_batch
                     heard.step(examples=count)
                     stop_here()
+                ahead.close()
 
                 record = {"epoch": state.epoch + 1, "loss": float(total / weight), "rate": abs(float(rate))}
                 if validation is not None:
@@ -180,7 +188,7 @@ def fit(
 
 
 def _examples(training: Examples | Augmented | RandomChoice, epoch: int) -> Examples:
-    return training if isinstance(training, Examples) else training.epoch(epoch)
+    return training.epoch(epoch) if hasattr(training, "epoch") else training
 
 
 def evaluate(
@@ -276,6 +284,6 @@ def _slowed_down(state: TrainingState, start: TrainingState, training: Examples,
 def _explain(model: Any, examples: Examples) -> None:
     """Raise with the sample and window at which a solve leaves the finite numbers, if that is what happened."""
     if all(hasattr(model, name) for name in ("field", "encoder", "scale", "solver", "substeps")):
-        x0, windows = (jnp.asarray(array) for array in examples.inputs)
+        x0, windows = (jnp.asarray(array) for array in examples.take(slice(_EXPLAINED)).inputs)
         field = ScaledField(model.field, model.scale)
         explain_divergence(field, jax.vmap(model.encoder)(x0), windows, solver=model.solver, substeps=model.substeps)

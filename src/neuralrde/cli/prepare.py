@@ -1,0 +1,136 @@
+"""`neuralrde prepare`: log-signatures of data larger than memory, into a store."""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from . import flags
+from .config import whole_or_auto
+from .errors import WRONG_USE, Refusal
+from .screen import print_json
+
+_TABLE: Any = {"rich_help_panel": "Table"}
+_WINDOWS: Any = {"rich_help_panel": "Windows"}
+
+
+def prepare(
+    *,
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="A .parquet, .csv or .npy file, or a folder.", show_default=False)
+    ],
+    store: Annotated[str, typer.Argument(metavar="STORE", help="The folder to write, or a URL.", show_default=False)],
+    target: Annotated[str | None, typer.Option(metavar="COLUMN", help="What to predict.", **_TABLE)] = None,
+    id: Annotated[str | None, typer.Option(metavar="COLUMN", help="Which series a row belongs to.", **_TABLE)] = None,
+    time: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of times.", **_TABLE)] = None,
+    group: Annotated[str | None, typer.Option(metavar="COLUMN", help="Patients, speakers, ...", **_TABLE)] = None,
+    columns: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="The channels; by default all others.", **_TABLE)
+    ] = None,
+    labels: Annotated[
+        str | None, typer.Option(metavar="FILE", help="For .npy data: targets as .npy.", **_TABLE)
+    ] = None,
+    groups: Annotated[str | None, typer.Option(metavar="FILE", help="For .npy data: groups as .npy.", **_TABLE)] = None,
+    task: flags.Task = None,
+    like: Annotated[
+        str | None,
+        typer.Option(metavar="STORE", help="Another store, whose statistics and windows are taken: for a test set."),
+    ] = None,
+    model: Annotated[
+        str, typer.Option(metavar="NAME", help="The model that it is for; it decides about usual windows.", **_WINDOWS)
+    ] = "multi-scale-rde",
+    step: Annotated[int | None, typer.Option(min=1, metavar="N", help="Points in a window.", **_WINDOWS)] = None,
+    every: Annotated[float | None, typer.Option(metavar="TIME", help="Or the time in a window.", **_WINDOWS)] = None,
+    depth: Annotated[str | None, typer.Option(metavar="N|N,N", help="Of the log-signatures. [2]", **_WINDOWS)] = None,
+    scales: Annotated[
+        str | None, typer.Option(metavar="N,N,...", help="Windows that each looks back over. [1]", **_WINDOWS)
+    ] = None,
+    memory: Annotated[float, typer.Option(metavar="GIB", help="To work with, beside 0.3 GiB of libraries.")] = 1.0,
+    workers: Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads. [all cores]")] = None,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Run as tasks of a Ray cluster; `local` starts one here.")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Then read the store, and compare all checksums.")] = False,
+    json: flags.AsJson = False,
+) -> None:
+    """Write the log-signatures of series that do not fit in memory into a store, to train from.
+
+    A table has a row per point, sorted by id and time. Stopped at any moment, the same command goes on where it
+    stopped, and ends with the same files.
+
+        neuralrde prepare hearts.parquet hearts.store --id patient --time hour --target ill
+        neuralrde fit hearts.store
+        neuralrde prepare new.parquet new.store --id patient --time hour --like hearts.store
+        neuralrde predict runs/hearts new.store
+    """
+    from ..stores import Store
+    from ..stores import prepare as prepared
+
+    names = None if target is None else [name.strip() for name in target.split(",")]
+    made = prepared(
+        data,
+        store,
+        windows=_windows(step, every, depth, scales),
+        model=model,
+        like=None if like is None else Store(like),
+        target=names[0] if names is not None and len(names) == 1 else names,
+        id=id,
+        time=time,
+        group=group,
+        columns=None if columns is None else [name.strip() for name in columns.split(",")],
+        labels=labels,
+        groups=groups,
+        task=task,
+        memory=memory,
+        workers=workers,
+        ray=True if ray == "local" else ray,
+        progress=None if json or not sys.stderr.isatty() else _Bar(),
+    )
+    if check:
+        made.verify()
+    if json:
+        told = {"series": len(made), "controls": made.controls, "fingerprint": made.fingerprint}
+        print_json({"store": store, **told, "windows": repr(made.windows)})
+    else:
+        print(f"{made!r}\n{made.windows!r}\n{store}")
+
+
+def _windows(step: int | None, every: float | None, depth: str | None, scales: str | None) -> Any:
+    from ..paths import Windows
+
+    if step is every is depth is scales is None:
+        return None
+    given: dict[str, Any] = {"step": step, "every": every}
+    if scales is not None:
+        given["scales"] = _whole(scales, "--scales")
+    if depth is not None:
+        depths = _whole(depth, "--depth") if "," in depth else (whole_or_auto(depth, "--depth"),)
+        given["depth"] = depths if len(depths) > 1 else depths[0]
+    return Windows(**given)
+
+
+def _whole(text: str, flag: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(one) for one in text.split(","))
+    except ValueError:
+        raise Refusal(f"Got {flag} {text}; expected whole numbers with commas between.", WRONG_USE) from None
+
+
+class _Bar:
+    """A progress bar for each stage."""
+
+    def __init__(self):
+        self.bar, self.stage = None, ""
+
+    def __call__(self, stage: str, done: int, of: int) -> None:
+        from tqdm import tqdm
+
+        if stage != self.stage:
+            if self.bar is not None:
+                self.bar.close()
+            self.stage, self.bar = stage, tqdm(total=of, desc=stage, unit=" parts", leave=False)
+        assert self.bar is not None
+        self.bar.n = done
+        self.bar.refresh()
+        if done >= of:
+            self.bar.close()

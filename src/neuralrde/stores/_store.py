@@ -1,0 +1,334 @@
+"""A store: log-signatures on a disk, read when they are needed, as a model's training set."""
+
+import json
+import os
+import threading
+import zlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ..paths import Windows
+from ..paths.memory import check_fits
+from ..signatures.bases import Basis, change_bases
+from ..training import Examples
+from ..transforms import Transform
+from .place import Place
+from .plan import FORMAT, unpacked, windows_of
+
+# Files of shards that are open at once.
+_OPEN = 128
+
+
+class StoreError(ValueError):
+    """A store that is not whole, or damaged: the sentence says which file."""
+
+
+class _Files:
+    """Shards that are open, the least recently used of which is closed. Threads share them."""
+
+    def __init__(self, place: Place, manifest: dict[str, Any], cache: Path):
+        self.place, self.manifest, self.cache = place, manifest, cache
+        self._open: OrderedDict[int, int] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def descriptor(self, number: int) -> int:
+        """Of a shard; see `read`, which holds the lock."""
+        if number not in self._open:
+            shard = self.manifest["shards"][number]
+            path = self.place.local(shard["file"], self.cache)
+            try:
+                self._open[number] = os.open(path, os.O_RDONLY)
+            except FileNotFoundError:
+                raise _damaged(path, "it is not there") from None
+            if os.fstat(self._open[number]).st_size != shard["size"]:
+                raise _damaged(path, "it has another size than when it was written")
+            if len(self._open) > _OPEN:
+                os.close(self._open.popitem(last=False)[1])
+        self._open.move_to_end(number)
+        return self._open[number]
+
+    def read(self, places: Sequence[tuple[int, int, np.ndarray]]) -> None:
+        """Fill arrays from places in shards: of each its number and the first byte.
+
+        Reads, and not a memory map: pages of a map that have been touched would count as memory of the process, and a
+        file that is cut short would end it.
+        """
+        with self._lock:
+            for number, start, array in places:
+                if hasattr(os, "posix_fadvise"):  # the disk can begin with all of them
+                    os.posix_fadvise(self.descriptor(number), start, array.nbytes, os.POSIX_FADV_WILLNEED)
+            for number, start, array in places:
+                if array.nbytes and os.preadv(self.descriptor(number), [array], start) != array.nbytes:  # type: ignore
+                    path = self.place.local(self.manifest["shards"][number]["file"], self.cache)
+                    raise _damaged(path, "it ends before its last series")
+
+    def close(self) -> None:
+        with self._lock:
+            while self._open:
+                os.close(self._open.popitem()[1])
+
+    def __del__(self):
+        self.close()
+
+    def __reduce__(self):
+        return _Files, (self.place, self.manifest, self.cache)
+
+
+class Store:
+    """Series as `prepare` has left them, which a training reads as it goes: wherever a training set is taken.
+
+    What is in memory is a few numbers per series; the log-signatures stay on the disk. Each series has a checksum,
+    which is compared whenever it is read.
+
+    Args:
+        place: the folder, or a URL.
+        cache: where copies of the shards of a URL are kept; None is the user's cache folder.
+
+    Attributes:
+        target: numbers of `classes`, or `(series, outputs)` numbers; None if the data have no target.
+        classes: labels by their numbers; None for a regression.
+        ids, groups: of the series.
+        transform: the fitted transform.
+        windows: how series were cut.
+        fingerprint: a checksum of the manifest, which has the checksums of all files.
+    """
+
+    def __init__(self, place: str | os.PathLike, *, cache: str | os.PathLike | None = None):
+        self._place = Place.at(place)
+        self._manifest, self.fingerprint = _manifest(self._place)
+        self._cache = _cache_folder(cache) / self.fingerprint
+        about = self._manifest["series"]
+        data = self._place.read(about["file"])
+        if blake2b(data, digest_size=16).hexdigest() != about["digest"]:
+            raise _damaged(f"{self._place.root}/{about['file']}", "its checksum is another than when it was written")
+        self._series = unpacked(data)
+        self._rows = np.arange(len(self._series["windows"]))
+        firsts = np.concatenate([[0], np.cumsum(self._series["windows"])])
+        begins = np.array([shard["series"][0] for shard in self._manifest["shards"]])
+        self._shard = np.searchsorted(begins, self._rows, side="right") - 1
+        starts = np.array([shard["start"] for shard in self._manifest["shards"]])
+        self._byte = starts[self._shard] + 4 * self.controls * (firsts[:-1] - firsts[begins][self._shard])
+        self._files = _Files(self._place, self._manifest, self._cache)
+
+    # What it is of.
+
+    @property
+    def key(self) -> str:
+        """Of the data and options that it was made from."""
+        return self._manifest["key"]
+
+    @property
+    def model(self) -> str:
+        """The short name of the model that it was made for."""
+        return self._manifest["model"]
+
+    @property
+    def transform(self) -> Transform:
+        return Transform.from_state(self._manifest["transform"])
+
+    @property
+    def windows(self) -> Windows:
+        return windows_of(self._manifest["windows"])
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """Of the series, before they were prepared."""
+        return tuple(self._manifest["channels"])
+
+    @property
+    def path_channels(self) -> tuple[str, ...]:
+        """Of the paths that log-signatures were taken of."""
+        return tuple(self._manifest["path_channels"])
+
+    @property
+    def controls(self) -> int:
+        """Numbers per window."""
+        return int(self._manifest["controls"])
+
+    @property
+    def mixed(self) -> bool:
+        """Whether they are of mixtures of the channels, as `MultiScaleRDE` takes them of many."""
+        return bool(self._manifest["mixed"])
+
+    @property
+    def task(self) -> str | None:
+        """ "classification", "regression", or None where there is no target."""
+        return self._manifest["task"]
+
+    @property
+    def classes(self) -> list[Any] | None:
+        return self._manifest["classes"]
+
+    @property
+    def target(self) -> Any:
+        return None if "target" not in self._series else self._series["target"][self._rows]
+
+    @property
+    def labels(self) -> Any:
+        """The targets as a user has them: labels, or numbers; `(series,)` if there is one per series."""
+        if self.target is None:
+            return None
+        if self.classes is not None:
+            return np.array(self.classes)[self.target]
+        return self.target[:, 0] if self.target.shape[1] == 1 else self.target
+
+    @property
+    def ids(self) -> np.ndarray:
+        return self._series["ids"][self._rows]
+
+    @property
+    def groups(self) -> np.ndarray | None:
+        return None if "groups" not in self._series else self._series["groups"][self._rows]
+
+    @property
+    def lengths(self) -> Int[np.ndarray, "series"]:
+        """In points."""
+        return self._series["lengths"][self._rows]
+
+    @property
+    def window_counts(self) -> Int[np.ndarray, "series"]:
+        """Windows of each series."""
+        return self._series["windows"][self._rows]
+
+    @property
+    def most_windows(self) -> int:
+        """Of the whole store, so that the same series have the same shape in every part of it."""
+        return int(self._series["windows"].max())
+
+    @property
+    def ragged(self) -> bool:
+        """Whether numbers of windows are worth telling a model."""
+        every = self._manifest["windows"]["every"] is not None
+        return every or len(np.unique(self._series["lengths"])) > 1
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, rows: Any) -> "Store":
+        """Some of the series, by a slice, a mask or numbers; nothing is read."""
+        part = object.__new__(Store)
+        vars(part).update(vars(self))
+        part._rows = self._rows[rows]
+        if len(part._rows) < len(self) or not np.array_equal(part._rows, self._rows):
+            chosen = blake2b(np.ascontiguousarray(part._rows, np.int64), digest_size=16).hexdigest()
+            part.fingerprint = blake2b(f"{self.fingerprint} {chosen}".encode(), digest_size=16).hexdigest()
+        return part
+
+    def __repr__(self) -> str:
+        counts = self.window_counts
+        windows = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
+        what = "; no target"
+        if self.classes is not None:
+            shown = ", ".join(map(str, self.classes[:5])) + (", ..." if len(self.classes) > 5 else "")
+            what = f"; classes {shown}"
+        elif self.task is not None:
+            what = f"; {self.target.shape[1]} target{'' if self.target.shape[1] == 1 else 's'}"
+        return f"Store({len(self)} series, {windows} windows of {self.controls} numbers{what})"
+
+    # A source of examples.
+
+    weight = None
+    """Of series; see `neuralrde.training.Examples`."""
+
+    def take(self, rows: Any, *, basis: Basis = "words", padded: bool = True) -> Examples:
+        """Some of the series as a model takes them: first points and log-signatures, with targets.
+
+        Args:
+            rows: numbers, a slice or a mask.
+            basis: of the log-signatures; they are stored as "words".
+            padded: whether all have as many windows as the longest series of the store, rather than of these.
+        """
+        rows = np.atleast_1d(self._rows[rows])
+        counts = self._series["windows"][rows]
+        logs = self._logs(rows, counts, self.most_windows if padded else int(counts.max(initial=1)))
+        if basis != "words":
+            logs = self._changed(logs, basis)
+        return Examples(
+            (self._series["first"][rows], logs),
+            None if "target" not in self._series else self._series["target"][rows],
+            windows=counts if self.ragged else None,
+        )
+
+    def _logs(self, rows: np.ndarray, counts: np.ndarray, most: int) -> Float[np.ndarray, "rows windows controls"]:
+        shape = len(rows), most, self.controls
+        check_fits(
+            4.0 * np.prod(shape, dtype=np.float64),
+            f"The log-signatures of {len(rows)} series, padded to {most} windows of {self.controls} numbers,",
+            "Take fewer series at once: a smaller batch_size, or a part of the store.",
+        )
+        out = np.zeros(shape, "<f4")
+        views = [own[:count].reshape(-1) for own, count in zip(out, counts.tolist(), strict=True)]
+        places = [(int(self._shard[row]), int(self._byte[row])) for row in rows.tolist()]
+        self._files.read([(*place, view) for place, view in zip(places, views, strict=True)])
+        for row, view, place in zip(rows.tolist(), views, places, strict=True):
+            if zlib.crc32(view) != int(self._series["sums"][row]):
+                path = f"{self._place.root}/{self._manifest['shards'][place[0]]['file']}"
+                raise _damaged(path, f"series {self._series['ids'][row]} has another checksum than when it was written")
+        return out
+
+    def _changed(self, logs: np.ndarray, basis: Basis) -> np.ndarray:
+        if self.mixed:
+            raise StoreError(f"Got basis={basis!r} for a store of mixtures; expected words. Prepare it for that model.")
+        flat = change_bases(
+            logs.reshape(-1, self.controls), len(self.path_channels), self.windows.depths, old="words", new=basis
+        )
+        return np.ascontiguousarray(flat, np.float32).reshape(*logs.shape[:2], -1)
+
+    def verify(self) -> None:
+        """Read everything and compare all checksums; an error names the first file that is damaged."""
+        for shard in self._manifest["shards"]:
+            path, digest = self._place.local(shard["file"], self._cache), blake2b(digest_size=16)
+            with open(path, "rb") as file:
+                file.seek(shard["start"])
+                while data := file.read(2**22):
+                    digest.update(data)
+            if digest.hexdigest() != shard["digest"]:
+                raise _damaged(path, "its checksum is another than when it was written")
+
+    def close(self) -> None:
+        """Close the files; they are opened again if they are needed."""
+        self._files.close()
+
+
+def is_store(path: str | os.PathLike) -> bool:
+    """Whether there is a store at a place, whole or begun."""
+    place = Place.at(path)
+    return any(place.size(name) is not None for name in ("manifest.json", "work/plan.json"))
+
+
+def _manifest(place: Place) -> tuple[dict[str, Any], str]:
+    if place.size("manifest.json") is None:
+        if place.size("work/plan.json") is not None:
+            raise StoreError(
+                f"Got {place.root}, whose preparation has not ended; expected a whole store. Run the same `neuralrde "
+                "prepare` again: it goes on where it stopped."
+            )
+        raise StoreError(f"Got {place.root}, which is no store; expected what `neuralrde prepare` makes.")
+    data = place.read("manifest.json")
+    try:
+        manifest = json.loads(data)
+    except ValueError:
+        raise _damaged(f"{place.root}/manifest.json", "it is no JSON") from None
+    if manifest.get("format") != FORMAT:
+        raise StoreError(f"Got {place.root}, a store of format {manifest.get('format')}; expected {FORMAT}.")
+    return manifest, blake2b(data, digest_size=16).hexdigest()
+
+
+def _cache_folder(cache: str | os.PathLike | None) -> Path:
+    if cache is not None:
+        return Path(cache).expanduser()
+    from platformdirs import user_cache_dir
+
+    return Path(user_cache_dir("neuralrde")) / "stores"
+
+
+def _damaged(path: Any, what: str) -> StoreError:
+    return StoreError(
+        f"{path} is damaged: {what}. Remove the store and prepare it again, or copy this file from where it is whole."
+    )

@@ -1,0 +1,85 @@
+"""What a store holds of each window: log-signatures of the path, or of mixtures of its channels."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+import numpy as np
+from jaxtyping import Float, Int
+
+from ..models import MultiScaleRDE
+from ..paths import Windows
+from ..signatures import basis_channels, log_signatures
+from ..signatures.bases import Basis
+from ..signatures.rounding import without_padding, without_rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Driver:
+    """Computes what drives a model, in the words basis.
+
+    Args:
+        channels: of the prepared series, time included.
+        windows: with a depth and scales.
+        projection: where the path has many channels, the mixtures that `MultiScaleRDE` takes; then the increments of
+            all channels come first.
+
+    >>> driver = Driver(3, Windows(step=4, depth=2))
+    >>> driver.controls, driver.inputs(np.zeros((5, 9, 3)), np.array([0, 4, 8]))[1].shape
+    (6, (5, 2, 6))
+    """
+
+    channels: int
+    windows: Windows
+    projection: np.ndarray | None = None
+    basis: ClassVar[Basis] = "words"
+
+    @staticmethod
+    def for_model(model: Any, channels: int, windows: Windows) -> "Driver":
+        """What a class of models wants of paths of so many channels."""
+        projection = None
+        if issubclass(model, MultiScaleRDE):
+            made = model(channels, 1, depth=1, key=jax.random.key(0)).projection
+            projection = None if made is None else np.asarray(made.array)
+        return Driver(channels, windows, projection)
+
+    @property
+    def depth(self) -> Any:
+        return self.windows.depth
+
+    @property
+    def scales(self) -> tuple[int, ...]:
+        return self.windows.scales
+
+    @property
+    def takes_increments(self) -> bool:
+        return self.projection is not None
+
+    @property
+    def mixtures(self) -> int:
+        """Channels of which log-signatures are taken."""
+        return self.channels if self.projection is None else 1 + self.projection.shape[1]
+
+    @property
+    def controls(self) -> int:
+        """Numbers per window."""
+        return basis_channels(self.mixtures, self.depth, scales=self.scales) + self.channels * self.takes_increments
+
+    def mixed(self, path: Float[np.ndarray, "*batch length channels"]) -> Float[np.ndarray, "*batch length mixtures"]:
+        if self.projection is None:
+            return path
+        return np.concatenate([path[..., :1], path[..., 1:] @ self.projection.astype(path.dtype)], axis=-1)
+
+    def inputs(
+        self, path: Float[np.ndarray, "batch length channels"], cuts: Int[np.ndarray, "*batch cuts"]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """First points and what drives a model, as the model's own `inputs` has it."""
+        mixed = self.mixed(path)
+        logs = np.asarray(log_signatures(mixed, self.depth, cuts=cuts, scales=self.scales))
+        logs = without_rounding(logs, mixed, self.depth, cuts, scales=self.scales)
+        logs = logs if self.scales == (1,) else without_padding(logs, cuts)
+        if self.takes_increments:
+            rows = np.arange(len(path))[:, None]
+            ends = path[rows, np.broadcast_to(cuts, (len(path), np.shape(cuts)[-1]))]
+            logs = np.concatenate([np.diff(ends, axis=1), logs], axis=-1)
+        return path[:, 0], logs

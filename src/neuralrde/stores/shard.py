@@ -1,0 +1,216 @@
+"""One shard: its series read, prepared and cut into windows, and their log-signatures written, in bounded memory."""
+
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import IO, Any
+
+import numpy as np
+
+from ..paths import Series, window_counts
+from ..paths.series import frozen
+from ..signatures.streams import LogSignatureStreams
+from ..transforms import Transform
+from .place import Place
+from .plan import Plan, packed, unpacked
+from .rows import Rows, Source, SourceError
+
+
+def shard_name(number: int) -> str:
+    return f"shards/{number:05d}.npy"
+
+
+def record_name(number: int) -> str:
+    """The record of a shard that is whole: it is written last."""
+    return f"work/{number:05d}.npz"
+
+
+def is_done(place: Place, plan: Plan, number: int) -> bool:
+    """Whether a shard is there, and as large as its record says."""
+    if place.size(record_name(number)) is None:
+        return False
+    try:
+        record = unpacked(place.read(record_name(number)))
+        return place.size(shard_name(number)) == int(record["size"])
+    except (OSError, ValueError, KeyError, EOFError, zlib.error):
+        return False  # it is made again
+
+
+def make_shard(
+    source: Source, plan: Plan, number: int, lengths: np.ndarray, place: Place, stop: Callable[[], bool] = lambda: False
+) -> None:
+    """Compute a shard and write it, then its record.
+
+    Args:
+        source: of the rows.
+        plan: what to compute.
+        number: of the shard.
+        lengths: of its series, in points.
+        place: of the store.
+        stop: asked between two parts; the shard is given up where it says so.
+    """
+    rows = _Reader(source, *plan.places[number])
+    with place.writing(shard_name(number)) as file:
+        out = _Writer(file, plan.driver.controls)
+        for part in _parts(lengths, plan.most):
+            if stop():
+                raise InterruptedError
+            if len(part) == 1 and lengths[part[0]] > plan.most:
+                _long(rows, plan, int(lengths[part[0]]), out)
+            else:
+                _together(rows, plan, lengths[part], out)
+        record = out.finish()
+    place.write(record_name(number), packed(record))
+
+
+def _parts(lengths: np.ndarray, most: int) -> Iterator[np.ndarray]:
+    """Series to prepare at once: padded to the longest, they have at most so many points; a longer one is alone."""
+    start, longest = 0, 0
+    for i, length in enumerate(lengths.tolist()):
+        longest = max(longest, length)
+        if i > start and longest * (i + 1 - start) > most:
+            yield np.arange(start, i)
+            start, longest = i, length
+    yield np.arange(start, len(lengths))
+
+
+def _together(rows: "_Reader", plan: Plan, lengths: np.ndarray, out: "_Writer") -> None:
+    """Whole series."""
+    values, times = rows.take(int(lengths.sum()))
+    series = Series._pack(values, times, lengths, plan.channels, None)
+    prepared = Transform.from_state(plan.transform)(series)
+    driver = plan.driver
+    cuts = driver.windows.cuts(prepared)
+    first, logs = driver.inputs(np.asarray(prepared.values, np.float64), cuts)
+    out.add(first, logs, window_counts(prepared, cuts))
+
+
+def _long(rows: "_Reader", plan: Plan, length: int, out: "_Writer") -> None:
+    """One series that is cut in time. Windows that span two parts are joined by Chen's relation."""
+    driver, transform = plan.driver, Transform.from_state(plan.transform).online()
+    how: Any = {"every": driver.windows.every} if driver.windows.every is not None else {"step": driver.windows.step}
+    streams = LogSignatureStreams(driver, **how)
+    state, carried, first, count = streams.start(1), transform.start(1, len(plan.channels)), None, 0
+    out.begin()
+    for start in range(0, length, plan.most):
+        points = min(plan.most, length - start)
+        values, times = rows.take(points)
+        clock = np.arange(start, start + points, dtype=np.float64) if times is None else times
+        series = Series(frozen(values[None]), times=frozen(clock[None]), channels=plan.channels)
+        carried, prepared = transform(carried, series)
+        path = np.asarray(prepared.values, np.float64)
+        first = path[:, 0] if first is None else first
+        state, logs, counts = streams.push(state, path, prepared.clock, prepared.lengths)
+        out.write(logs[0, : counts[0]])
+        count += int(counts[0])
+    if streams.unfinished(state)[0]:
+        out.write(streams.running(state))
+        count += 1
+    out.end(first, count)
+
+
+class _Reader:
+    """Rows of a source from some place on."""
+
+    def __init__(self, source: Source, block: int, row: int):
+        self._pieces = self._read(source, block)
+        self._kept: list[Rows] = []
+        self._skip = row
+
+    @staticmethod
+    def _read(source: Source, block: int) -> Iterator[Rows]:
+        for number in range(block, source.blocks):
+            yield from source.read(number, about_series=False, values=True)
+
+    def take(self, count: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """The next so many rows: values and times."""
+        values, times = [], []
+        while count:
+            rows = self._kept.pop() if self._kept else next(self._pieces, None)
+            if rows is None:
+                raise SourceError("The data ended before the last series did: they have changed since the first look.")
+            if self._skip >= len(rows):
+                self._skip -= len(rows)
+                continue
+            used = slice(self._skip, min(len(rows), self._skip + count))
+            values.append(rows.values[used])
+            if rows.times is not None:
+                times.append(rows.times[used])
+            count -= used.stop - used.start
+            self._skip = used.stop
+            if used.stop < len(rows):
+                self._kept.append(rows)
+            else:
+                self._skip = 0
+        return _joined(values), _joined(times) if times else None
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+@dataclass
+class _Writer:
+    """Writes windows of series one after the other into an .npy file `(windows, controls)`, in float32."""
+
+    file: IO[bytes]
+    controls: int
+
+    def __post_init__(self):
+        self._header(0)
+        self._start = self.file.tell()
+        self._digest = blake2b(digest_size=16)
+        self._first: list[np.ndarray] = []
+        self._counts: list[int] = []
+        self._sums: list[int] = []
+        self._sum = 0
+
+    def _header(self, windows: int) -> None:
+        # NumPy leaves room for any number of rows, so that the header of more of them is as long.
+        shape = {"descr": "<f4", "fortran_order": False, "shape": (windows, self.controls)}
+        np.lib.format.write_array_header_1_0(self.file, shape)  # type: ignore
+
+    def add(self, first: np.ndarray, logs: np.ndarray, counts: np.ndarray) -> None:
+        """Whole series, padded to one number of windows."""
+        with np.errstate(over="ignore"):
+            logs = logs.astype("<f4")
+        for point, own, count in zip(first, logs, counts.tolist(), strict=True):
+            self.begin()
+            self.write(own[:count])
+            self.end(point[None], count)
+
+    def begin(self) -> None:
+        self._sum = 0
+
+    def write(self, logs: np.ndarray) -> None:
+        """More windows of the series that has begun."""
+        with np.errstate(over="ignore"):
+            data = np.ascontiguousarray(logs.astype("<f4", copy=False))
+        self._sum = zlib.crc32(data, self._sum)
+        self._digest.update(data)
+        self.file.write(data)
+
+    def end(self, first: Any, count: int) -> None:
+        self._first.append(np.asarray(first, np.float64)[0])
+        self._counts.append(count)
+        self._sums.append(self._sum)
+
+    def finish(self) -> dict[str, np.ndarray]:
+        """The record: first points, windows and checksum of each series, size and checksum of the file."""
+        windows = np.array(self._counts, np.int64)
+        size = self.file.tell()
+        self.file.seek(0)
+        self._header(int(windows.sum()))
+        assert self.file.tell() == self._start
+        assert size == self._start + 4 * self.controls * windows.sum()
+        with np.errstate(over="ignore"):
+            first = np.stack(self._first).astype(np.float32)
+        return {
+            "first": first,
+            "windows": windows,
+            "sums": np.array(self._sums, np.uint32),
+            "start": np.array(self._start),
+            "size": np.array(size),
+            "digest": np.array(self._digest.hexdigest()),
+        }
