@@ -24,6 +24,7 @@ from .predict import predict
 from .replay import replay
 from .serve import serve
 from .shell import in_flags
+from .sweep import sweep
 
 app = typer.Typer(
     name="neuralrde",
@@ -36,7 +37,7 @@ app = typer.Typer(
     "143 terminated. "
     "`--debug`, anywhere, shows where an error comes from.",
 )
-for command in (fit, predict, evaluate, inspect, parts):
+for command in (fit, predict, evaluate, sweep, inspect, parts):
     app.command()(command)
 app.add_typer(plot_app, name="plot")
 app.add_typer(data_app, name="data")
