@@ -26,7 +26,7 @@ class Search:
         trials: how many.
         make: the task for a choice and a trial's number.
         pruner: "median" gives up runs that are worse than the median of earlier ones at the same epoch, "asha" runs
-            that are not among the best third at epochs 1, 3, 9, ..., "hyperband" several of those; "none" gives up none.
+            that are not among the best third at epochs 1, 3, 9, ..., "hyperband" several of those; "none" none.
         sampler: "tpe" learns from earlier trials, "random" does not.
         warmup: epochs that the median leaves to every run.
         seed: of the sampler.
