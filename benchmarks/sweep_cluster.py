@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from neuralrde._lock import Lock
 from neuralrde.datasets import order_of_events
 
 RUNS = 24
@@ -56,11 +57,15 @@ def write_table(path: Path, *, samples: int = 60) -> Path:
 
 def kill_node(node: Any) -> int:
     """Kill -9 a node: its raylet and all that the raylet has started. How many processes that was."""
-    [raylet] = [info.process.pid for info in node.all_processes["raylet"]]
-    victims = [raylet, *_descendants(raylet)]
+    victims = [_raylet(node), *_descendants(_raylet(node))]
     for pid in victims:  # the raylet first, so that it starts no others
         os.kill(pid, signal.SIGKILL)
     return len(victims)
+
+
+def _raylet(node: Any) -> int:
+    [info] = node.all_processes["raylet"]
+    return info.process.pid
 
 
 def _descendants(pid: int) -> list[int]:
@@ -78,7 +83,7 @@ def lines_of(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def run(folder: Path, *, kill_after: int = 8, epochs: int = 60) -> dict[str, Any]:
+def run(folder: Path, *, kill_after: int = 8, epochs: int = 200) -> dict[str, Any]:
     """The sweep with a node killed after so many results, and then a second start."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster
@@ -95,8 +100,8 @@ def run(folder: Path, *, kill_after: int = 8, epochs: int = 60) -> dict[str, Any
         driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         while len(lines_of(folder / "out")) < kill_after and driver.poll() is None:
             time.sleep(0.2)
-        # Midway through a run that has a checkpoint.
-        while driver.poll() is None and not _checkpoints(folder / "out"):
+        # Midway through a run of that node, which has written a checkpoint.
+        while driver.poll() is None and not _is_training(second, folder / "out"):
             time.sleep(0.02)
         killed, before = kill_node(second), len(lines_of(folder / "out"))
         cluster.remove_node(second, allow_graceful=False)
@@ -121,8 +126,11 @@ def run(folder: Path, *, kill_after: int = 8, epochs: int = 60) -> dict[str, Any
     }
 
 
-def _checkpoints(folder: Path) -> int:
-    return len(list(folder.glob("runs/*/checkpoint.nrde")))
+def _is_training(node: Any, folder: Path) -> bool:
+    """Whether a process of the node holds the lock of a run's folder with a checkpoint in it."""
+    locks = [file.with_name(".lock") for file in folder.glob("runs/*/checkpoint.nrde")]
+    owners = {int(owner.split()[-1]) for owner in map(Lock.owner, locks) if owner is not None}
+    return bool(owners & set(_descendants(_raylet(node))))
 
 
 def main() -> None:

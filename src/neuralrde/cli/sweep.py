@@ -61,7 +61,7 @@ def sweep(
 
 def _run(config: Path, folder: Path, address: str | None, *, no_ray: bool, retry_failed: bool, json: bool) -> None:
     from ..sweeps import InProcess, RayPool, Results
-    from .sweep_run import run_one
+    from .sweep_run import run_in_worker, run_one
     from .sweeping import plan
 
     say: Callable[[str], None] = (lambda text: None) if json else print
@@ -81,7 +81,7 @@ def _run(config: Path, folder: Path, address: str | None, *, no_ray: bool, retry
             if no_ray:
                 pool = InProcess(run_one, **options)
             else:
-                cluster = RayPool(run_one, cores=planned.cores, gpus=planned.gpus, address=address, **options)
+                cluster = RayPool(run_in_worker, cores=planned.cores, gpus=planned.gpus, address=address, **options)
                 pool = stack.enter_context(cluster)
             try:
                 sweep.run(pool, told)

@@ -1,12 +1,13 @@
 """One run of a sweep, in a worker's process: begun, gone on with after a crash, or taken as it is if it has ended."""
 
+import platform
 import shutil
 from pathlib import Path
 from typing import Any
 
 from .._lock import Lock
 from ..datasets import Dataset
-from ..sweeps import Report
+from ..sweeps import Report, content_key
 from ..training import FileRefused, Listener
 from .config import RunSettings
 from .errors import INTERRUPTED, TERMINATED, Refusal
@@ -15,6 +16,19 @@ from .training import train
 
 # JAX keeps every program that it has compiled, each with several memory maps, and Linux allows a process 65,530.
 _MOST_MAPS = 30_000
+
+
+def run_in_worker(settings: RunSettings, data: Dataset, folder: Path, report: Report) -> dict[str, Any]:
+    """As `run_one`, with a cache of compiled programs that all workers of a machine share.
+
+    A crash while JAX reads or writes it would cost a worker, not the sweep: the task is given out again.
+    """
+    import jax
+
+    if jax.config.jax_compilation_cache_dir is None:  # type: ignore
+        jax.config.update("jax_compilation_cache_dir", str(_programs()))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+    return run_one(settings, data, folder, report)
 
 
 def run_one(settings: RunSettings, data: Dataset, folder: Path, report: Report) -> dict[str, Any]:
@@ -85,6 +99,22 @@ def _free(folder: Path) -> Path:
         number += 1
         found = folder.with_name(f"{folder.name}-{number}")
     return found
+
+
+def _programs() -> Path:
+    """Where this kind of machine keeps its programs: on a shared disk, another processor might not know their words."""
+    import jaxlib
+    import platformdirs
+
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        kind = sorted({line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))})
+    except OSError:
+        kind = [platform.processor()]
+    name = content_key([jaxlib.__version__, platform.machine(), kind])
+    folder = platformdirs.user_cache_path("neuralrde") / "programs" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _forget_programs() -> None:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from .task import Pruned, Task
 
@@ -30,6 +30,7 @@ class Ended:
     found: dict[str, Any] = field(default_factory=dict)
 
 
+@runtime_checkable
 class Pool(Protocol):
     """What a sweep needs of the place where its tasks run."""
 

@@ -133,7 +133,7 @@ class RayPool:
                 return Ended(task, "lost", {"error": "interrupted"})
             return Ended(task, "failed", {"error": str(error.cause or error)})
         except errors.RayError as error:
-            return Ended(task, "lost", {"error": f"{type(error).__name__}: {str(error).splitlines()[0]}"})
+            return Ended(task, "lost", {"error": f"lost ({type(error).__name__}), to be run again"})
 
     def interrupt(self) -> list[Ended]:
         """Interrupt all runs, which write a checkpoint; those that still ended well."""
