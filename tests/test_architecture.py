@@ -11,6 +11,7 @@ import neuralrde
 # In the order in which data flows. Readers make Series, so paths come before datasets.
 FLOW = (
     "_cores",
+    "_lock",
     "_version",
     "_write",
     "registry",
@@ -30,6 +31,7 @@ FLOW = (
     "online",
     "serving",
     "assessment",
+    "sweeps",
     "plots",
     "cli",
     "__main__",

@@ -2,18 +2,41 @@
 
 import functools
 import math
+import multiprocessing
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
+
+# How many cores a process may use at most, where several share a machine: a sweep sets it for its workers.
+CORES = "NEURALRDE_CORES"
 
 
 def cores() -> int:
     """The cores that this process may use: those of its affinity, at most the quota of its control groups.
 
-    A container with 2 CPUs on a machine with 32 cores sees all 32 of them; only the quota says 2.
+    A container with 2 CPUs on a machine with 32 cores sees all 32 of them; only the quota says 2. A process that shares
+    the machine with others of its kind takes its share, see `share`.
     """
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, int(min(allowed, _quota())))
+    return max(1, int(min(allowed, _quota(), share(os.environ, multiprocessing.current_process().name))))
+
+
+def share(environment: Mapping[str, str], process: str) -> float:
+    """The share of a process that others run beside: `NEURALRDE_CORES`, or what joblib gives its workers.
+
+    joblib (`GridSearchCV(n_jobs=...)`) limits the threads of BLAS and OpenMP in the workers that it starts, so that
+    all together use each core once. In these processes the limit is meant for us too. Elsewhere `OMP_NUM_THREADS` is
+    often set for reasons of its own, and does not count.
+
+    >>> share({"NEURALRDE_CORES": "3"}, "MainProcess"), share({"OMP_NUM_THREADS": "1"}, "LokyProcess-2")
+    (3.0, 1.0)
+    >>> share({"OMP_NUM_THREADS": "1"}, "MainProcess")
+    inf
+    """
+    text = environment.get(CORES, "")
+    if not text and process.startswith("LokyProcess"):
+        text = environment.get("OMP_NUM_THREADS", "")
+    return float(text) if text.isdecimal() and int(text) > 0 else math.inf
 
 
 @functools.cache

@@ -25,6 +25,7 @@ from .replay import replay
 from .screen import drop
 from .serve import serve
 from .shell import in_flags
+from .sweep import sweep
 from .workers import Worker, leave
 
 app = typer.Typer(
@@ -38,7 +39,7 @@ app = typer.Typer(
     "process was lost, 130 interrupted, 143 terminated. "
     "`--debug`, anywhere, shows where an error comes from.",
 )
-for command in (fit, predict, evaluate, inspect, prepare, parts):
+for command in (fit, predict, evaluate, inspect, prepare, sweep, parts):
     app.command()(command)
 app.add_typer(plot_app, name="plot")
 app.add_typer(data_app, name="data")

@@ -45,6 +45,8 @@ from .shell import MOVED, in_flags
 TABLE = tuple(dict.fromkeys([*inspect.signature(read).parameters, *flags.TABLE]))
 # Parts of the estimators, each with a section of its own; other parameters are in [training].
 PARTS = ("model", "transform", "windows", "loss", "optimizer", "augmentation")
+# What is not the estimator's.
+TOP = ("data", "seed", "divide", "folds")
 # Names no model of the registry, but the estimator that needs no training.
 CLOSED_FORM = "closed-form"
 # Set by the command line itself: the seed is `seed`, and a bar is shown on a terminal.
@@ -81,11 +83,11 @@ class RunSettings:
             raise Refusal(f"Got --seed {self.seed}; expected a whole number from 0 to 2^32 - 1.", WRONG_USE)
         if isinstance(self.folds, bool) or not isinstance(self.folds, int) or self.folds < 0 or self.folds == 1:
             raise Refusal(f"Got --folds {self.folds}; expected a whole number from 2, or 0 for none.", WRONG_USE)
-        _check_names(self.table, TABLE, "[table]")
+        check_names(self.table, TABLE, "[table]")
 
 
 def settings_of(
-    file: Path | None,
+    file: Path | Mapping[str, Any] | None,
     *,
     table: Mapping[str, Any],
     estimator: Mapping[str, Any],
@@ -95,10 +97,10 @@ def settings_of(
     """Flags over the file over the defaults; a flag that is None was not given.
 
     Parameters of the estimator are named as in `--set`: "epochs", or "model.state" for those of a part. None among
-    `assigned` is a value.
+    `assigned` is a value. Instead of a file, what `read_toml` has made of one.
     """
-    base = {} if file is None else _read(file)
-    own = {name: value for name, value in base.items() if name in ("data", "seed", "divide", "folds")}
+    base = {} if file is None else sections(read_toml(file), file) if isinstance(file, Path) else file
+    own = {name: value for name, value in base.items() if name in TOP}
     everything: dict[str, Any] = _merged(own, top)
     everything["table"] = _merged(base.get("table", {}), table)
     given = {name: base[name] for name in PARTS if name in base} | base.get("training", {})
@@ -255,7 +257,7 @@ def as_toml(settings: RunSettings) -> str:
     [training]
     patience = "none"
     """
-    lines = [f"{name} = {_toml(getattr(settings, name))}" for name in ("data", "seed", "divide", "folds")]
+    lines = [f"{name} = {_toml(getattr(settings, name))}" for name in TOP]
     given = settings.estimator
     # A short name alone, or a list of transforms, is no section: TOML wants those before the first one.
     lines += [f"{name} = {_toml(given[name])}" for name in PARTS if isinstance(given.get(name), str | list)]
@@ -266,21 +268,27 @@ def as_toml(settings: RunSettings) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _read(file: Path) -> dict[str, Any]:
+def read_toml(file: Path) -> dict[str, Any]:
+    """What is in a file of settings."""
     try:
-        found = tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise Refusal(f"There is no file {file}, which --config names.", WRONG_USE) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Refusal(f"{file} is not TOML: {error}.", WRONG_USE) from None
-    _check_names(found, ("data", "seed", "divide", "folds", "table", *PARTS, "training"), str(file))
+
+
+def sections(found: dict[str, Any], file: Path, *, more: Iterable[str] = ()) -> dict[str, Any]:
+    """The settings of a run, checked; `more` names sections that are not a run's."""
+    check_names(found, (*TOP, "table", *PARTS, "training", *more), str(file))
     for section in ("table", "training"):
         if not isinstance(found.get(section, {}), dict):
             raise Refusal(f"Got {section} = {found[section]!r} in {file}; expected a section [{section}].", WRONG_USE)
     return found | {name: _from_toml(found[name]) for name in (*PARTS, "training") if name in found}
 
 
-def _check_names(names: Iterable[str], known: Iterable[str], where: str) -> None:
+def check_names(names: Iterable[str], known: Iterable[str], where: str) -> None:
+    """Refuse a name that there is none of, with the nearest one."""
     known = list(known)
     for name in names:
         if name not in known:

@@ -23,11 +23,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from .._lock import Lock, Locked
 from .._version import versions
 from .._write import writing
 from ..datasets import Dataset, Split
 from .errors import WRONG_USE, Refusal
-from .lock import Lock, Locked
 
 PARTS = ("train", "validation", "test")
 # File systems end names at 255 bytes; a number may follow.

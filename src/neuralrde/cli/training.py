@@ -3,7 +3,7 @@
 import inspect
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -78,11 +78,18 @@ def train(
     progress: str,
     tensorboard: bool,
     worker: Worker | None = None,
+    data: Dataset | None = None,
+    listeners: Sequence[Any] = (),
+    with_floor: bool = True,
 ) -> dict[str, Any]:
-    """Train, judge, and write a run folder. Of several processes the first does the writing and judging."""
+    """Train, judge, and write a run folder. Of several processes the first does the writing and judging.
+
+    A sweep has read the data already, listens to every epoch, and has the closed form as a run of its own.
+    """
     # Data, and its parts.
-    data = open_data(settings.data, settings.table)
-    settings = with_channels(settings, data)
+    if data is None:
+        data = open_data(settings.data, settings.table)
+        settings = with_channels(settings, data)
     y = targets(data)
     say(summary(data))
     for hint in task_hints(data, settings.table):
@@ -119,7 +126,7 @@ def train(
         data,
         y,
         None if progress == "bar" else False,
-        [JSONLines(sys.stderr)] if progress == "json" else [],
+        [*listeners, *([JSONLines(sys.stderr)] if progress == "json" else [])],
     )
     once = job.searched or job.closed_form or bool(settings.folds)
     if resume and once:
@@ -144,8 +151,8 @@ def train(
             folder.begin(resolved, data, rows, how_split)
         if tensorboard and processes.is_first:
             job.listeners.append(EventFile(folder.path / "events"))
-        floorless = job.closed_form or data.per_time or not processes.is_first
-        lowest = None if floorless else _floor(job, rows, folder, say)
+        has_floor = with_floor and not job.closed_form and not data.per_time and processes.is_first
+        lowest = _floor(job, rows, folder, say) if has_floor else None
         begun = time.monotonic()
         try:
             cross = _cross_validated(job, splits, say, with_floor=lowest is not None) if settings.folds else None

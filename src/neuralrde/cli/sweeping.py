@@ -1,0 +1,249 @@
+"""A sweep's TOML file: what is held fixed, as in `fit --config`, and what is varied.
+
+data = "hearts.csv"                # as for a run, with [table], [model], [windows], [training] and so on
+
+[training]
+epochs = 50
+
+[grid]                             # every combination; several grids as [[grid]]
+model = ["closed-form", "log-ncde"]
+depth = [1, 2]                     # short for "windows.depth"
+"model.state" = [16, 32]           # any name that --set takes
+seed = [0, 1, 2]
+
+[search]                           # or a search, one for each combination of the grid
+trials = 40
+pruner = "median"                  # or "asha", "hyperband", "none"
+
+[search.ranges]
+"optimizer.learning_rate" = {low = 1e-4, high = 1e-1, log = true}
+
+[sweep]                            # how it is run
+cores = 1                          # of each run
+retries = 5
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._version import __version__
+from ..datasets import Dataset
+from ..sweeps import Search, Sweep, Task, content_key, grid_points
+from .closed_form import kind_for
+from .config import PARTS, TOP, RunSettings, check_names, estimator_of, read_toml, resolve, sections, settings_of
+from .errors import WRONG_USE, Refusal
+from .loading import open_data, targets, with_channels
+from .run_folder import fingerprint
+
+_OWN = ("grid", "search", "sweep")
+_SWEEP, _SEARCH = ("cores", "gpus", "retries"), ("trials", "pruner", "sampler", "warmup", "ranges")
+# As the flags of `fit` call them.
+_SHORT = {name: f"windows.{name}" for name in ("depth", "step", "every")} | {"learning_rate": "optimizer.learning_rate"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All runs of a sweep, and how to run them. `data` are the data sets, by the name that tasks call them."""
+
+    sweep: Sweep
+    data: dict[str, Dataset]
+    cores: int
+    gpus: float
+
+
+def plan(file: Path, folder: Path) -> Plan:
+    """What a file asks for, checked before anything runs: a wrong name or value ends here."""
+    found = read_toml(file)
+    base = sections({name: value for name, value in found.items() if name not in _OWN}, file, more=_OWN)
+    how = _section(found, "sweep", _SWEEP)
+    cores, retries = (_whole(how, name, usual) for name, usual in (("cores", 1), ("retries", 5)))
+    gpus = how.get("gpus", 0)
+    if isinstance(gpus, bool) or not isinstance(gpus, int | float) or gpus < 0:
+        raise Refusal(
+            f"Got gpus = {gpus!r} in [sweep]; expected a number from 0; 0.5 lets two runs share one.", WRONG_USE
+        )
+    grids = found.get("grid", {})
+    if not isinstance(grids, dict | list) or not all(isinstance(one, dict) for one in _listed(grids)):
+        raise Refusal(f"Got grid = {grids!r}; expected a section [grid], or several as [[grid]].", WRONG_USE)
+    points = [point for one in _listed(grids) for point in _points(base, one)]
+    maker = _Maker(base)
+    options: dict[str, Any] = {"retries": retries, "name": file.stem}
+    if "search" not in found:
+        tasks = [maker.task(point, lenient) for point, lenient in points]
+        return Plan(Sweep(folder, tasks, **options), maker.data, cores, gpus)
+    searches = [_search(found, maker, point) for point, _ in points]
+    return Plan(Sweep(folder, [], searches, **options), maker.data, cores, gpus)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _points(base: Mapping[str, Any], grid: Mapping[str, Any]) -> list[tuple[dict[str, Any], bool]]:
+    """Every combination; and whether the closed form among other models may leave out what is not for it."""
+    try:
+        found = grid_points({_long(name): value for name, value in grid.items()})
+    except ValueError as error:
+        raise Refusal(str(error), WRONG_USE) from None
+    mixed = not all(_is_closed_form(base, point) for point in found)
+    return [(point, mixed) for point in found]
+
+
+def _is_closed_form(base: Mapping[str, Any], point: Mapping[str, Any]) -> bool:
+    model = {"model": point["model"]} if "model" in point else {}
+    return settings_of({name: base[name] for name in base if name == "model"}, table={}, estimator=model).closed_form
+
+
+def _search(found: Mapping[str, Any], maker: "_Maker", point: dict[str, Any]) -> Search:
+    how = _section(found, "search", _SEARCH)
+    ranges = how.get("ranges", {})
+    if not isinstance(ranges, dict) or not ranges:
+        raise Refusal(
+            "Got a [search] without ranges; expected a section [search.ranges] with for example "
+            '"model.state" = [16, 32].',
+            WRONG_USE,
+        )
+    if (both := sorted({_long(name) for name in ranges} & set(point))) != []:
+        raise Refusal(f"Got {both[0]} in [grid] and in [search.ranges]; expected it in one of them.", WRONG_USE)
+    if maker.settings(point, False).closed_form:
+        raise Refusal(
+            "Got a [search] with the model closed-form; expected a neural model, because the closed form has no "
+            "validation loss to search by. Put it into a [grid].",
+            WRONG_USE,
+        )
+    options = {name: how[name] for name in ("pruner", "sampler") if name in how}
+    name = content_key(point) if point else "search"
+    name = "-".join(str(value) for value in point.values() if isinstance(value, str | int | float)) or name
+    make = lambda params, number: maker.task({**point, **params}, False, search=(name, number))
+    try:
+        search = Search(
+            name,
+            {_long(one): value for one, value in ranges.items()},
+            trials=_whole(how, "trials", 20),
+            warmup=_whole(how, "warmup", 5, least=0),
+            make=make,
+            **options,
+        )
+    except ValueError as error:
+        raise Refusal(str(error), WRONG_USE) from None
+    # The first value of each range: a name that there is none of is found now, and not by the first trial.
+    make({_long(one): value[0] if isinstance(value, list) else value["low"] for one, value in ranges.items()}, 0)
+    return search
+
+
+class _Maker:
+    """From a point to a task. Data sets are read once."""
+
+    def __init__(self, base: dict[str, Any]):
+        self._base = base
+        self.data: dict[str, Dataset] = {}
+        self._prints: dict[str, str] = {}
+
+    def settings(self, point: Mapping[str, Any], lenient: bool) -> RunSettings:
+        top = {name: point[name] for name in TOP if name in point}
+        table = {name.removeprefix("table."): value for name, value in point.items() if name.startswith("table.")}
+        own = {
+            name: None if value == "none" else value
+            for name, value in point.items()
+            if name not in top and not name.startswith("table.")
+        }
+        found = settings_of(self._base, table=table, estimator={}, assigned=own, **top)
+        return _only_for_closed_form(found) if lenient and found.closed_form else found
+
+    def task(self, point: dict[str, Any], lenient: bool, search: tuple[str, int] | None = None) -> Task:
+        from ..estimators import NeuralRDEClassifier, NeuralRDERegressor
+
+        settings = self.settings(point, lenient)
+        word, data = self._open(settings)
+        settings = with_channels(settings, data)
+        neural = NeuralRDERegressor if data.classes is None else NeuralRDEClassifier
+        kind = kind_for(data) if settings.closed_form else neural
+        resolved = resolve(settings, estimator_of(kind, settings, random_state=settings.seed))
+        content = {
+            "neuralrde": __version__,
+            "data": self._prints[word],
+            "seed": resolved.seed,
+            "divide": resolved.divide,
+            "folds": resolved.folds,
+            "estimator": resolved.estimator,
+        }
+        if search is not None:
+            content["pruned by"] = search[0]  # what a search gives up is no result for a grid
+        return Task(content_key(content), self._shown(point, settings, data), settings, word, search)
+
+    def _open(self, settings: RunSettings) -> tuple[str, Dataset]:
+        word = content_key([settings.data, settings.table])
+        if word not in self.data:
+            data = open_data(settings.data, settings.table)
+            targets(data)  # refuses data that have none
+            self.data[word], self._prints[word] = data, fingerprint_with_targets(data)
+        return word, self.data[word]
+
+    def _shown(self, point: Mapping[str, Any], settings: RunSettings, data: Dataset) -> dict[str, Any]:
+        """What people tell runs apart by: data set, model, seed, and all that is varied and counts for this model."""
+        model = settings.estimator.get("model", "default")
+        if isinstance(model, dict):
+            asked = point.get("model")
+            model = asked if isinstance(asked, dict) else model.get("name", "default")
+        given = {name for name in settings.estimator if name not in PARTS}
+        for part, options in settings.estimator.items():
+            given |= {f"{part}.{name}" for name in options} if isinstance(options, dict) else {part}
+        rest = {name: value for name, value in point.items() if name not in ("data", "model", "seed")}
+        rest = {
+            name: value for name, value in rest.items() if name in TOP or name.startswith("table.") or name in given
+        }
+        return {"data": data.name, "model": model, **rest, "seed": settings.seed}
+
+
+def _only_for_closed_form(settings: RunSettings) -> RunSettings:
+    """Without windows, epochs and other models' options: the floor of a grid is computed once, not once for each."""
+    import inspect
+
+    from ..estimators import LogSignatureClassifier
+
+    model, known = settings.estimator["model"], inspect.signature(LogSignatureClassifier).parameters
+    options = (
+        {name: value for name, value in model.items() if name == "name" or name in known}
+        if isinstance(model, dict)
+        else model
+    )
+    return replace(settings, estimator={"model": options})
+
+
+def fingerprint_with_targets(data: Dataset) -> str:
+    """The same for the same series, targets, groups and given parts, in the same order."""
+    digest = blake2b(fingerprint(data).encode(), digest_size=16)
+    ids = None if data.series.ids is None else np.asarray(data.series.ids)
+    for array in (data.target, data.groups, data.split, ids):
+        text = "none" if array is None else f"{array.dtype} {array.shape}"
+        digest.update(text.encode())
+        if array is not None:
+            plain = array.astype(str) if array.dtype == object else array
+            digest.update(np.ascontiguousarray(plain).tobytes())
+    digest.update(repr((data.classes, data.series.channels)).encode())
+    return digest.hexdigest()
+
+
+def _long(name: str) -> str:
+    return _SHORT.get(name, name)
+
+
+def _section(found: Mapping[str, Any], name: str, known: Iterable[str]) -> dict[str, Any]:
+    section = found.get(name, {})
+    if not isinstance(section, dict):
+        raise Refusal(f"Got {name} = {section!r}; expected a section [{name}].", WRONG_USE)
+    check_names(section, known, f"[{name}]")
+    return section
+
+
+def _whole(section: Mapping[str, Any], name: str, usual: int, *, least: int | None = None) -> int:
+    value = section.get(name, usual)
+    least = (0 if name == "retries" else 1) if least is None else least
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise Refusal(f"Got {name} = {value!r}; expected a whole number from {least}.", WRONG_USE)
+    return value

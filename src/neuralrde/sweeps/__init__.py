@@ -1,0 +1,34 @@
+"""Sweeps: many runs that differ in their settings, on all cores or on a Ray cluster.
+
+A sweep is a list of tasks, each known by a hash of all that decides its result. This part knows nothing of models: it
+is given a function that runs one task. It sees to it that each is run once, whatever dies meanwhile, and that results
+can be read at any time. `neuralrde sweep` is built on it.
+"""
+
+from .content import content_key
+from .driver import Progress, Sweep
+from .grid import grid_points
+from .page import as_page
+from .pool import InProcess, Report
+from .ray_pool import RayPool
+from .results import Results
+from .search import Search
+from .summary import Group, summarise
+from .task import Pruned, Task
+
+__all__ = [
+    "Group",
+    "InProcess",
+    "Progress",
+    "Pruned",
+    "RayPool",
+    "Report",
+    "Results",
+    "Search",
+    "Sweep",
+    "Task",
+    "as_page",
+    "content_key",
+    "grid_points",
+    "summarise",
+]

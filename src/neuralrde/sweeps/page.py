@@ -1,0 +1,130 @@
+"""Results as a page: one HTML file that loads nothing, light or dark as the reader's system is."""
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from .chart import chart_of_groups, chart_of_trials
+from .summary import Group, names, short, summarise
+
+_TEMPLATE = Path(__file__).with_name("page_template.html")
+_TITLES = {"rmse": "RMSE", "mae": "MAE"}
+
+
+def as_page(
+    lines: Sequence[Mapping[str, Any]],
+    *,
+    name: str = "sweep",
+    total: int | None = None,
+    running: Sequence[Mapping[str, Any]] = (),
+) -> str:
+    """The text of an HTML file.
+
+    >>> line = {"key": "a", "point": {"data": "hearts"}, "status": "done", "metric": "accuracy", "value": 0.9}
+    >>> "hearts" in as_page([line], name="demo", total=2)
+    True
+
+    Args:
+        lines: of results.
+        name: the page's title.
+        total: how many runs there will be; None if these are all.
+        running: of tasks that run now, their point, epoch and loss. While there are any, the page loads itself anew.
+    """
+    groups = summarise(lines)
+    total = max(len(lines), total or 0)
+    counts = {state: sum(line.get("status") == state for line in lines) for state in ("done", "pruned", "failed")}
+    said = [f"{len(lines)} of {total} runs"]
+    said += [f"{len(running)} running"] if running else []
+    said += [f"{number} {state}" for state, number in counts.items() if number and state != "done"]
+    text = Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
+        title=escape(name),
+        refresh="5" if running else "0",
+        state=escape(", ".join(said)),
+        share=f"{100 * len(lines) / total if total else 100:.1f}",
+        running=_running(running),
+        charts=_charts(lines, groups),
+        groups=_table(*_group_rows(groups), id="groups"),
+        runs=_table(*_run_rows(lines), id="runs"),
+    )
+    return text
+
+
+def _charts(lines: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> str:
+    """One per data set: the best groups, with a dot for each seed; and the trials of searches."""
+    found = []
+    for data in dict.fromkeys(str(group.point.get("data", "")) for group in groups):
+        own = [group for group in groups if str(group.point.get("data", "")) == data and group.values]
+        if own:
+            varied = [one for one in names(own) if one != "data" and len({short(g.point.get(one)) for g in own}) > 1]
+            varied = varied or [one for one in names(own) if one != "data"]
+            labels = [_label(group, varied) for group in own]
+            metric = _TITLES.get(own[0].metric, own[0].metric)
+            found.append(chart_of_groups(own, labels, title=f"{data}: {metric}" if data else metric))
+    for search in dict.fromkeys(line["search"][0] for line in lines if line.get("search")):
+        own = [line for line in lines if line.get("search") and line["search"][0] == search]
+        found.append(chart_of_trials(own, title=f"{search}: objective by trial"))
+    return "\n".join(found)
+
+
+def _label(group: Group, varied: Sequence[str]) -> str:
+    """What tells a group from others, on one line."""
+    parts = []
+    for name in varied:
+        value = group.point.get(name)
+        if value is not None:
+            parts.append(short(value) if name == "model" else f"{name.split('.')[-1]} {short(value)}")
+    return ", ".join(parts) or "all"
+
+
+def _group_rows(groups: Sequence[Group]) -> tuple[list[str], list[list[Any]]]:
+    columns = names(groups)
+    rows = [
+        [
+            *(group.point.get(name) for name in columns),
+            _TITLES.get(group.metric, group.metric),
+            group.mean,
+            group.deviation,
+            len(group.values),
+            sum(group.seconds) / len(group.seconds) if group.seconds else None,
+        ]
+        for group in groups
+    ]
+    return [*columns, "metric", "mean", "deviation", "seeds", "seconds"], rows
+
+
+def _run_rows(lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[Any]]]:
+    columns = names([Group(dict(line["point"]), "") for line in lines])
+    others = ("status", "value", "objective", "epochs", "seconds", "attempts", "host", "key")
+    shown = [name for name in others if any(line.get(name) is not None for line in lines)]
+    rows = []
+    for line in lines:
+        rows.append([*(line["point"].get(name) for name in columns), *(line.get(name) for name in shown)])
+        if line.get("error"):
+            rows[-1][len(columns)] = f"{line['status']}: {line['error']}"
+    return [*columns, *shown], rows
+
+
+def _running(running: Sequence[Mapping[str, Any]]) -> str:
+    if not running:
+        return ""
+    rows = [[*one["point"].values(), one.get("epoch"), one.get("loss")] for one in running]
+    columns = [*running[0]["point"], "epoch", "loss"]
+    width = max(map(len, rows))
+    rows = [row if len(row) == len(columns) else [*row[:-2], *[None] * (width - len(row)), *row[-2:]] for row in rows]
+    return f"<h2>Running</h2>{_table(columns, rows, id='running')}"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[Any]], *, id: str) -> str:
+    """Cells carry their value for the sort: a number as it is, not as it is shown."""
+    head = "".join(f'<th scope="col"><button type="button">{escape(name)}</button></th>' for name in header)
+    body = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
+    return f'<div class="wide"><table id="{id}"><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
+
+
+def _cell(value: Any) -> str:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    key = json.dumps(value) if number else short(value)
+    return f'<td{" class=number" if number else ""} data-key="{escape(key, quote=True)}">{escape(short(value))}</td>'

@@ -1,0 +1,213 @@
+"""Tasks on Ray: on all cores of this machine, or on the nodes of a cluster."""
+
+import contextlib
+import os
+import secrets
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from .._cores import CORES, cores
+from .._write import writing
+from .pool import Ended, Function, Hear, run_one
+from .task import Pruned, Task
+
+_TOKEN = ".sweep"
+# Ray's shared memory, beside the data that tasks share: arguments and results are small.
+_LEAST_STORE = 200 * 2**20
+# An interrupted run writes a checkpoint before it ends.
+_GRACE = 30.0
+
+
+class RayPool:
+    """Runs tasks on Ray, each on a number of cores. Use it in a `with` block.
+
+    Without an address, Ray is started on this machine, on the cores that this process may use, and stopped at the end.
+    Nothing is sent anywhere: usage statistics are off, and there is no dashboard. A task whose worker or node dies ends
+    as "lost"; the sweep gives it out again.
+
+    Args:
+        function: runs a task. A module that the workers can import must have it.
+        data: objects that tasks work on, by name. Each is copied to a node once, and tasks there share it.
+        folder: each task gets a folder of its own in it. A worker that does not see it, because it is on another host
+            and the folder is not shared, works in a temporary one and cannot resume.
+        cores: of each task.
+        gpus: of each task; a fraction lets tasks share one.
+        address: of a cluster, "auto" for the one on this machine; None starts Ray here.
+        environment: variables of the workers.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        *,
+        data: Mapping[str, Any],
+        folder: Path,
+        cores: int = 1,
+        gpus: float = 0,
+        address: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ):
+        self._ray = _import_ray()
+        self._function, self._data, self._folder = function, data, folder
+        self._cores, self._gpus, self._address = cores, gpus, address
+        self._environment = {CORES: str(cores), **(environment or {})}
+        self._shared: dict[str, Any] = {}
+        self._running: dict[Any, Task] = {}
+        self._prune: list[str] = []
+
+    def __enter__(self) -> Self:
+        ray = self._ray
+        self._ours = not ray.is_initialized()
+        if self._ours:
+            ray.init(**self._options(), log_to_driver=False, logging_level="ERROR")
+        self._token = secrets.token_hex(8)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with writing(self._folder / _TOKEN, "w") as file:
+            file.write(self._token)
+        # Beside the driver: when this node goes, so does the sweep.
+        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+            ray.get_runtime_context().get_node_id(), soft=True
+        )
+        self._mailbox = ray.remote(_Mailbox).options(num_cpus=0, scheduling_strategy=here).remote()
+        # Not Ray's own retries: a sweep counts and tells them.
+        self._remote = ray.remote(_run_remotely).options(
+            num_cpus=self._cores,
+            num_gpus=self._gpus,
+            max_retries=0,
+            runtime_env={"env_vars": self._environment},
+        )
+        return self
+
+    def _options(self) -> dict[str, Any]:
+        if self._address is not None:
+            return {"address": self._address}
+        size = sum(_bytes(one) for one in self._data.values())
+        return {
+            "address": "local",  # not a cluster that happens to run on this machine
+            "num_cpus": cores(),
+            "include_dashboard": False,
+            "object_store_memory": _LEAST_STORE + 2 * size,
+        }
+
+    def __exit__(self, *_: Any) -> None:
+        (self._folder / _TOKEN).unlink(missing_ok=True)
+        if self._ours:
+            self._ray.shutdown()
+
+    def slots(self) -> int:
+        """As many as the cluster's cores allow, as nodes come and go."""
+        return max(1, int(self._ray.cluster_resources().get("CPU", 0) // self._cores))
+
+    def submit(self, task: Task) -> None:
+        """Give a task to Ray."""
+        if task.data is not None and task.data not in self._shared:
+            self._shared[task.data] = self._ray.put(self._data[task.data])
+        data = None if task.data is None else self._shared[task.data]
+        call = (self._function, task.settings, data, str(self._folder), task.key, self._token, self._mailbox)
+        self._running[self._remote.remote(*call)] = task
+
+    def wait(self, seconds: float, hear: Hear) -> list[Ended]:
+        """Those that end within this time, and news of the others."""
+        if not self._running:
+            return []
+        ready, _ = self._ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
+        if not ready:
+            ready, _ = self._ray.wait(list(self._running), timeout=seconds)
+        with contextlib.suppress(self._ray.exceptions.RayError):
+            stop, self._prune = self._prune, []
+            for key, record in self._ray.get(self._mailbox.take.remote(stop), timeout=10):
+                if hear(key, record):
+                    self._prune.append(key)
+        return [self._ended(one) for one in ready]
+
+    def _ended(self, reference: Any) -> Ended:
+        task, errors = self._running.pop(reference), self._ray.exceptions
+        try:
+            return Ended(task, *self._ray.get(reference))
+        except errors.TaskCancelledError:
+            return Ended(task, "lost", {"error": "cancelled"})
+        except errors.RayTaskError as error:  # not from the run, whose errors are results: from around it
+            if isinstance(error.cause, KeyboardInterrupt):
+                return Ended(task, "lost", {"error": "interrupted"})
+            return Ended(task, "failed", {"error": str(error.cause or error)})
+        except errors.RayError as error:
+            return Ended(task, "lost", {"error": f"lost ({type(error).__name__}), to be run again"})
+
+    def interrupt(self) -> list[Ended]:
+        """Interrupt all runs, which write a checkpoint; those that still ended well."""
+        for reference in self._running:
+            self._ray.cancel(reference, force=False)
+        if not self._running:
+            return []
+        ready, _ = self._ray.wait(list(self._running), num_returns=len(self._running), timeout=_GRACE)
+        return [ended for ended in map(self._ended, ready) if ended.status == "done"]
+
+
+class _Mailbox:
+    """Between runs and the driver: epochs that way, and which runs to give up this way."""
+
+    def __init__(self):
+        self._news: list[tuple[str, dict[str, Any]]] = []
+        self._given_up: set[str] = set()
+
+    def post(self, key: str, record: dict[str, Any]) -> bool:
+        self._news.append((key, record))
+        return key in self._given_up
+
+    def take(self, give_up: list[str]) -> list[tuple[str, dict[str, Any]]]:
+        self._given_up.update(give_up)
+        news, self._news = self._news, []
+        return news
+
+
+def _run_remotely(
+    function: Function, settings: Any, data: Any, folder: str, key: str, token: str, mailbox: Any
+) -> tuple[str, dict[str, Any]]:
+    """In a worker."""
+    import ray
+
+    def report(record: dict[str, Any]) -> None:
+        # A mailbox that is gone stops nobody: the result may still arrive.
+        with contextlib.suppress(ray.exceptions.RayError):
+            if ray.get(mailbox.post.remote(key, record)):
+                raise Pruned
+
+    own = Path(folder)
+    if _sees(own, token):
+        return run_one(function, settings, data, own / key, report)
+    with tempfile.TemporaryDirectory() as elsewhere:
+        return run_one(function, settings, data, Path(elsewhere) / key, report)
+
+
+def _sees(folder: Path, token: str) -> bool:
+    """Whether this host has the driver's folder, and not one of the same name."""
+    try:
+        return (folder / _TOKEN).read_text() == token
+    except OSError:
+        return False
+
+
+def _bytes(data: Any) -> int:
+    """About as much as an object takes in Ray's memory."""
+    import cloudpickle
+
+    buffers: list[Any] = []
+    text = cloudpickle.dumps(data, protocol=5, buffer_callback=buffers.append)
+    return len(text) + sum(buffer.raw().nbytes for buffer in buffers)
+
+
+def _import_ray() -> Any:
+    # Before the import: Ray reads them then. Nothing is to be sent anywhere.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray
+        import ray.util.scheduling_strategies
+    except ImportError:
+        raise ImportError(
+            "Got a sweep on Ray, and no Ray to run it on. Write `pip install 'neuralrde[sweep]'`, or --no-ray to run "
+            "one task after another in this process."
+        ) from None
+    return ray

@@ -1,0 +1,99 @@
+"""Sweeps on Ray, which starts on this machine: workers that die, data that are shared, cores that are counted."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from neuralrde.sweeps import RayPool, Search, Sweep, Task, content_key
+
+from .work import begun, raw_lines, squares
+
+pytest.importorskip("ray", reason="sweeps on Ray need the extra sweep")
+
+
+def task(x, **more):
+    settings = {"x": x, **more}
+    return Task(content_key(settings), {"data": "d", "x": x, "seed": 0}, settings, "d", more.get("search"))
+
+
+def test_tasks_run_side_by_side_and_survive_their_workers(tmp_path, root, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(root), *sys.path]))  # workers import tests.sweeps.work
+    sweep = Sweep(tmp_path, [task(1), task(2, die=2), task(3, error="no"), task(4, die=9)], retries=2)
+    with RayPool(squares, data={"d": [2, 3]}, folder=sweep.runs, cores=1) as pool:
+        assert pool._ray.get_runtime_context().get_node_id()
+        progress = sweep.run(pool)
+        lines = {line["point"]["x"]: line for line in raw_lines(sweep.results)}
+        assert {x: line["status"] for x, line in lines.items()} == {1: "done", 2: "done", 3: "failed", 4: "failed"}
+        assert (lines[1]["value"], lines[2]["value"]) == (5.0, 20.0)  # (2 + 3) x^2
+        assert (lines[1]["attempts"], lines[2]["attempts"], lines[4]["attempts"]) == (1, 3, 3)
+        assert lines[1]["cores"] == 1
+        assert "died 3 times" in lines[4]["error"]
+        assert (progress.lost, progress.done, progress.failed) == (5, 2, 2)
+        assert set(begun(sweep.runs).values()) == {1, 3}
+
+        # A search hears epochs through Ray too. The last run is so slow and so bad that its end would take a minute.
+        choices = iter([0.0, 0.1, 0.2, 0.3, 9.0])
+        make = lambda params, number: _slow(next(choices), number)
+        search = Search("s", {"x": {"low": 0.0, "high": 9.0}}, trials=5, make=make, pruner="median", warmup=1)
+        found = Sweep(tmp_path / "search", [], [search])
+        sent = Sweep(tmp_path / "search", [], [search]).run(_moved(pool, found.runs))
+        assert (sent.done, sent.pruned) == (4, 1)
+
+        # A worker without the sweep's folder has a temporary one, and its result arrives.
+        (sweep.runs / ".sweep").write_text("of another host")
+        other = Sweep(tmp_path / "other", [task(5)])
+        assert other.run(pool).done == 1
+        assert content_key({"x": 5}) not in begun(sweep.runs)
+
+
+def _slow(x, number):
+    settings = {"x": x, "number": number, "sleep": 6.0 if x == 9.0 else 0.0}
+    return Task(content_key(settings), {"x": x, "seed": 0}, settings, "d", ("s", number))
+
+
+def _moved(pool, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / ".sweep").write_text(pool._token)
+    pool._folder = folder
+    return pool
+
+
+def test_without_ray_an_error_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(
+        ImportError, match=r"no Ray to run it on\. Write `pip install 'neuralrde\[sweep\]'`, or --no-ray"
+    ):
+        RayPool(squares, data={}, folder=tmp_path)
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(ImportError, match=r"no Optuna to search with\. Write `pip install 'neuralrde\[sweep\]'`"):
+        Search("s", {"x": [1]}, trials=1, make=lambda params, number: None)
+
+
+@pytest.mark.slow  # two starts of Ray, and JAX in each
+def test_an_interrupted_sweep_goes_on_from_its_checkpoints(tmp_path):
+    from benchmarks.sweep_cluster import CONFIG, write_table
+
+    text = CONFIG.format(data=write_table(tmp_path / "hearts.csv"), epochs=3000).replace("[4, 8, 16]", "[8]")
+    (tmp_path / "sweep.toml").write_text(
+        text.replace("depth = [1, 2]", "depth = [1]").replace("[0, 1, 2, 3]", "[0, 1]")
+    )
+    command = [sys.executable, "-m", "neuralrde", "sweep", str(tmp_path / "sweep.toml"), "--out", str(tmp_path / "out")]
+    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    while len(list(tmp_path.glob("out/runs/*/checkpoint.nrde"))) < 2 and driver.poll() is None:
+        time.sleep(0.1)
+    time.sleep(2)
+    driver.send_signal(signal.SIGINT)
+    told, _ = driver.communicate(timeout=120)
+    assert driver.returncode == 130, told
+    assert "the same command goes on with the other 2 runs" in told
+    assert raw_lines(tmp_path / "out" / "results.jsonl") == []
+    again = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert again.returncode == 0, again.stderr
+    lines = raw_lines(tmp_path / "out" / "results.jsonl")
+    assert len(lines) == 2
+    # Not only from the checkpoint after the first epoch: the interrupt wrote another.
+    assert all(line["resumed"] > 1 for line in lines), lines
