@@ -25,8 +25,8 @@ demo: $(VENV)/library
 test: $(VENV)/development
 	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(PAGES:%=--ignore=%)
 
-# They train the same models as a reader would, which takes minutes.
-PAGES := tests/test_docs.py tests/test_examples.py
+# They train the same models as a reader would, or rank all results, which takes minutes.
+PAGES := tests/test_docs.py tests/test_examples.py tests/test_made_pages.py
 test-docs: $(VENV)/development
 	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(PAGES)
 

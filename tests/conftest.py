@@ -7,8 +7,7 @@ import os
 from pathlib import Path
 
 # Most of the tests' time goes into compiling, and small programs gain nothing from optimisation. Processes that tests
-# start inherit this; a variable that is already set stays as it is. JAX's cache of compiled programs would save more in
-# a second run, but jax 0.10.2 sometimes crashes when it writes an entry: a segmentation fault in each of two runs.
+# start inherit this; a variable that is already set stays as it is. See also compiling.py.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 import hypothesis
@@ -16,7 +15,9 @@ import jax
 import jaxtyping
 import pytest
 
-from . import shapes
+from . import compiling, shapes
+
+compiling.quickly()
 
 # Before the first import of the library: every signature's types and shapes are checked in every test.
 jaxtyping.install_import_hook("neuralrde", f"{shapes.__name__}.checked")

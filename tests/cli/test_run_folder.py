@@ -69,39 +69,41 @@ def test_a_second_run_in_a_folder_is_refused(tmp_path):
     assert list((tmp_path / "run").iterdir()) == []
 
 
-ROUNDS = 20
+ROUNDS, OUTS = 20, (None, Path("run"))
 
 
-def compete(barrier, queue, folder, out):
+def compete(barrier, queue, folder):
     """In each round, try for a folder at the same time as the others, and hold it until all have tried."""
-    for round in range(ROUNDS):
-        os.chdir(folder / str(round))
-        barrier.wait()
-        try:
-            found = RunFolder.new("a", out, resume=False)
-        except Refusal:
-            found = None
-        queue.put((round, None if found is None else str(found.path)))
-        barrier.wait()
-        if found is not None:
-            found.release()
+    for out in OUTS:
+        for round in range(ROUNDS):
+            os.chdir(folder / str(out) / str(round))
+            barrier.wait()
+            try:
+                found = RunFolder.new("a", out, resume=False)
+            except Refusal:
+                found = None
+            queue.put((out, round, None if found is None else str(found.path)))
+            barrier.wait()
+            if found is not None:
+                found.release()
 
 
-@pytest.mark.parametrize("out", [None, Path("run")])
-def test_of_processes_released_at_once_each_has_its_own_folder(tmp_path, out):
-    context = multiprocessing.get_context("spawn")
-    for round in range(ROUNDS):
-        (tmp_path / str(round)).mkdir()
+def test_of_processes_released_at_once_each_has_its_own_folder(tmp_path):
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])  # imported once, instead of by each process
+    for out in OUTS:
+        for round in range(ROUNDS):
+            (tmp_path / str(out) / str(round)).mkdir(parents=True)
     barrier, queue = context.Barrier(3), context.Queue()
-    processes = [context.Process(target=compete, args=(barrier, queue, tmp_path, out)) for _ in range(3)]
+    processes = [context.Process(target=compete, args=(barrier, queue, tmp_path)) for _ in range(3)]
     for process in processes:
         process.start()
-    found = [queue.get(timeout=300) for _ in range(ROUNDS * len(processes))]
+    found = [queue.get(timeout=300) for _ in range(len(OUTS) * ROUNDS * len(processes))]
     for process in processes:
         process.join(timeout=60)
-    for round in range(ROUNDS):
-        names = sorted(str(name) for number, name in found if number == round)
-        assert names == (["runs/a", "runs/a-2", "runs/a-3"] if out is None else ["None", "None", "run"])
+    for out, expected in zip(OUTS, (["runs/a", "runs/a-2", "runs/a-3"], ["None", "None", "run"]), strict=True):
+        for round in range(ROUNDS):
+            assert sorted(str(name) for where, number, name in found if (where, number) == (out, round)) == expected
 
 
 def start(*arguments):

@@ -1,5 +1,7 @@
 """The floors' numbers on the real data."""
 
+import functools
+
 import numpy as np
 import pytest
 from sklearn.linear_model import RidgeClassifier
@@ -13,10 +15,12 @@ from reproduction.data import load
 from reproduction.floors import floors, simple_statistics, spectral_peak
 from reproduction.splits import divide
 
+loaded = functools.cache(load)  # reading takes seconds, and no test changes what it has read
+
 
 @pytest.fixture
 def heart_rate(real_data):
-    return load("BIDMC32HR")
+    return loaded("BIDMC32HR")
 
 
 def test_floors_of_heart_rate(heart_rate):

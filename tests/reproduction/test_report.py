@@ -1,7 +1,5 @@
 """Tables and pages from a small fixture of results."""
 
-from pathlib import Path
-
 import pytest
 
 from neuralrde.cli import main as library
@@ -56,15 +54,6 @@ def test_a_floor_that_only_some_lines_have_is_not_shown(folder):
         s for s in summaries(read_results(folder / "results")) if s.experiment.depth == 3 and s.experiment.step == 512
     )
     assert one.floors == {"training mean": 14.0}
-
-
-def test_the_page_of_the_docs_is_of_the_results(tmp_path):
-    root = Path(__file__).parents[2]
-    written = ["--html", tmp_path / "report.html", "--markdown", tmp_path / "page.md", "--images", tmp_path / "images"]
-    assert main(["report", "--results", str(root / "results"), *map(str, written)]) == 0
-    assert (tmp_path / "page.md").read_text() == (root / "docs" / "reproduction.md").read_text(), (
-        "docs/reproduction.md is not what `python -m reproduction report` writes: run it."
-    )
 
 
 def test_a_later_line_of_the_same_run_counts(folder):
