@@ -118,7 +118,7 @@ class RandomFeatures(eqx.Module):
         return scaled, each, changes.astype(np.float32)
 
 
-def _draw(looks: Looks, rng: np.random.Generator, length: int) -> list[Float[np.ndarray, "thresholds all_maps"]]:
+def _draw(looks: Looks, rng: np.random.Generator, length: int) -> list[Float[np.ndarray, "thresholds _all_maps"]]:
     """Draw everything that depends on no data, into `looks`; and the quantiles that are to be thresholds."""
     channels, maps, rivals = looks.mixtures.shape[1], looks.maps.shape[2], looks.rivals.shape[2]
     points = max(2, min(POINTS, length - 1))
@@ -151,8 +151,8 @@ def _draw(looks: Looks, rng: np.random.Generator, length: int) -> list[Float[np.
 
 def _learned(
     looks: Looks,
-    log_signatures: list[Float[np.ndarray, "windows words"]],
-    quantiles: list[Float[np.ndarray, "thresholds all_maps"]],
+    log_signatures: list[Float[np.ndarray, "_windows _words"]],
+    quantiles: list[Float[np.ndarray, "thresholds _all_maps"]],
 ) -> Looks:
     """With the sizes of log-signatures as scales, and as thresholds the quantiles of windows of the training set."""
     scales, thresholds = looks.scales.copy(), looks.thresholds.copy()

@@ -80,7 +80,7 @@ class Looks(eqx.Module):
 
 def log_signatures_of_looks(
     looks: Looks, seen: Seen, lengths: Int[np.ndarray, " samples"], most: int
-) -> list[Float[np.ndarray, "windows words"]]:
+) -> list[Float[np.ndarray, "_windows _words"]]:
     """Look by look, what it sees of each window of all series, of at most so many windows per series."""
     kernel = _Kernel(looks, seen, lengths) if _kernel.available() else None
     found = []
