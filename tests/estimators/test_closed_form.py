@@ -36,17 +36,18 @@ def test_shares_are_those_of_windows_looked_at_one_by_one():
     features = RandomFeatures.fit(series, draws=6, maps=5, windows=9, seed=3)
     found, at = features(series), 0
     scaled, each, changes = (np.swapaxes(array, 1, 2).astype(np.float64) for array in features._seen(series))
-    for draw, (kind, dilation, _, kept, span) in enumerate(np.asarray(features.plan)):
-        path = (scaled, each, changes)[kind] @ features.mixtures[draw, :, :kept].astype(np.float64)
+    for draw, (kind, dilation, _, kept, span) in enumerate(np.asarray(features.looks.plan)):
+        path = (scaled, each, changes)[kind] @ features.looks.mixtures[draw, :, :kept].astype(np.float64)
         assert span == POINTS * dilation
         last = max(0, 39 - span)
         count = min(9, last + 1)
         starts = np.minimum(np.arange(count) * max(last, 1) // max(count - 1, 1), last)
-        words = features._looks.words(draw)
+        words = features.looks.words[draw]
         maps = (
-            np.concatenate([np.eye(words), features.maps[draw, :words]], axis=1) * features.scales[draw, :words, None]
+            np.concatenate([np.eye(words), features.looks.maps[draw, :words]], axis=1)
+            * features.looks.scales[draw, :words, None]
         )
-        thresholds = features.thresholds[draw, :, : maps.shape[1]]
+        thresholds = features.looks.thresholds[draw, :, : maps.shape[1]]
         above = np.zeros((6, *thresholds.shape))
         close = np.zeros_like(above)
         for start in starts:
@@ -169,7 +170,7 @@ def test_files(estimator, tmp_path):
 def test_a_file_with_another_plan_is_refused(tmp_path):
     X, y = turning(samples=20)
     model = LogSignatureClassifier(draws=7).fit(X, y)
-    model.model_.features.random.plan[0, 1] = -5
+    model.model_.features.random.looks.plan[0, 1] = -5
     model.save(tmp_path / "model")
     with pytest.raises((FileRefused, ValueError), match="plan"):
         load(tmp_path / "model").predict(X)

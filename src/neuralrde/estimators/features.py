@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..paths import Series
 from ..paths.statistics import summary_statistics
-from ..signatures.looks import GROUP, MOST_THRESHOLDS, MOST_WORDS
+from ..signatures.looks import MOST_THRESHOLDS, MOST_WORDS, Looks
 from ..training.archive import arrays_of, with_arrays
 from ..transforms import Resample
 from .base import SeriesEstimator
@@ -78,20 +78,9 @@ class SeriesFeatures(eqx.Module):
     def template(channels: int, features: int, **sizes: int) -> Any:
         """The shapes, without the numbers, for loading. How many features there are, the plan in the file decides."""
         shape = lambda *sizes: np.zeros(sizes, np.float32)
-        draws, maps, thresholds, contests, windows = (sizes[name] for name in SIZES)
-        most, statistics = MOST_WORDS, _STATISTICS * channels + 1
-        random = RandomFeatures(
-            plan=np.zeros((draws, 5), np.int32),
-            mixtures=shape(draws, channels, 2),
-            scales=shape(draws, most),
-            maps=shape(draws, most, maps),
-            thresholds=shape(draws, thresholds, most + maps),
-            rivals=shape(draws, most, GROUP * contests),
-            mean=shape(channels),
-            spread=shape(channels),
-            spread_of_changes=shape(channels),
-            windows=windows,
-        )
+        statistics = _STATISTICS * channels + 1
+        looks = Looks.empty(channels=channels, **sizes)
+        random = RandomFeatures(looks, shape(channels), shape(channels), shape(channels))
         block = lambda size: Standardised(shape(size), shape(size))
         return SeriesFeatures(random, block(features - statistics), block(statistics))
 

@@ -1,4 +1,4 @@
-"""Random features of series: how often small windows of a series, at many scales, look like this or like that.
+"""Random features of series: how often small windows of a series, at many scales, rise, bend or turn in certain ways.
 
 Each of many draws looks at one or two random mixtures of channels, thins them out by a random factor, and takes the
 log-signatures of short windows of what is left, at many places. Random linear maps of a log-signature say how much a
@@ -11,25 +11,24 @@ shares and not means is what makes simple linear models on them strong (Dempster
 thresholds; Dempster, Schmidt and Webb 2023, HYDRA, for contests).
 """
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from ..paths import Series
 from ..signatures.looks import (
     CHANGES,
     EACH,
-    GROUP,
-    KEPT,
-    MOST_WORDS,
+    LOG_WORDS,
     SCALED,
     WORDS,
     Looks,
     Seen,
     check_plan,
-    log_signatures_of_look,
+    log_signatures_of_looks,
     shares,
 )  # fmt: skip
 
@@ -64,16 +63,10 @@ class RandomFeatures(eqx.Module):
     True
     """
 
-    plan: Int[Any, "draws 5"]
-    mixtures: Float[Any, "draws channels 2"]
-    scales: Float[Any, "draws words"]
-    maps: Float[Any, "draws words maps"]
-    thresholds: Float[Any, "draws thresholds all_maps"]
-    rivals: Float[Any, "draws words rivals"]
+    looks: Looks
     mean: Float[Any, "channels"]
     spread: Float[Any, "channels"]
     spread_of_changes: Float[Any, "channels"]
-    windows: int = eqx.field(static=True)
 
     @staticmethod
     def fit(
@@ -92,83 +85,26 @@ class RandomFeatures(eqx.Module):
         spread = _positive(series.values.std(axis=(0, 1), where=valid[..., None], dtype=np.float64))
         changes = np.diff(series.values, axis=1)
         moved = np.sqrt((changes**2).sum(axis=(0, 1), where=valid[:, 1:, None]) / max(1, valid[:, 1:].sum()))
-        most = MOST_WORDS
-        features = RandomFeatures(
-            plan=np.zeros((draws, 5), np.int32),
-            mixtures=np.zeros((draws, channels, 2), np.float32),
-            scales=np.ones((draws, most), np.float32),
-            maps=np.zeros((draws, most, maps), np.float32),
-            thresholds=np.zeros((draws, thresholds, most + maps), np.float32),
-            rivals=np.zeros((draws, most, GROUP * contests), np.float32),
-            mean=mean.astype(np.float32),
-            spread=spread.astype(np.float32),
-            spread_of_changes=_positive(moved).astype(np.float32),
-            windows=windows,
-        )
-        length = int(np.median(series.lengths))
         some = series[np.sort(rng.choice(len(series), min(len(series), _SEEN_SERIES), replace=False))]
-        seen = features._seen(some)
-        for draw in range(draws):
-            features._draw(draw, rng, length, channels)
-            features._learn(draw, rng, seen, some)
-        return features
+        looks = Looks.empty(draws, channels, maps=maps, thresholds=thresholds, contests=contests, windows=windows)
+        quantiles = _draw(looks, rng, int(np.median(series.lengths)))
+        floats = (one.astype(np.float32) for one in (mean, spread, _positive(moved)))
+        features = RandomFeatures(looks, *floats)
+        most = max(1, _SEEN_WINDOWS // len(some))
+        logs = log_signatures_of_looks(looks, features._seen(some), some.lengths, most)
+        return dataclasses.replace(features, looks=_learned(looks, logs, quantiles))
 
     @property
     def count(self) -> int:
         """The number of features."""
-        return sum(self._looks.counts)
-
-    @property
-    def _looks(self) -> Looks:
-        return Looks(**{name: getattr(self, name) for name in Looks._fields})
+        return sum(self.looks.counts)
 
     def __call__(self, series: Series) -> Float[np.ndarray, "samples features"]:
-        check_plan(self.plan)
+        check_plan(self.looks.plan)
         rows = max(1, _PIECE // series.values[0].size)
         parts = [series[slice(first, first + rows)] for first in range(0, len(series), rows)]
-        found = [shares(self._looks, self._seen(part), part.lengths) for part in parts]
+        found = [shares(self.looks, self._seen(part), part.lengths) for part in parts]
         return found[0] if len(found) == 1 else np.concatenate(found)
-
-    def _draw(self, draw: int, rng: np.random.Generator, length: int, channels: int) -> None:
-        """Choose what to look at, and at which scale; scales are evenly spread on a logarithmic scale."""
-        points = max(2, min(POINTS, length - 1))
-        widest = np.log2(max(1.0, (length - 1) / points))
-        dilation = max(1, (length - 1) // points) if draw % _WHOLE == 0 else int(2 ** rng.uniform(0, widest))
-        kept, lag = 1, 0
-        if channels > 1:
-            some = int(2 ** rng.uniform(0, np.log2(min(channels, _MOST_MIXED) + 1)))
-            chosen, kept = rng.choice(channels, some, replace=False), int(rng.integers(1, 3))
-            if some <= kept:
-                kept, mixture = some, np.eye(some)
-            else:
-                mixture = rng.normal(size=(some, kept)) / np.sqrt(some)
-            self.mixtures[draw, chosen, :kept] = mixture
-        else:
-            self.mixtures[draw, 0, 0] = 1.0
-            lag = dilation * int(rng.integers(1, POINTS)) if draw % 3 == 0 else 0
-            lag = lag if lag < length // 2 else 0
-            kept = 2 if lag else 1
-        self.plan[draw] = _CYCLE[draw % len(_CYCLE)], dilation, lag, kept, points * dilation
-
-    def _learn(self, draw: int, rng: np.random.Generator, seen: Seen, series: Series) -> None:
-        """Scale the log-signatures, draw maps, and learn the thresholds from windows of the training set."""
-        most = max(1, _SEEN_WINDOWS // len(series))
-        logs, own = log_signatures_of_look(self._looks, draw, seen, series.lengths, most)
-        real = np.arange(logs.shape[1]) < own[:, None]
-        logs, words = logs[real], logs.shape[2]
-        self.scales[draw, :words] /= _positive(np.sqrt((logs**2).mean(axis=0, dtype=np.float64)))
-        logs = logs * self.scales[draw, :words]
-        plain = WORDS[self.plan[draw, KEPT] - 1]  # levels are not mixed with increments
-        shape = (plain, self.maps.shape[2])
-        self.maps[draw, :plain] = rng.normal(size=shape) * (rng.random(shape) < 0.5)
-        self.rivals[draw, :plain] = rng.normal(size=(plain, self.rivals.shape[2]))
-        values = np.concatenate([logs, logs @ self.maps[draw, :words]], axis=1).T
-        values, rows = np.sort(values, axis=1), np.arange(len(values))
-        for row in self.thresholds[draw]:
-            place = (rng.uniform(0.02, 0.98, size=len(values)) * (values.shape[1] - 1)).astype(int)
-            above = np.minimum(place + 1, values.shape[1] - 1)
-            # Between two windows of the training set, where rounding decides nothing.
-            row[: len(values)] = (values[rows, place] + values[rows, above]) / 2
 
     def _seen(self, series: Series) -> Seen:
         """What draws look at, channel by channel: scaled, each by itself, changes."""
@@ -180,6 +116,57 @@ class RandomFeatures(eqx.Module):
         each = ((scaled - mean) / _positive(spread, 1e-6)).astype(np.float32)
         changes = np.diff(scaled, axis=2, prepend=scaled[..., :1]) * (self.spread / self.spread_of_changes)[:, None]
         return scaled, each, changes.astype(np.float32)
+
+
+def _draw(looks: Looks, rng: np.random.Generator, length: int) -> list[Float[np.ndarray, "thresholds _all_maps"]]:
+    """Draw everything that depends on no data, into `looks`; and the quantiles that are to be thresholds."""
+    channels, maps, rivals = looks.mixtures.shape[1], looks.maps.shape[2], looks.rivals.shape[2]
+    points = max(2, min(POINTS, length - 1))
+    widest = np.log2(max(1.0, (length - 1) / points))
+    quantiles = []
+    for draw in range(len(looks.plan)):
+        # Scales are evenly spread on a logarithmic scale.
+        dilation = max(1, (length - 1) // points) if draw % _WHOLE == 0 else int(2 ** rng.uniform(0, widest))
+        kind, kept, lag = _CYCLE[draw % len(_CYCLE)], 1, 0
+        if channels > 1:
+            some = int(2 ** rng.uniform(0, np.log2(min(channels, _MOST_MIXED) + 1)))
+            chosen, kept = rng.choice(channels, some, replace=False), int(rng.integers(1, 3))
+            if some <= kept:
+                kept, mixture = some, np.eye(some)
+            else:
+                mixture = rng.normal(size=(some, kept)) / np.sqrt(some)
+            looks.mixtures[draw, chosen, :kept] = mixture
+        else:
+            looks.mixtures[draw, 0, 0] = 1.0
+            lag = dilation * int(rng.integers(1, POINTS)) if draw % 3 == 0 else 0
+            lag = lag if lag < length // 2 else 0
+            kept = 2 if lag else 1
+        looks.plan[draw] = kind, dilation, lag, kept, points * dilation
+        plain = LOG_WORDS[kept - 1]  # levels are not mixed with increments
+        looks.maps[draw, :plain] = rng.normal(size=(plain, maps)) * (rng.random((plain, maps)) < 0.5)
+        looks.rivals[draw, :plain] = rng.normal(size=(plain, rivals))
+        quantiles.append(rng.uniform(0.02, 0.98, size=(looks.thresholds.shape[1], WORDS[kind][kept - 1] + maps)))
+    return quantiles
+
+
+def _learned(
+    looks: Looks,
+    log_signatures: list[Float[np.ndarray, "_windows _words"]],
+    quantiles: list[Float[np.ndarray, "thresholds _all_maps"]],
+) -> Looks:
+    """With the sizes of log-signatures as scales, and as thresholds the quantiles of windows of the training set."""
+    scales, thresholds = looks.scales.copy(), looks.thresholds.copy()
+    for draw, (logs, quantile) in enumerate(zip(log_signatures, quantiles, strict=True)):
+        words = logs.shape[1]
+        scales[draw, :words] /= _positive(np.sqrt((logs**2).mean(axis=0, dtype=np.float64)))
+        logs = logs * scales[draw, :words]
+        values = np.sort(np.concatenate([logs, logs @ looks.maps[draw, :words]], axis=1), axis=0)
+        place = (quantile * (len(values) - 1)).astype(int)
+        above = np.minimum(place + 1, len(values) - 1)
+        columns = np.arange(values.shape[1])
+        # Between two windows of the training set, where rounding decides nothing.
+        thresholds[draw, :, : len(columns)] = (values[place, columns] + values[above, columns]) / 2
+    return dataclasses.replace(looks, scales=scales, thresholds=thresholds)
 
 
 def _positive(spread: np.ndarray, least: float = 1e-8) -> np.ndarray:

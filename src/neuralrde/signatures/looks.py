@@ -5,8 +5,9 @@ the kernel, which follows one look at one series while both are in the cache, or
 """
 
 import ctypes
-from typing import Any, NamedTuple
+from typing import Any
 
+import equinox as eqx
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -23,14 +24,20 @@ SCALED, EACH, CHANGES = range(3)
 KIND, DILATION, LAG, KEPT, SPAN = range(5)
 # Depths of log-signatures of time and one channel, and of time and two: 7 and 13 numbers, less that of time alone.
 DEPTHS = (4, 3)
-WORDS = tuple(log_signature_channels(2 + i, depth) - 1 for i, depth in enumerate(DEPTHS))
-MOST_WORDS = max(WORDS) + len(WORDS)  # with the values at which the window starts
+LOG_WORDS = tuple(log_signature_channels(2 + i, depth) - 1 for i, depth in enumerate(DEPTHS))
+# Numbers that a look sees of a window, by kind and by channels kept: its log-signature and, except of changes, the
+# values at which it starts.
+WORDS = tuple(
+    tuple(words + (0 if kind == CHANGES else kept) for kept, words in enumerate(LOG_WORDS, 1))
+    for kind in (SCALED, EACH, CHANGES)
+)
+MOST_WORDS = max(map(max, WORDS))
 
 Seen = tuple[Float[np.ndarray, "samples channels length"], ...]
 
 
-class Looks(NamedTuple):
-    """Looks and what they count; `estimators.random_features.RandomFeatures` has the same arrays."""
+class Looks(eqx.Module):
+    """Random looks at series, and what they count."""
 
     plan: Int[Any, "draws 5"]
     """Kind, dilation, lag, channels kept (1 or 2) and span of windows, in points."""
@@ -42,32 +49,50 @@ class Looks(NamedTuple):
     """For each number of a log-signature itself, and then for each map."""
     rivals: Float[Any, "draws words rivals"]
     """Maps that compete, in groups of eight."""
-    windows: int
+    windows: int = eqx.field(static=True)
     """At most so many per series and look, evenly apart."""
 
-    def words(self, draw: int) -> int:
-        """Numbers that a look sees of a window: its log-signature without time and, except of changes, its start."""
-        kind, kept = (int(self.plan[draw, column]) for column in (KIND, KEPT))
-        return WORDS[kept - 1] + (0 if kind == CHANGES else kept)
+    @staticmethod
+    def empty(draws: int, channels: int, *, maps: int, thresholds: int, contests: int, windows: int) -> "Looks":
+        """Of these sizes, before anything is drawn."""
+        zeros = lambda *sizes: np.zeros((draws, *sizes), np.float32)
+        return Looks(
+            plan=np.zeros((draws, 5), np.int32),
+            mixtures=zeros(channels, 2),
+            scales=zeros(MOST_WORDS) + 1,
+            maps=zeros(MOST_WORDS, maps),
+            thresholds=zeros(thresholds, MOST_WORDS + maps),
+            rivals=zeros(MOST_WORDS, GROUP * contests),
+            windows=windows,
+        )
+
+    @property
+    def words(self) -> list[int]:
+        """Numbers that each look sees of a window."""
+        return [WORDS[kind][kept - 1] for kind, kept in np.asarray(self.plan)[:, [KIND, KEPT]]]
 
     @property
     def counts(self) -> list[int]:
         """Features of each look."""
         maps, thresholds = self.maps.shape[2], self.thresholds.shape[1]
-        return [thresholds * (self.words(d) + maps) + 2 * self.rivals.shape[2] for d in range(len(self.plan))]
+        return [thresholds * (words + maps) + 2 * self.rivals.shape[2] for words in self.words]
 
 
-def log_signatures_of_look(
-    looks: Looks, draw: int, seen: Seen, lengths: Int[np.ndarray, " samples"], most: int
-) -> tuple[Float[np.ndarray, "samples windows words"], Int[np.ndarray, " samples"]]:
-    """What a look sees of each of at most so many windows, and each series' own number of windows."""
-    own = _own_windows(lengths, int(looks.plan[draw, SPAN]), most)
-    if not _kernel.available():
-        return _by_numpy(looks, draw, seen, lengths, most), own
-    out = np.zeros((len(lengths), int(own.max()), looks.words(draw)), np.float32)
-    one = Looks(looks.plan[draw : draw + 1], looks.mixtures[draw : draw + 1], *looks[2:])
-    _look(one, seen, lengths, out, out.shape[1], counting=False)
-    return out, own
+def log_signatures_of_looks(
+    looks: Looks, seen: Seen, lengths: Int[np.ndarray, " samples"], most: int
+) -> list[Float[np.ndarray, "_windows _words"]]:
+    """Look by look, what it sees of each window of all series, of at most so many windows per series."""
+    kernel = _Kernel(looks, seen, lengths) if _kernel.available() else None
+    found = []
+    for draw, words in enumerate(looks.words):
+        own = _own_windows(lengths, int(looks.plan[draw, SPAN]), most)
+        if kernel is None:
+            logs = _by_numpy(looks, draw, seen, lengths, most)
+        else:
+            logs = np.zeros((len(lengths), int(own.max()), words), np.float32)
+            kernel.write_words(draw, logs)
+        found.append(logs[np.arange(logs.shape[1]) < own[:, None]])
+    return found
 
 
 def shares(looks: Looks, seen: Seen, lengths: Int[np.ndarray, " samples"]) -> Float[np.ndarray, "samples features"]:
@@ -79,7 +104,7 @@ def shares(looks: Looks, seen: Seen, lengths: Int[np.ndarray, " samples"]) -> Fl
     """
     out = np.zeros((len(lengths), sum(looks.counts)), np.float32)
     if _kernel.available():
-        _look(looks, seen, lengths, out, looks.windows, counting=True)
+        _Kernel(looks, seen, lengths).write_shares(out)
         return out
     first = 0
     for draw, count in enumerate(looks.counts):
@@ -112,34 +137,49 @@ def _own_windows(lengths: Int[np.ndarray, " samples"], span: int, most: int) -> 
     return np.clip(lengths - span, 1, most)
 
 
-def _look(looks: Looks, seen: Seen, lengths: np.ndarray, out: np.ndarray, most: int, *, counting: bool) -> None:
-    """By the kernel."""
-    if not out.size:
-        return
-    draws, samples = len(looks.plan), len(lengths)
-    floats = lambda array: np.ascontiguousarray(array, np.float32)
-    by_scale = np.asarray(looks.scales)[..., None]
-    arrays = [*(floats(one) for one in seen), np.ascontiguousarray(lengths, np.int64)]
-    arrays += [np.ascontiguousarray(looks.plan, np.int32), floats(looks.mixtures)]
-    firsts = np.zeros(draws, np.int64)
-    if counting:
-        firsts[1:] = np.cumsum(looks.counts)[:-1]
-        maps, rivals = (floats(by_scale * one) for one in (looks.maps, looks.rivals))
-        arrays += [floats(looks.scales), maps, floats(looks.thresholds), rivals]
-    else:
-        arrays += [None] * 4
-    arrays += [firsts, out]
-    sizes = (samples, seen[0].shape[2], seen[0].shape[1], draws, most, looks.maps.shape[2])
-    sizes += (looks.thresholds.shape[1], looks.rivals.shape[2], out.shape[-1], cores())
-    pointers = [None if array is None else ctypes.c_void_p(array.ctypes.data) for array in arrays]
-    if _kernel.library().neuralrde_look(*pointers, *map(ctypes.c_int64, sizes)):  # type: ignore
-        raise MemoryError("Not enough memory left for random features.")
+class _Kernel:
+    """The kernel's function for these looks at these series."""
+
+    def __init__(self, looks: Looks, seen: Seen, lengths: Int[np.ndarray, " samples"]):
+        self.looks, (samples, channels, length) = looks, seen[0].shape
+        self.series = [*map(_floats, seen), np.ascontiguousarray(lengths, np.int64)]
+        self.plan, self.mixtures = np.ascontiguousarray(looks.plan, np.int32), _floats(looks.mixtures)
+        self.sizes, self.threads = (samples, length, channels), cores()
+
+    def write_words(self, draw: int, out: Float[np.ndarray, "samples windows words"]) -> None:
+        """What one look sees of each window."""
+        one = slice(draw, draw + 1)
+        self._call(self.plan[one], self.mixtures[one], [None] * 4, np.zeros(1, np.int64), out, out.shape[1])
+
+    def write_shares(self, out: Float[np.ndarray, "samples features"]) -> None:
+        looks, by_scale = self.looks, np.asarray(self.looks.scales)[..., None]
+        maps, rivals = (_floats(by_scale * one) for one in (looks.maps, looks.rivals))
+        firsts = np.cumsum([0, *looks.counts[:-1]], dtype=np.int64)
+        learned = [_floats(looks.scales), maps, _floats(looks.thresholds), rivals]
+        self._call(self.plan, self.mixtures, learned, firsts, out, looks.windows)
+
+    def _call(
+        self, plan: np.ndarray, mixtures: np.ndarray, learned: list, firsts: np.ndarray, out: np.ndarray, most: int
+    ):
+        looks = self.looks
+        if not out.size:
+            return
+        sizes = (*self.sizes, len(plan), most, looks.maps.shape[2], looks.thresholds.shape[1], looks.rivals.shape[2])
+        sizes += (out.shape[-1], self.threads)
+        arrays = [*self.series, plan, mixtures, *learned, firsts, out]
+        pointers = [None if array is None else ctypes.c_void_p(array.ctypes.data) for array in arrays]
+        if _kernel.library().neuralrde_look(*pointers, *map(ctypes.c_int64, sizes)):  # type: ignore
+            raise MemoryError("Not enough memory left for random features.")
+
+
+def _floats(array: Any) -> np.ndarray:
+    return np.ascontiguousarray(array, np.float32)
 
 
 def _by_numpy(
     looks: Looks, draw: int, seen: Seen, lengths: Int[np.ndarray, " samples"], most: int
 ) -> Float[np.ndarray, "samples windows words"]:
-    """`log_signatures_of_look` without the kernel."""
+    """What one look sees of each window, without the kernel."""
     kind, dilation, lag, kept, span = (int(number) for number in looks.plan[draw])
     mixture = looks.mixtures[draw, :, : 1 if lag else kept]
     path = np.swapaxes(seen[kind], 1, 2) @ mixture
