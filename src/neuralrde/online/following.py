@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 
 from ..models import AbstractDrivenModel, Ensemble
 from ..paths import Series
-from ..paths.windows import positions_in_windows
+from ..paths.cuts import positions_in_windows
 from ..signatures.streams import LogSignatureStreams
 from ..transforms import Compose, ObservationCounts, Transform
 from ..transforms.filling import Fill

@@ -1,8 +1,9 @@
 """Series, and where to cut them into windows."""
 
 from .checks import check_finite
+from .cuts import cuts_by_count, cuts_by_time, even_shifts, window_counts, window_cuts
 from .series import Series, concatenate
-from .windows import Windows, cuts_by_count, cuts_by_time, even_shifts, window_counts, window_cuts
+from .windows import Windows
 
 __all__ = [
     "Series",

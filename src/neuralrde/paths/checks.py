@@ -100,6 +100,14 @@ def as_positive(value: Any, *, name: str, example: str, why: str) -> float:
     return number
 
 
+def check_count(name: str, value: Any, *, example: str, why: str) -> None:
+    """Raise unless it is a whole number from 1 on; the error says why it has to be."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"Got {name}={value!r}; expected a whole number, for example {example}.")
+    if value < 1:
+        raise ValueError(f"Got {name}={value}; expected at least 1, because {why}. Write {example}.")
+
+
 def check_whole(name: str, value: Any, *, low: int = 1, high: int = 2**20, also: tuple = ()) -> None:
     """Raise unless it is a whole number in a range, or one of a few other things."""
     if isinstance(value, str | None) and value in also:

@@ -1,4 +1,4 @@
-"""Several scales: at the end of each window, also what the last 2, 4, 8, ... windows together were."""
+"""Several scales: at the end of each window, also the last 2, 4, 8, ... windows taken together."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,7 @@
 """Series: many samples of a multivariate time series in one array, each with its own times and length."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -230,13 +230,14 @@ class Series:
     def __getitem__(self, samples) -> "Series":
         """Some of the samples, by a slice, a mask, or numbers; one number gives a series of one sample."""
         rows = np.atleast_1d(np.arange(len(self))[samples])
-        return replace(
-            self,
-            values=frozen(self.values[rows]),
-            times=None if self.times is None else frozen(self.times[rows]),
-            lengths=self.lengths[rows],
-            ids=None if self.ids is None else frozen(self.ids[rows]),
-        )
+        some = {"values": self.values, "times": self.times, "lengths": self.lengths, "ids": self.ids}
+        some = {name: None if array is None else frozen(array[rows]) for name, array in some.items()}
+        if not len(rows):
+            _check_shape(some["values"])  # which says what is wrong
+        # Samples of a series were checked with it.
+        part = object.__new__(type(self))
+        part._set(**some, channels=self.channels)
+        return part
 
     def __repr__(self) -> str:
         shortest, longest = self.lengths.min(), self.lengths.max()

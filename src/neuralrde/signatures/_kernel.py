@@ -99,13 +99,13 @@ def words_of_numpy(path: np.ndarray, spans: Spans, depth: int) -> tuple[np.ndarr
     call = getattr(library(), f"neuralrde_forward{8 * path.itemsize}")
     windows = (rows, table.shape[-1], spans.windows, spans.dilation)
     sizes = (samples, length, channels, *windows, out.shape[-1], depth, threads)
-    answer = call(_pointer(path), _pointer(table), _pointer(out), *map(ctypes.c_int64, sizes))
-    _check_answer(answer, channels, depth)
-    return out, answer == 0
+    status = call(_pointer(path), _pointer(table), _pointer(out), *map(ctypes.c_int64, sizes))
+    _check_status(status, channels, depth)
+    return out, status == 0
 
 
-def _check_answer(answer: int, channels: int, depth: int) -> None:
-    if answer == 2:
+def _check_status(status: int, channels: int, depth: int) -> None:
+    if status == 2:
         raise MemoryError(
             f"Not enough memory left to follow a path of {channels} channels at depth {depth}. Take a smaller depth, "
             "fewer channels, or the series in parts."
@@ -129,9 +129,9 @@ def runs_of_numpy(pieces: np.ndarray, wanted: list[Run], channels: int) -> tuple
         return out, True
     call = getattr(library(), f"neuralrde_join{8 * pieces.itemsize}")
     sizes = (math.prod(batch), count, last.shape[-1], channels, words, total, rows, len(wanted), _threads())
-    answer = call(*map(_pointer, (pieces, out, last, counts, depths)), *map(ctypes.c_int64, sizes))
-    _check_answer(answer, channels, int(depths.max()))
-    return out, answer == 0
+    status = call(*map(_pointer, (pieces, out, last, counts, depths)), *map(ctypes.c_int64, sizes))
+    _check_status(status, channels, int(depths.max()))
+    return out, status == 0
 
 
 def _pointer(array: np.ndarray) -> ctypes.c_void_p:

@@ -20,8 +20,7 @@ from ._arrays import check_path, namespace
 from ._join import Run, runs
 from ._sharing import plan
 from ._spans import Spans, spans_of
-from .bases import Basis, basis_channels, change_bases, check_basis
-from .lyndon import check_channels_and_depth
+from .bases import Basis, basis_channels, change_bases
 
 
 def log_signature(
@@ -88,18 +87,16 @@ def log_signatures(
     (8, 90, 6)
     """
     path = check_path(path)
-    check_basis(basis)
     channels, scales = path.shape[-1], as_scales(scales)
     depths = depths_of(depth, scales)
-    for one in depths:
-        check_channels_and_depth(channels, one)
+    log_channels = basis_channels(channels, depths, basis, scales=scales)  # which checks them, too
     spans = spans_of(path, step, cuts, starts, ends, dilation)
     if scales != (1,) and (starts is not None or not spans.consecutive):
         raise ValueError(
             f"Got scales={scales} with starts and ends; expected windows that follow each other, because a scale "
             "counts them. Write `step` or `cuts`, or give the starts and ends of all windows."
         )
-    _check_memory(path, depths, spans.windows, basis)
+    _check_memory(path, depths, spans.windows, log_channels)
     # A path in one dimension commutes with itself: its log-signature is the increment, at any depth.
     words = _at_scales(path, spans, scales, depths if channels > 1 else (1,) * len(depths))
     return change_bases(words, channels, depths, old="words", new=basis)
@@ -168,8 +165,7 @@ def _overflow(path: np.ndarray, depth: int) -> OverflowError:
     )
 
 
-def _check_memory(path, depths: tuple[int, ...], windows: int, basis: Basis) -> None:
-    channels = sum(basis_channels(path.shape[-1], depth, basis) for depth in depths)
+def _check_memory(path, depths: tuple[int, ...], windows: int, channels: int) -> None:
     samples = int(np.prod(path.shape[:-2], dtype=np.int64))
     check_fits(
         samples * windows * channels * path.dtype.itemsize,

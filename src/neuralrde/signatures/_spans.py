@@ -75,10 +75,10 @@ class Spans:
 def spans_of(path: Any, step: Any, cuts: Any, starts: Any, ends: Any, dilation: Any) -> Spans:
     """The windows that were asked for, or an error that says what is wrong with them."""
     given = {"step": step, "cuts": cuts, "starts": starts, "ends": ends}
-    told = [name for name, value in given.items() if value is not None]
-    if told not in (["step"], ["cuts"], ["starts", "ends"]):
+    named = [name for name, value in given.items() if value is not None]
+    if named not in (["step"], ["cuts"], ["starts", "ends"]):
         raise TypeError(
-            f"Got {' and '.join(told) or 'no windows'}; expected exactly one of `step`, `cuts`, and `starts` with "
+            f"Got {' and '.join(named) or 'no windows'}; expected exactly one of `step`, `cuts`, and `starts` with "
             "`ends`. Write `log_signatures(path, depth, step=32)` for windows of 32 increments."
         )
     if isinstance(dilation, bool) or not isinstance(dilation, int | np.integer) or dilation < 1:

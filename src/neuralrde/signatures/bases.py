@@ -34,10 +34,10 @@ def basis_channels(
     (6, 26)
     """
     check_basis(basis)
-    count = lyndon.signature_channels if basis == "expanded" else lyndon.log_signature_channels
-    for one in depths_of(depth, scales):
-        lyndon.check_channels_and_depth(channels, one)
-    return sum(count(channels, one) for one in depths_of(depth, scales))
+    sizes = [lyndon.log_signature_channels(channels, one) for one in depths_of(depth, scales)]
+    if basis == "expanded":
+        sizes = [lyndon.signature_channels(channels, one) for one in depths_of(depth, scales)]
+    return sum(sizes)
 
 
 def change_basis(

@@ -9,11 +9,13 @@ from functools import lru_cache
 import numpy as np
 from scipy import sparse
 
+from ..paths.checks import check_count
 from ..paths.memory import check_fits
 
 Word = tuple[int, ...]
 
 
+@lru_cache(maxsize=256, typed=True)  # typed, because 2.0 is refused even after 2
 def log_signature_channels(channels: int, depth: int) -> int:
     """Number of channels of a depth-N log-signature: the paper's β(v, N), by Witt's formula.
 
@@ -180,9 +182,5 @@ def signature_channels(channels: int, depth: int) -> int:
 
 
 def check_channels_and_depth(channels: int, depth: int) -> None:
-    for name, value, example in (("channels", channels, "channels=3"), ("depth", depth, "depth=2")):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise TypeError(f"Got {name}={value!r}; expected a whole number, for example {example}.")
-        if value < 1:
-            why = "depth 1 already keeps only increments" if name == "depth" else "a path needs a value to follow"
-            raise ValueError(f"Got {name}={value}; expected at least 1, because {why}. Write {example}.")
+    check_count("channels", channels, example="channels=3", why="a path needs a value to follow")
+    check_count("depth", depth, example="depth=2", why="depth 1 already keeps only increments")
