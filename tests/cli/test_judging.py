@@ -12,10 +12,10 @@ from sklearn.base import BaseEstimator
 
 from neuralrde import Series
 from neuralrde.cli import main
-from neuralrde.cli.answers import Answers, pooled
 from neuralrde.cli.config import RunSettings
 from neuralrde.cli.dividing import divided, divided_for_all, folds
 from neuralrde.cli.errors import Refusal
+from neuralrde.cli.predictions import PredictionTable, pooled
 from neuralrde.cli.training import Job
 from neuralrde.datasets import Dataset, Split
 
@@ -177,7 +177,7 @@ def test_pooled_folds_know_what_each_knew():
     def of(classes, sample):
         n = len(sample)
         names = np.array([classes[0]] * n)
-        return Answers(np.array(sample), np.arange(n), None, names, np.full((n, 2), 0.5), classes, names, None)
+        return PredictionTable(np.array(sample), np.arange(n), None, names, np.full((n, 2), 0.5), classes, names, None)
 
     found = pooled([(of(["a", "b"], [3, 1]), np.array([3, 1])), (of(["b", "c"], [0]), np.array([0]))])
     assert found.classes == ["a", "b", "c"]

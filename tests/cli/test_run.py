@@ -196,7 +196,7 @@ def test_one_row_of_a_wide_table(run, tmp_path):
 
 
 def test_a_picture_that_cannot_be_drawn_spoils_nothing(run, hearts, tmp_path, monkeypatch):
-    monkeypatch.setattr("neuralrde.cli.training.draw_answers", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("neuralrde.cli.training.draw_predictions", lambda *_, **__: 1 / 0)
     outcome = run("fit", hearts, *COLUMNS, *QUICK, "--epochs", 1, "--out", tmp_path / "run", "--json")
     assert outcome.code == 0
     assert outcome.json["parts"]["test"]["samples"] > 0

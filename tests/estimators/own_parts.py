@@ -61,7 +61,7 @@ class Gain(AbstractAugmentation):
     def draw(self, count, rng):
         return np.exp(rng.uniform(-np.log(self.most), np.log(self.most), count))
 
-    def play(self, series, drawn):
+    def apply(self, series, drawn):
         return replace(series, values=series.values * drawn[:, None, None])
 
     def factors(self, drawn):

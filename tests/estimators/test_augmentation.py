@@ -8,7 +8,7 @@ from sklearn.model_selection import GridSearchCV
 from neuralrde import Config, NeuralRDEClassifier, NeuralRDERegressor, OscillatorRDE, Series, Windows
 from neuralrde.cli.config import RunSettings, as_toml, assignments, estimator_of, settings_of, with_settings
 from neuralrde.estimators import load
-from neuralrde.estimators.augmenting import Versions, View, median_of, median_scores
+from neuralrde.estimators.augmenting import AugmentedSamples, VersionOutputs, median_of, median_scores
 from neuralrde.estimators.division import Samples
 from neuralrde.models import MultiScaleRDE
 from neuralrde.training import FileRefused, Histogram, Huber, Quantiles, RandomChoice, SquaredError, TimeStretch
@@ -47,7 +47,7 @@ def tiny():
 
 def test_labels_and_lengths_move_with_the_speed_and_the_seed_alone_decides():
     samples = Samples(Series.from_array(PULSES), RATES[:, None].astype(np.float32))
-    versions = Versions(STRETCH, samples, seed=5)
+    versions = AugmentedSamples(STRETCH, samples, seed=5)
     add_time = TimeChannel().fit(samples.series)
     prepared = [versions.prepared(number, add_time) for number in range(3)]
     for one in prepared:
@@ -60,9 +60,9 @@ def test_labels_and_lengths_move_with_the_speed_and_the_seed_alone_decides():
         np.testing.assert_allclose(ends, (one.series.lengths - 1) / 399, rtol=1e-6)
     assert np.abs(prepared[0].target - prepared[1].target).min() > 0  # every version at speeds of its own
     np.testing.assert_array_equal(np.concatenate([one.target for one in prepared]), versions.targets())
-    again = Versions(STRETCH, samples, seed=5).prepared(1, add_time)
+    again = AugmentedSamples(STRETCH, samples, seed=5).prepared(1, add_time)
     np.testing.assert_array_equal(again.series.values, prepared[1].series.values)
-    assert np.abs(Versions(STRETCH, samples, seed=6).targets() - versions.targets()).max() > 1
+    assert np.abs(AugmentedSamples(STRETCH, samples, seed=6).targets() - versions.targets()).max() > 1
 
 
 def test_rates_that_were_never_seen_are_learned_from_series_played_faster():
@@ -88,7 +88,7 @@ def test_the_prediction_is_the_median_over_speeds(tiny):
     np.testing.assert_array_equal(tiny.predict(PULSES), np.median(each, axis=0))
     # What is played at its own speed goes the usual way; at another, the model is asked about a stretched series.
     own = TimeStretch(0.6, 1.6, rate=True, versions=3)
-    assert next(own.views(Series.from_array(PULSES)))[1] == 1.0
+    assert next(own.test_versions(Series.from_array(PULSES)))[1] == 1.0
     with pytest.raises(AssertionError):
         np.testing.assert_allclose(each[0], each[1], rtol=1e-3)
 
@@ -112,10 +112,10 @@ def test_a_score_is_where_the_median_interval_just_holds_the_target(loss):
     # Numbers near the targets, or logits that leave no bin without a share: there any score would do.
     outputs, size = loss.outputs(1), 1.0 if isinstance(loss, Histogram) else 40.0
     factors = (0.5, 0.8, 1.0, 1.25, 2.0)
-    views = [View(RNG.normal(size=(200, outputs)) * size + 80 * factor, factor) for factor in factors]
-    scores = median_scores(views, target, loss)[:, 0]
+    versions = [VersionOutputs(RNG.normal(size=(200, outputs)) * size + 80 * factor, factor) for factor in factors]
+    scores = median_scores(versions, target, loss)[:, 0]
     for row in range(200):
-        one = [View(outputs[row : row + 1], factor) for outputs, factor in views]
+        one = [VersionOutputs(outputs[row : row + 1], factor) for outputs, factor in versions]
         held = []
         for score in (scores[row] * 1.001 + 1e-6, scores[row] * 0.999 - 1e-6):
             ends = median_of(one, lambda outputs, score=score: np.stack(loss.interval(outputs, np.array([score]))))

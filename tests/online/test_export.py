@@ -154,7 +154,7 @@ def test_refusals(walks, tmp_path):
         export_model(untrained(walks), tmp_path, formats="onnx")
     blended = untrained(walks, members=2)
     blended.closed_form_, blended.blend_ = closed, [0.5, 0.5]
-    with pytest.raises(ValueError, match=r"the closed form has a say.*Fit with closed_form=False"):
+    with pytest.raises(ValueError, match=r"the closed form has a weight.*Fit with closed_form=False"):
         export_model(blended, tmp_path)
     adaptive = untrained(walks, model=Config(NeuralRDE, **tiny, solver=Adaptive()))
     with pytest.raises(

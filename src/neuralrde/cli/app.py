@@ -17,11 +17,11 @@ from .evaluate import evaluate
 from .export import export
 from .fit import fit
 from .inspect import inspect
-from .output import drop
 from .parts import parts
 from .plot import plot_app
 from .predict import predict
 from .replay import replay
+from .screen import drop
 from .serve import serve
 from .shell import in_flags
 
@@ -122,8 +122,8 @@ def _explain(error: Exception) -> tuple[str, int]:
         return f"{error.filename}: {error.strerror}.", FAILED
     if isinstance(error, ValueError | TypeError | OSError | ImportError | ArithmeticError | MemoryError):
         return in_flags(str(error)) or type(error).__name__, FAILED
-    told = f"{type(error).__name__}: {error}".rstrip(": ")
-    return f"Something went wrong that should not have ({told}). Add --debug to see where, and tell us.", FAILED
+    what = f"{type(error).__name__}: {error}".rstrip(": ")
+    return f"Something went wrong that should not have ({what}). Add --debug to see where, and tell us.", FAILED
 
 
 def _usage(error: Any) -> str:

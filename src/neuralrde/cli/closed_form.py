@@ -8,7 +8,7 @@ import numpy as np
 
 from ..assessment import FLOOR, Baseline
 from ..datasets import Dataset, Split
-from .answers import Answers, answers
+from .predictions import PredictionTable, predictions_of
 from .run_folder import RunFolder
 
 _EXPLAINED = "random log-signature features and ridge"
@@ -25,7 +25,7 @@ class Floor:
 
     def baseline(self, data: Dataset) -> Baseline:
         """Its predictions, as one of the baselines."""
-        return as_baseline(answers(self.estimator, data))
+        return as_baseline(predictions_of(self.estimator, data))
 
 
 def is_closed_form(estimator: Any) -> bool:
@@ -71,5 +71,5 @@ def kept_floor(folder: RunFolder) -> Any:
     return load(folder.closed_form) if folder.closed_form.exists() else None
 
 
-def as_baseline(found: Answers) -> Baseline:
+def as_baseline(found: PredictionTable) -> Baseline:
     return Baseline(FLOOR, FLOOR, found.known().predicted, _EXPLAINED)

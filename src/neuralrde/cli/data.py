@@ -1,4 +1,4 @@
-"""`neuralrde data`: which data sets there are, and how to have them here."""
+"""`neuralrde data`: lists the named data sets, and downloads them."""
 
 from typing import Annotated
 
@@ -23,7 +23,7 @@ def list_(json: flags.AsJson = False) -> None:
         return
     rows = [[e.name, e.size, e.task, w, e.origin] for e, w in zip(entries, where, strict=True)]
     print(table(rows, header=["name", "size", "task", "where", "origin"], indent=0))
-    print(f"\nAny other set of the UEA, UCR and TSER archives can be had by its name. Kept in {data_folder()}.")
+    print(f"\nAny other set of the UEA, UCR and TSER archives can be loaded by name. They are kept in {data_folder()}.")
 
 
 @data_app.command()

@@ -213,7 +213,7 @@ def _classifier(
     name: str = "multi-scale-rde",
     **sizes: int,
 ) -> Any:
-    """The default model in a small size, which the closed form has a say in; or the paper's, by its name."""
+    """The default model in a small size, blended with the closed form; or the paper's, by its name."""
     from ..estimators import NeuralRDEClassifier
     from ..paths import Windows
     from ..training import AdamW

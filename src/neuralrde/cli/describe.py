@@ -70,8 +70,8 @@ def summary(data: Dataset) -> str:
 
 def task_hints(data: Dataset, table: dict[str, Any]) -> Iterator[str]:
     """What was guessed of the task, where one could think otherwise."""
-    told = "task" in table or "task" in (getattr(data, "reading", None) or "")
-    if data.target is None or told:
+    chosen = "task" in table or "task" in (getattr(data, "reading", None) or "")
+    if data.target is None or chosen:
         return
     if data.classes is not None and len(data.classes) > 2 and all(map(_is_number, data.classes)):
         yield f"the target's {len(data.classes)} numbers are taken for classes; --task regression predicts numbers"

@@ -6,9 +6,9 @@ import typer
 
 from ..assessment import assess, measures, verdict
 from . import flags
-from .answers import answers, check_known, is_classifier, load_model
 from .judging import as_json, as_text, baselines_for, part_to_judge
 from .loading import is_runs_own, open_for
+from .predictions import check_known, is_classifier, load_model, predictions_of
 from .screen import number, pairs, print_json
 
 
@@ -31,7 +31,7 @@ def evaluate(
     estimator = load_model(model)
     dataset = open_for(model, data, table, classifier=is_classifier(estimator))
     part, rows = part_to_judge(model, data, dataset, everything=everything)
-    found = answers(estimator, dataset[rows])
+    found = predictions_of(estimator, dataset[rows])
     check_known(found)
     known = found.known()
     result = measures(known)

@@ -7,8 +7,8 @@ import typer
 
 from ..online.export import FORMATS, export_model
 from . import flags
-from .answers import load_model
 from .errors import WRONG_USE, Refusal
+from .predictions import load_model
 from .screen import print_json
 
 

@@ -8,8 +8,7 @@ import typer
 from . import flags
 from .config import assignments, settings_of, whole_or_auto
 from .errors import WRONG_USE, Refusal
-from .output import going_on_unread
-from .screen import print_json
+from .screen import going_on_unread, print_json
 from .training import train
 
 PROGRESS = ("bar", "json", "none")

@@ -8,10 +8,10 @@ import numpy as np
 
 from ..assessment import Assessment, Baseline, TrainingTargets, baselines, trivial
 from ..datasets import Dataset
-from .answers import Answers, answers
 from .closed_form import as_baseline, kept_floor
 from .errors import Refusal
 from .loading import is_runs_own
+from .predictions import PredictionTable, predictions_of
 from .run_folder import RunFolder
 from .screen import number, table
 
@@ -41,7 +41,7 @@ def part_to_judge(model: Path, word: str | None, data: Dataset, *, everything: b
     return "all", every
 
 
-def baselines_for(model: Path, part: str, data: Dataset, found: Answers, seed: int = 0) -> list[Baseline]:
+def baselines_for(model: Path, part: str, data: Dataset, found: PredictionTable, seed: int = 0) -> list[Baseline]:
     """Those that can be had: all for a run's test samples, else those that need nothing but the run's folder."""
     if not model.is_dir():
         return []
@@ -53,7 +53,7 @@ def baselines_for(model: Path, part: str, data: Dataset, found: Answers, seed: i
         judged, known = data, folder.read_metrics().get("training_targets")
         beside = [] if known is None else [trivial(TrainingTargets(**known), len(found.known().true))]
     floor = kept_floor(folder) if beside else None
-    return beside if floor is None else [*beside, as_baseline(answers(floor, judged))]
+    return beside if floor is None else [*beside, as_baseline(predictions_of(floor, judged))]
 
 
 def pooled_baselines(folds: Sequence[tuple[list[Baseline], np.ndarray]]) -> list[Baseline]:

@@ -7,14 +7,14 @@ import numpy as np
 
 from ..paths import Series
 from ..plots import confusion, learning_curves, predicted_against_true, save, windows_over_series
-from .answers import Answers
+from .predictions import PredictionTable
 
 
 def draw_curves(history: list[dict[str, Any]], folder: Path) -> Path:
     return save(learning_curves(history), folder / "learning_curves.png")
 
 
-def draw_answers(found: Answers, folder: Path, *, name: str = "target", note: str | None = None) -> Path:
+def draw_predictions(found: PredictionTable, folder: Path, *, name: str = "target", note: str | None = None) -> Path:
     """A confusion matrix of classes, or predicted against true numbers; the note says what to compare it with."""
     known = found.known()
     if found.classes is not None:

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from . import flags
-from .answers import answers, is_classifier, load_model, write_csv
 from .loading import open_for
+from .predictions import is_classifier, load_model, predictions_of, write_csv
 from .screen import count, print_json
 
 
@@ -31,7 +31,7 @@ def predict(
     """
     estimator = load_model(model)
     dataset = open_for(model, data, table, classifier=is_classifier(estimator))
-    found = answers(estimator, dataset)
+    found = predictions_of(estimator, dataset)
     if str(out) == "-":
         write_csv(found, sys.stdout)
         return

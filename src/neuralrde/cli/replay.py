@@ -34,7 +34,7 @@ def replay(
     table: flags.Table,
     json: flags.AsJson = False,
 ) -> None:
-    """Send series to a service at a fixed rate, and tell how long its answers took.
+    """Send series to a service at a fixed rate, and report how long its predictions took.
 
     A push is due when its last point would have been measured, and its latency counts from then, whatever the service
     does. Press Ctrl-C to stop earlier.
@@ -92,8 +92,8 @@ def _metadata(url: str, model: str | None, token: str | None) -> dict[str, Any]:
             with urllib.request.urlopen(request, timeout=10) as response:
                 return json.load(response)
         except urllib.error.HTTPError as error:
-            told = error.read(2000).decode(errors="replace")
-            raise Refusal(f"The service at {url} says: {_told(told) or error.reason}") from None
+            body = error.read(2000).decode(errors="replace")
+            raise Refusal(f"The service at {url} says: {_error_in(body) or error.reason}") from None
         except (OSError, ValueError) as error:
             raise Refusal(
                 f"Got no answer from {url} ({error}); expected a service, such as `neuralrde serve` starts."
@@ -103,7 +103,7 @@ def _metadata(url: str, model: str | None, token: str | None) -> dict[str, Any]:
     return ask(f"/v2/models/{urllib.parse.quote(name, safe='')}", "GET")
 
 
-def _told(body: str) -> str:
+def _error_in(body: str) -> str:
     import json
 
     try:

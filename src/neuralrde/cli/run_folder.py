@@ -106,13 +106,13 @@ class RunFolder:
     def __exit__(self, *_) -> None:
         self.release()
 
-    def begin(self, settings: str, data: Dataset, split: Split, told: str) -> None:
+    def begin(self, settings: str, data: Dataset, split: Split, how: str) -> None:
         write(self.settings, settings)
         write_json(self.path / "versions.json", versions() | {"command": " ".join(["neuralrde", *sys.argv[1:]])})
         ids = _ids(data)
         parts = {part: ids[getattr(split, part)].tolist() for part in PARTS}
         by = "row" if data.series.ids is None else "id"
-        write_json(self.split, {"how": told, "data": fingerprint(data), "by": by, **parts}, indent=None)
+        write_json(self.split, {"how": how, "data": fingerprint(data), "by": by, **parts}, indent=None)
 
     def finish(self, history: Iterable[dict], metrics: dict[str, Any]) -> None:
         if lines := [json.dumps(record) + "\n" for record in history]:

@@ -1,4 +1,4 @@
-"""`neuralrde serve`: trained models answer while the data arrive."""
+"""`neuralrde serve`: trained models predict while the data arrive."""
 
 import os
 import sys
@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from .answers import is_classifier, load_model
 from .errors import WRONG_USE, Refusal
 from .loading import open_data
+from .predictions import is_classifier, load_model
 
 _LIMITS = "Limits"
 

@@ -13,7 +13,6 @@ import numpy as np
 from ..assessment import Training, TrainingTargets, assess, baselines, measures, verdict
 from ..datasets import Dataset, Split
 from ..registry import to_plain
-from .answers import Answers, answers, pooled, write_csv
 from .closed_form import Floor, fit_rows, floor, is_closed_form, kind_for, without_validation
 from .config import CLOSED_FORM, RunSettings, as_toml, estimator_of, resolve
 from .describe import summary, task_hints
@@ -21,7 +20,8 @@ from .dividing import divided, divided_for_all, folds
 from .errors import INTERRUPTED, TERMINATED, WRONG_USE, Refusal, is_termination
 from .judging import as_json, as_text, picture_note, pooled_baselines
 from .loading import open_data, targets, with_channels
-from .pictures import draw_answers, draw_curves, draw_windows
+from .pictures import draw_curves, draw_predictions, draw_windows
+from .predictions import PredictionTable, pooled, predictions_of, write_csv
 from .run_folder import PARTS, RunFolder
 from .screen import count, number, table
 from .shell import in_flags
@@ -92,12 +92,12 @@ def train(
             WRONG_USE,
         )
     if settings.folds:
-        rows, told = divided_for_all(data, settings.divide, settings.seed), f"{settings.folds} folds"
+        rows, how_split = divided_for_all(data, settings.divide, settings.seed), f"{settings.folds} folds"
         splits, how = folds(data, settings.folds, settings.divide, settings.seed)
         say(f"  folds   {settings.folds}, {how}; then training on all of the data")
     else:
-        rows, told = divided(data, settings.divide, settings.seed)
-        say(f"  parts   train {len(rows.train)}, validation {len(rows.validation)}, test {len(rows.test)}: {told}")
+        rows, how_split = divided(data, settings.divide, settings.seed)
+        say(f"  parts   train {len(rows.train)}, validation {len(rows.validation)}, test {len(rows.test)}: {how_split}")
     if settings.closed_form:
         rows = without_validation(rows)
 
@@ -135,7 +135,7 @@ def train(
     with RunFolder.new(data.name, out, resume=resume) as folder:
         resolved = as_toml(resolve(settings, job.estimator))
         if not resume:
-            folder.begin(resolved, data, rows, told)
+            folder.begin(resolved, data, rows, how_split)
         if tensorboard:
             job.listeners.append(EventFile(folder.path / "events"))
         lowest = None if job.closed_form or data.per_time else _floor(job, rows, folder, say)
@@ -150,7 +150,7 @@ def train(
             raise Refusal(f"{word}.{hint}", code) from None
         seconds = time.monotonic() - begun
         if resume:
-            folder.begin(resolved, data, rows, told)
+            folder.begin(resolved, data, rows, how_split)
         estimator.save(folder.model)
         return _finish(job, folder, rows, estimator, lowest, cross, seconds=seconds, plots=plots, say=say)
 
@@ -167,7 +167,7 @@ def _floor(job: Job, rows: Split, folder: RunFolder, say: Say) -> Floor | None:
     judged = rows.test if len(rows.test) else rows.validation
     if job.settings.folds or not len(judged):
         return found
-    values = measures(answers(found.estimator, job.data[judged]).known())
+    values = measures(predictions_of(found.estimator, job.data[judged]).known())
     metric = "accuracy" if job.data.classes is not None else "rmse"
     which = f"on {count(len(judged), 'test sample')}" if len(rows.test) else "on the validation part"
     say(f"  closed form, in {found.seconds:.1f} s: {_title(metric)} {number(values[metric])} {which}")
@@ -189,7 +189,7 @@ def _finish(
 ) -> dict[str, Any]:
     """What came out: metrics, a verdict, predictions, pictures."""
     parts = {part: job.data[getattr(rows, part)] for part in PARTS if len(getattr(rows, part))}
-    found = {part: answers(estimator, data) for part, data in parts.items()}
+    found = {part: predictions_of(estimator, data) for part, data in parts.items()}
     measured = {part: measures(one.known()) for part, one in found.items()}
     last = list(found)[-1]
     if cross is None:
@@ -263,7 +263,7 @@ def _about_closed_form(estimator: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Folds:
-    found: Answers
+    found: PredictionTable
     beside: list[Any]
     rows: list[dict[str, Any]]
 
@@ -272,7 +272,7 @@ def _cross_validated(job: Job, splits: Any, say: Say, *, with_floor: bool) -> _F
     """Train once per fold; say how each went, and how much they differ."""
     found, beside, rows, metric = [], [], [], ""
     for split in splits:
-        one = answers(job.fit(split), job.data[split.test])
+        one = predictions_of(job.fit(split), job.data[split.test])
         others = baselines(job.data[split.train], job.data[split.test], seed=job.settings.seed)
         if with_floor:
             others.append(floor(job.data, job.y, split, seed=job.settings.seed).baseline(job.data[split.test]))
@@ -300,10 +300,12 @@ def _title(metric: str) -> str:
     return {"rmse": "RMSE", "mae": "MAE", "r2": "R²", "macro_f1": "macro F1"}.get(metric, metric.replace("_", " "))
 
 
-def _pictures(estimator: Any, judged: Answers, names: dict[str, str], part: Dataset, folder: RunFolder) -> list[str]:
+def _pictures(
+    estimator: Any, judged: PredictionTable, names: dict[str, str], part: Dataset, folder: RunFolder
+) -> list[str]:
     """Draw them; what could not be drawn is said."""
     try:
-        draw_answers(judged, folder.pictures, **names)
+        draw_predictions(judged, folder.pictures, **names)
         if is_closed_form(estimator):
             return []
         draw_curves(estimator.history_, folder.pictures)

@@ -1,4 +1,4 @@
-"""One door for files of series."""
+"""`read`: any file or folder of series."""
 
 from collections.abc import Sequence
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""What can go wrong with data: files that are damaged, wrong or too large, and sets that cannot be had.
+"""What can go wrong with data: files that are damaged, wrong or too large, and sets that cannot be downloaded.
 
 A sentence that names the file, never a raw error.
 """

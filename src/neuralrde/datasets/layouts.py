@@ -83,7 +83,7 @@ def _are_times(column) -> bool:
     try:
         as_times(column)
     except WrongTime as error:
-        return "time_format" in str(error) and "expected to be told" in str(error)
+        return "time_format" in str(error) and "expected to know" in str(error)
     return True
 
 
@@ -145,7 +145,7 @@ def _spread_words(table: Table, options: TableOptions) -> None:
         if strange.any():
             row = int(np.argmax(strange))
             raise table.error(
-                f"Got {cells[row][:40]!r} in column {name!r}; expected one of {few(words)}, as told.", row
+                f"Got {cells[row][:40]!r} in column {name!r}; expected one of {few(words)}, which you gave.", row
             )
         if len(words) > _MOST_WORDS:
             raise table.error(

@@ -65,7 +65,7 @@ def from_melted(table: Table, options: TableOptions, task: Task | None, name: st
         wanted = [str(one) for one in options.columns]
         lost = [one for one in wanted if one not in names]
         if lost:
-            raise ValueError(f"Got no sensor {few(lost)}; expected it, as told, among {few(names)}.")
+            raise ValueError(f"Got no sensor {few(lost)}; expected one of {few(names)}.")
         kept = np.flatnonzero(np.isin(sensor, [names.index(one) for one in wanted]))
         sensor = np.array([wanted.index(one) if one in wanted else -1 for one in names])[sensor]
         names = wanted

@@ -106,7 +106,7 @@ def find_numerals(columns: Iterable[Any]) -> Numerals:
     if either and not thousands and not decimal:
         raise ValueError(
             f"Got {either!r}, which may be {either.replace(',', '.')} or {either.replace(',', '')}; "
-            f"expected to be told. "
+            "expected to know which. "
             'Write `decimal=","` or `thousands=","`.'
         )
     if decimal:

@@ -48,13 +48,13 @@ class Labels:
             )
             return {"target": values, "task": "regression"}, f"targets {named} (real numbers)"
         [column] = columns
-        chosen, why = guess_task(sorted(set(column)), len(column)) if task is None else (task, "as told")
+        chosen, why = guess_task(sorted(set(column)), len(column)) if task is None else (task, "as asked")
         if chosen == "regression":
             said = "real numbers" if why == "numbers with a fraction" else f"real numbers: {why}"
             return {"target": _numbers(column, self.names[0]), "task": chosen}, f"target {named} ({_said(said, why)})"
         target, classes = number_classes(column)
         said = f"{len(classes)} class{'' if len(classes) == 1 else 'es'}"
-        said += {"words": "", "as told": ", as told"}.get(why, f": {why}")
+        said += {"words": "", "as asked": ", as asked"}.get(why, f": {why}")
         return {"target": target, "classes": classes}, f"target {named} ({_said(said, why)})"
 
 
@@ -164,7 +164,7 @@ def per_point(table: Table, task: Task | None) -> PointTargets:
         column = np.full(len(labels), np.nan)
         if len(names) == 1:
             known = labels[there].astype(str)
-            chosen, why = guess_task(np.unique(known).tolist(), len(known)) if task is None else (task, "as told")
+            chosen, why = guess_task(np.unique(known).tolist(), len(known)) if task is None else (task, "as asked")
             if chosen == "classification":
                 column[there], classes = number_classes(known)
                 return PointTargets([column], classes, _said(f"{len(classes)} classes: {why}", why))

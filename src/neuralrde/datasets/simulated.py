@@ -1,4 +1,4 @@
-"""Simulated data with known answers."""
+"""Simulated data, whose labels are known exactly."""
 
 import numpy as np
 

@@ -175,7 +175,7 @@ def _channels(names, file, columns, taken: set, words: dict) -> tuple[str, ...]:
     channels = tuple(str(name) for name in columns)
     absent = [name for name in channels if name not in names and name not in spelled]
     if absent:
-        raise ReadError(file, f"Got no column {few(absent)}; expected it, as told, among the columns {few(names)}.")
+        raise ReadError(file, f"Got no column {few(absent)}; expected one of the columns {few(names)}.")
     return tuple(name for name in channels if name not in spelled)
 
 

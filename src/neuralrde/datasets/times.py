@@ -192,8 +192,8 @@ def _from_days(cells, order: str | None) -> tuple:
             order = "month-first"
         else:
             raise WrongTime(
-                f"Got dates such as {cells[0]!r}; expected to be told whether the day or the month "
-                f"comes first, because "
+                f"Got dates such as {cells[0]!r}; expected to know whether the day or the month "
+                "comes first, because "
                 'no number in them is above 12. Write `time_format="day-first"` or `time_format="month-first"`.',
                 0,
             )

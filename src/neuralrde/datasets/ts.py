@@ -1,4 +1,4 @@
-"""The `.ts` format of sktime and aeon: a header, then a line a series, channels divided by colons.
+"""The `.ts` format of sktime and aeon: a header, then one line per series, with colons between channels.
 
 aeon's own reader drops time stamps, signs and whole numbers beside them, and the case of labels, and it
 imports pandas, numba and scikit-learn; so this is our own. The tests compare the two where they agree.

@@ -44,7 +44,7 @@ def is_wide(table: Table, options: TableOptions) -> bool:
     said = (table.named and all(map(_is_plain_number, roles.channels))) or (not table.named and bool(roles.target))
     if not sure and not said:
         raise table.error(
-            f"Got {rows} rows of the columns {few(roles.channels)} and no ids; expected to be told whether a row is a "
+            f"Got {rows} rows of the columns {few(roles.channels)} and no ids; expected to know whether a row is a "
             f"series of {points} points (`wide=True`), or a point of one long series (`wide=False`)."
         )
     return True

@@ -12,14 +12,14 @@ from .division import Samples
 
 
 @dataclass(frozen=True)
-class Versions:
+class AugmentedSamples:
     """A training set, not yet prepared, in several versions. The seed alone decides which; none is kept.
 
     >>> from neuralrde import Series
     >>> from neuralrde.training import TimeStretch
     >>> from neuralrde.transforms import TimeChannel
     >>> samples = Samples(Series.from_array(np.zeros((3, 9))), np.array([[60.0], [70.0], [80.0]]))
-    >>> versions = Versions(TimeStretch(0.5, 2.0, rate=True, versions=2), samples, seed=0)
+    >>> versions = AugmentedSamples(TimeStretch(0.5, 2.0, rate=True, versions=2), samples, seed=0)
     >>> versions.targets().shape
     (6, 1)
     >>> first = versions.prepared(0, TimeChannel().fit(samples.series))
@@ -41,7 +41,7 @@ class Versions:
     def prepared(self, number: int, transform: Transform) -> Samples:
         """A version as the model sees it."""
         drawn = self._drawn(number)
-        series = self.augmentation.play(self.samples.series, drawn)
+        series = self.augmentation.apply(self.samples.series, drawn)
         return replace(self.samples, series=transform(series), target=self._target(drawn))
 
     def _drawn(self, number: int) -> np.ndarray:
@@ -51,7 +51,7 @@ class Versions:
         return self.augmentation.targets(self.samples.target, drawn)
 
 
-class View(NamedTuple):
+class VersionOutputs(NamedTuple):
     """A model's outputs for one version of new series."""
 
     outputs: np.ndarray
@@ -59,23 +59,24 @@ class View(NamedTuple):
     """What targets are multiplied by in this version."""
 
 
-def median_of(views: Sequence[View], predict: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """The median of the predictions that are made of each view's outputs, in the targets' own units.
+def median_of(versions: Sequence[VersionOutputs], predict: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """The median of the predictions that are made of each version's outputs, in the targets' own units.
 
-    >>> median_of([View(np.array([60.0])), View(np.array([120.0]), 2.0), View(np.array([60.0]), 0.5)], np.asarray)
+    >>> versions = [VersionOutputs(np.array([60.0 * factor]), factor) for factor in (1.0, 2.0, 0.5)]
+    >>> median_of(versions, np.asarray)
     array([60.])
     """
-    return np.median([predict(view.outputs) / view.factor for view in views], axis=0)
+    return np.median([predict(version.outputs) / version.factor for version in versions], axis=0)
 
 
-def median_scores(views: Sequence[View], target: np.ndarray, loss: Any) -> np.ndarray:
-    """The scores of targets with which the medians of all views' intervals just hold them.
+def median_scores(versions: Sequence[VersionOutputs], target: np.ndarray, loss: Any) -> np.ndarray:
+    """The scores of targets with which the medians of all versions' intervals just hold them.
 
-    The lower end of the median interval is below a target where the ends of most views are. So the median score of
-    the views that lie above the target decides, those below counting as 0; the same holds for the upper end.
+    The lower end of the median interval is below a target where the ends of most versions are. So the median score of
+    the versions that lie above the target decides, those below counting as 0; the same holds for the upper end.
     """
     low, high = [], []
-    for outputs, factor in views:
+    for outputs, factor in versions:
         scores, scaled = loss.scores(outputs, target * factor), target * factor
         below = scaled < loss.predict(outputs)
         low.append(np.where(below, scores, 0.0))

@@ -1,5 +1,6 @@
-"""What all estimators share, trained or not: parameters by name, X and y as series and targets, transforms, saving."""
+"""What all estimators share, trained or not: parameters by name, X and y as series and targets, saving, streams."""
 
+import importlib
 from types import SimpleNamespace
 from typing import Any
 
@@ -67,6 +68,34 @@ class SeriesEstimator(Parameters, Saved, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.three_d_array = True
         return tags
+
+
+class Streaming:
+    """For estimators that the part `online` can follow.
+
+    That part builds on estimators, so that they may not import it. They find it by its name when they are asked.
+    """
+
+    def stream(self, state: Any = None, *, last: int | None = None) -> Any:
+        """A series that is still arriving: push points, and predict at any moment what the whole series would get.
+
+        See `neuralrde.online.Stream`.
+
+        Args:
+            state: that of a stream to go on with, as `stream.state()` returned it.
+            last: for estimators that look at series as a whole (those in closed form, and neural ones in which the
+                closed form has a weight): predict from the last so many points, as if they were the whole series.
+                None keeps all points, up to 131,072.
+        """
+        return _online().Stream(self, state, last=last)
+
+    def streams(self, *, last: int | None = None) -> Any:
+        """Many streams by name, which are advanced as one batch; see `neuralrde.online.StreamBatch`."""
+        return _online().StreamBatch(self, last=last)
+
+
+def _online() -> Any:
+    return importlib.import_module("neuralrde.online")
 
 
 def composed(transform: Any) -> Transform:

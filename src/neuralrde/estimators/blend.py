@@ -1,4 +1,4 @@
-"""How much say the closed form and the ensemble have in a prediction: what both earn on series that were left out.
+"""The weights of the closed form and the ensemble in a prediction, as both earn them on series that were left out.
 
 Every member of an ensemble has left out a part of the series, and ridge regression knows in closed form what it would
 have predicted for each series without it. So there are honest predictions of both for all series, and none had to be
@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 
 from ..models import CrossFitted, out_of_fold
 from ..training import CrossEntropy, Huber, SquaredError, TrainingState, predict
-from .augmenting import View
+from .augmenting import VersionOutputs
 from .division import Samples
 from .run import Run
 
@@ -49,7 +49,7 @@ def fit_blend(estimator: Any, run: Run, windows: Any, state: TrainingState, samp
     if isinstance(estimator.loss_, CrossEntropy) or closed is not None:
         estimator.closed_form_ = closed
         estimator.blend_ = fit(beside[known], neural[known], target, weight)
-    estimator._calibrate_with([View(blended(beside, neural, estimator.blend_)[known])], target)
+    estimator._calibrate_with([VersionOutputs(blended(beside, neural, estimator.blend_)[known])], target)
 
 
 def blended(closed: Outputs, neural: Outputs, weights: Any) -> Outputs:
@@ -58,7 +58,7 @@ def blended(closed: Outputs, neural: Outputs, weights: Any) -> Outputs:
 
 
 def _fitted_closed_form(estimator: Any, samples: Samples, weight: Any) -> Any:
-    """The estimator in closed form for the same series; None where it has no say."""
+    """The estimator in closed form for the same series; None where it has no weight."""
     if not estimator.closed_form or not isinstance(estimator.loss_, CrossEntropy | SquaredError | Huber):
         return None
     closed, target = estimator._kind_inside()(), samples.target

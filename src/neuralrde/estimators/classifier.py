@@ -45,8 +45,8 @@ class NeuralRDEClassifier(ClassTargets, BaseNeuralRDE):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, `(n, classes)`, or `(n, length, classes)` for labels at each point."""
-        views, series, windows = self._outputs(X)
-        proba = self._proba_from(np.mean([view.outputs for view in views], axis=0))
+        versions, series, windows = self._outputs(X)
+        proba = self._proba_from(np.mean([version.outputs for version in versions], axis=0))
         return self._at_points(proba, series, windows) if self.per_time_ else proba
 
     def _proba_from(self, outputs: np.ndarray) -> np.ndarray:

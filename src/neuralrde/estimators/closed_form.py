@@ -10,11 +10,11 @@ import scipy.optimize
 import scipy.special
 from jaxtyping import Float
 
+from .base import Streaming
 from .conformal import conformal_score
 from .features import ClosedForm, SeriesFeatures
 from .parameters import check_number
 from .ridge import Ridge
-from .streaming import Streaming
 from .targets import ClassTargets, NumberTargets
 
 

@@ -28,8 +28,8 @@ def choose_model(estimator: Any, samples: Samples, seed: int) -> tuple[Config, l
     """The model with the smallest loss on series that were left out, and a record of each that was tried.
 
     The loss is the log loss, or the squared error in units of the targets' variance. Half of a time budget is spent
-    here, in equal parts. The closed form is compared too, as the floor: it cannot be chosen, but has a say in the
-    default.
+    here, in equal parts. The closed form is compared too, as the floor: it cannot be chosen, but has a weight in
+    the default.
 
     Args:
         estimator: with `model="auto"`; all its other parameters are those of the candidates, too.

@@ -17,7 +17,7 @@ from ..paths import Windows, window_counts
 from ..registry import Config
 from ..training import AdamW, ConstantRate, Listener, ProgressBar, Settings, TrainingState
 from ..training.archive import arrays_of, with_arrays
-from .augmenting import Versions
+from .augmenting import AugmentedSamples
 from .blend import fit_blend
 from .collapse import restarted_if_collapsed
 from .division import FEWEST_TO_DECIDE, Division, Samples, divide, folds
@@ -211,7 +211,7 @@ def _run(
     """All that a training needs but the windows. Transform and loss learn from the training set here."""
     training, validation = data.training, data.validation
     estimator.augmentation_ = parts.augmentation
-    versions = None if parts.augmentation is None else Versions(parts.augmentation, training, seed)
+    versions = None if parts.augmentation is None else AugmentedSamples(parts.augmentation, training, seed)
     if again:
         series = estimator.transform_(training.series)
     else:

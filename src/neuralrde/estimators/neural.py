@@ -27,8 +27,8 @@ from ..training import (
 from ..training.archive import arrays_of, with_arrays
 from ..training.optimizers import as_optimizer
 from . import fitting
-from .augmenting import View, check_augmentation
-from .base import SeriesEstimator
+from .augmenting import VersionOutputs, check_augmentation
+from .base import SeriesEstimator, Streaming
 from .closed_form import LogSignatureClassifier, LogSignatureRegressor
 from .division import Samples
 from .examples import Inputs, scales_for
@@ -37,7 +37,6 @@ from .inputs import as_series
 from .learned import check_file
 from .parameters import Hidden, check_flag, check_number, check_whole
 from .predicting import outputs_of
-from .streaming import Streaming
 
 
 class _Learned:
@@ -70,8 +69,8 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
             in half of `time_budget`, and takes the best; `trials_` says what it found.
         members: how many models are trained side by side, each on all series but a part of its own; their outputs are
             averaged. None takes 4 of `MultiScaleRDE` and one of any other model.
-        closed_form: whether the closed form (`LogSignatureClassifier`, `LogSignatureRegressor`) has a say in the
-            predictions of an ensemble: as much as it earns on series that were left out.
+        closed_form: whether the closed form (`LogSignatureClassifier`, `LogSignatureRegressor`) has a weight in
+            the predictions of an ensemble, as large as it earns on series that were left out.
         transform: what is done to the series first: "standard", or a transform of your own, `Compose(...)`.
         windows: `Windows(step=..., depth=...)`, a number of points, or "auto" to choose step and depth by validation;
             None takes what is usual for the model: about 32 windows and depth 2, or short windows of several scales.
@@ -102,7 +101,7 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
         transform_: the fitted transform.
         windows_: as chosen.
         members_: how many models `model_` is the mean of.
-        closed_form_: the fitted estimator in closed form that has a say in predictions, if one has.
+        closed_form_: the fitted estimator in closed form that has a weight in predictions, if one has.
         blend_: by how much the outputs of the closed form and of the model are multiplied before they are added.
         loss_: the fitted loss.
         augmentation_: as it was in `fit`.
@@ -158,7 +157,7 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
     def _calibrate(self, held_out: Samples | None) -> None:
         """Learn from held-out series how far to trust predictions; without any, forget what was learned."""
 
-    def _calibrate_with(self, views: Sequence[View], target: np.ndarray) -> None:
+    def _calibrate_with(self, versions: Sequence[VersionOutputs], target: np.ndarray) -> None:
         """The same from outputs for series that were left out of training."""
 
     # Fitting.
@@ -224,15 +223,15 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
 
     # Predicting.
 
-    def _outputs(self, X: Any) -> tuple[list[View], Series, Inputs]:
+    def _outputs(self, X: Any) -> tuple[list[VersionOutputs], Series, Inputs]:
         """The model's outputs, for each series or after every window; several, if an augmentation says so."""
         self._check_fitted()
         series = as_series(self, X, reset=False)
-        views, inputs = outputs_of(self, series)
-        return views, series, inputs
+        versions, inputs = outputs_of(self, series)
+        return versions, series, inputs
 
     def _blended(self, outputs: np.ndarray, closed: Callable[[Any], np.ndarray], factor: float = 1.0) -> np.ndarray:
-        """With the say that the closed form has; `closed` gives its outputs, times `factor`, for the same series."""
+        """Blended with the closed form; `closed` gives its outputs, times `factor`, for the same series."""
         if self.members_ == 1:
             return outputs
         beside: Any = 0.0

@@ -1,4 +1,4 @@
-"""From new series to a neural estimator's outputs: of every view, averaged over shifts, with the closed form's say."""
+"""From new series to a neural estimator's outputs: averaged over shifts and blended with the closed form."""
 
 import functools
 from typing import Any
@@ -7,19 +7,19 @@ import numpy as np
 
 from ..paths import Series
 from ..training import Examples, predict
-from .augmenting import View
+from .augmenting import VersionOutputs
 from .examples import Inputs, inputs_of
 
 
-def outputs_of(estimator: Any, series: Series) -> tuple[list[View], Inputs]:
-    """The outputs of a fitted estimator, one view of the series or several, and where the last one was cut."""
+def outputs_of(estimator: Any, series: Series) -> tuple[list[VersionOutputs], Inputs]:
+    """The outputs of a fitted estimator, one version of the series or several, and where the last one was cut."""
     # The closed form never saw another version: it predicts from the series as they are, once.
     closed = functools.cache(lambda form: form._outputs(series))
-    augmentation, views = estimator.augmentation_, []
-    for version, factor in [(series, 1.0)] if augmentation is None else augmentation.views(series):
+    augmentation, versions = estimator.augmentation_, []
+    for version, factor in [(series, 1.0)] if augmentation is None else augmentation.test_versions(series):
         outputs, inputs = _of_one(estimator, version)
-        views.append(View(estimator._blended(outputs, closed, factor), factor))
-    return views, inputs
+        versions.append(VersionOutputs(estimator._blended(outputs, closed, factor), factor))
+    return versions, inputs
 
 
 def _of_one(estimator: Any, series: Series) -> tuple[np.ndarray, Inputs]:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..training import rmse
-from .augmenting import View, median_of, median_scores
+from .augmenting import VersionOutputs, median_of, median_scores
 from .conformal import conformal_score
 from .division import Samples
 from .neural import BaseNeuralRDE
@@ -55,26 +55,26 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
             interval: the share of targets that an interval should hold, such as 0.9. Then the result is a pair: the
                 predictions, and the intervals with their lower and upper ends on the last axis.
         """
-        views, series, inputs = self._outputs(X)
+        versions, series, inputs = self._outputs(X)
         at_points = lambda values: self._at_points(values, series, inputs)
-        return self._predicted_from_views(views, interval, at_points if self.per_time_ else None)
+        return self._predicted_from_versions(versions, interval, at_points if self.per_time_ else None)
 
     def _predicted_from(self, outputs: np.ndarray, interval: float | None = None) -> Any:
         """Predictions from outputs for whole series."""
-        return self._predicted_from_views([View(outputs)], interval)
+        return self._predicted_from_versions([VersionOutputs(outputs)], interval)
 
-    def _predicted_from_views(
-        self, views: Sequence[View], interval: float | None = None, at_points: Callable | None = None
+    def _predicted_from_versions(
+        self, versions: Sequence[VersionOutputs], interval: float | None = None, at_points: Callable | None = None
     ) -> Any:
-        """Predictions from the outputs of all views, for whole series or for each point of them."""
-        views = [View(outputs.astype(np.float64), factor) for outputs, factor in views]
+        """Predictions from the outputs of all versions, for whole series or for each point of them."""
+        versions = [VersionOutputs(outputs.astype(np.float64), factor) for outputs, factor in versions]
         shaped = at_points or (lambda values: values[:, 0] if self.one_dimensional_ else values)
-        predicted = shaped(median_of(views, self.loss_.predict))
+        predicted = shaped(median_of(versions, self.loss_.predict))
         if interval is None:
             return predicted
         check_number("interval", interval, high=1.0, above=True)
         score = conformal_score(self.scores_, interval)
-        ends = median_of(views, lambda outputs: np.stack(self.loss_.interval(outputs, score)))
+        ends = median_of(versions, lambda outputs: np.stack(self.loss_.interval(outputs, score)))
         return predicted, np.stack([shaped(end) for end in ends], axis=-1)
 
     def calibrate(self, X: Any, y: Any) -> "NeuralRDERegressor":
@@ -91,21 +91,21 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
         if held_out is None:
             self.scores_ = None
             return
-        views, inputs = outputs_of(self, held_out.series)
+        versions, inputs = outputs_of(self, held_out.series)
         target = held_out.target
         if self.per_time_:
             # Points of one series are alike. One of each, drawn at random, is what the promise is about: a point of a
             # new series.
-            outputs = self._at_points(views[0].outputs, held_out.series, inputs)
+            outputs = self._at_points(versions[0].outputs, held_out.series, inputs)
             known, rng = are_known(target), np.random.default_rng(0)
             points = np.array([rng.choice(np.flatnonzero(row)) for row in known])
             outputs, target = (array[np.arange(len(array)), points] for array in (outputs, target))
-            views = [View(outputs)]  # targets at points have no augmentation
-        self._calibrate_with(views, target)
+            versions = [VersionOutputs(outputs)]  # targets at points have no augmentation
+        self._calibrate_with(versions, target)
 
-    def _calibrate_with(self, views: Sequence[View], target: np.ndarray) -> None:
-        views = [View(outputs.astype(np.float64), factor) for outputs, factor in views]
-        scores = median_scores(views, target.astype(np.float64), self.loss_)
+    def _calibrate_with(self, versions: Sequence[VersionOutputs], target: np.ndarray) -> None:
+        versions = [VersionOutputs(outputs.astype(np.float64), factor) for outputs, factor in versions]
+        scores = median_scores(versions, target.astype(np.float64), self.loss_)
         columns = scores.reshape(-1, scores.shape[-1]).T
         self.scores_ = [np.sort(column[~np.isnan(column)]).tolist() for column in columns]
 

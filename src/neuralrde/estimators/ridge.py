@@ -184,7 +184,7 @@ class _Factorised:
 def _without(solver: Any, penalty: float, root: np.ndarray, members: list[np.ndarray] | None) -> np.ndarray:
     """By how much predictions miss targets that were left out, from the residuals of a fit with all of them.
 
-    Rows are weighted. The mean, which is not penalised, belongs to what a sample has a say in.
+    Rows are weighted. A sample also has a weight in the mean, which is not penalised.
     """
     residuals, count = solver.residuals(penalty), float((root**2).sum())
     if members is None:

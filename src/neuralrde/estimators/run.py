@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 from ..models import CrossFitted, Ensemble
 from ..paths import Windows
 from ..training import EachMember, Examples, Listener, RandomChoice, Settings, TrainingState, fit, targets_at_cuts
-from .augmenting import Versions
+from .augmenting import AugmentedSamples
 from .division import Division, Samples
 from .examples import inputs_of
 from .targets import are_known, share_at_cuts
@@ -35,7 +35,7 @@ class Run:
     model: Any = None
     folds: np.ndarray | None = None
     """Of the training samples, for an ensemble: each member leaves out one."""
-    augmented: Versions | None = None
+    augmented: AugmentedSamples | None = None
     """What to train on instead of the training samples."""
 
     @property

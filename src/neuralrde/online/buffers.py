@@ -80,7 +80,7 @@ class Buffer:
 
 
 def looks_at_whole_series(estimator: Any) -> bool:
-    """Whether an estimator, or the closed form that has a say in it, must see all points of a series at once."""
+    """Whether an estimator, or the closed form that has a weight in it, must see all points of a series at once."""
     if not hasattr(estimator, "windows_"):
         return True
     return estimator.closed_form_ is not None and estimator.blend_[0] != 0

@@ -72,11 +72,11 @@ def export_model(
         )
     if looks_at_whole_series(estimator):
         raise ValueError(
-            f"Got {type(estimator).__name__} in whose predictions the closed form has a say, and that looks at series "
-            "as a whole; expected a neural model alone. Fit with closed_form=False."
+            f"Got {type(estimator).__name__} in whose predictions the closed form has a weight, and that looks at "
+            "series as a whole; expected a neural model alone. Fit with closed_form=False."
         )
     follower, folder = Follower(estimator), Path(folder)
-    # The members' mean is multiplied before it is a prediction; the closed form has no say here.
+    # The members' mean is multiplied before it is a prediction; the closed form has no weight here.
     factor = 1.0 if estimator.members_ == 1 else float(estimator.blend_[1])
     functions, made = _functions(follower.programs, factor), {}
     for name, function in functions.items():

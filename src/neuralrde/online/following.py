@@ -143,8 +143,8 @@ def _check_augmentation(estimator: Any) -> None:
     if augmentation is None:
         return
     series = Series(np.zeros((1, 2, estimator.n_channels_in_)))
-    views = list(augmentation.views(series))
-    if len(views) > 1 or views[0][0] is not series:
+    versions = list(augmentation.test_versions(series))
+    if len(versions) > 1 or versions[0][0] is not series:
         raise ValueError(
             f"Got augmentation={augmentation!r}, with which predictions come from several versions of a whole series; "
             "expected one that predicts from series as they are. Fit for example with TimeStretch(..., speeds=(1.0,))."

@@ -30,9 +30,9 @@ class Augmentation(Protocol):
 
 @dataclass(frozen=True)
 class AbstractAugmentation(abc.ABC):
-    """An augmentation that estimators can take: a frozen dataclass with `draw` and `play`.
+    """An augmentation that estimators can take: a frozen dataclass with `draw` and `apply`.
 
-    What happens to a series is drawn first, as one number or row per series; `play` then makes the new series from the
+    What happens to a series is drawn first, as one number or row per series; `apply` then makes the new series from the
     old one and from what was drawn.
 
     Args:
@@ -49,7 +49,7 @@ class AbstractAugmentation(abc.ABC):
         """What decides about the versions of so many series, one row for each."""
 
     @abc.abstractmethod
-    def play(self, series: Series, drawn: Shaped[np.ndarray, "series ..."]) -> Series:
+    def apply(self, series: Series, drawn: Shaped[np.ndarray, "series ..."]) -> Series:
         """Another version of each series."""
 
     @property
@@ -61,7 +61,7 @@ class AbstractAugmentation(abc.ABC):
         """What each series' target is multiplied by; asked for only with `scales_targets`."""
         return np.ones(len(drawn))
 
-    def views(self, series: Series) -> Iterator[tuple[Series, float]]:
+    def test_versions(self, series: Series) -> Iterator[tuple[Series, float]]:
         """The versions of new series that are predicted from, and what their targets are multiplied by.
 
         By default the series as they are. Of several predictions a regressor takes the median, a classifier the mean.
@@ -75,7 +75,7 @@ class AbstractAugmentation(abc.ABC):
 
     def __call__(self, series: Series, target: np.ndarray, rng: np.random.Generator) -> tuple[Series, np.ndarray]:
         drawn = self.draw(len(series), rng)
-        return self.play(series, drawn), self.targets(target, drawn)
+        return self.apply(series, drawn), self.targets(target, drawn)
 
 
 @dataclass(frozen=True)
@@ -131,13 +131,13 @@ class TimeStretch(AbstractAugmentation):
         """So many speeds."""
         return np.exp(rng.uniform(np.log(self.slowest), np.log(self.fastest), count))
 
-    def play(self, series: Series, drawn: Shaped[np.ndarray, "series ..."]) -> Series:
+    def apply(self, series: Series, drawn: Shaped[np.ndarray, "series ..."]) -> Series:
         return stretch_time(series, drawn)
 
     def factors(self, drawn: Shaped[np.ndarray, "series ..."]) -> np.ndarray:
         return drawn
 
-    def views(self, series: Series) -> Iterator[tuple[Series, float]]:
+    def test_versions(self, series: Series) -> Iterator[tuple[Series, float]]:
         for speed in self.speeds:
             yield series if speed == 1.0 else stretch_time(series, speed), speed if self.rate else 1.0
 

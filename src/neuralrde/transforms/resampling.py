@@ -1,4 +1,4 @@
-"""A regular grid in time: what a method that counts points needs where points come when they like."""
+"""A regular grid in time, for methods that count points, where times are irregular."""
 
 from dataclasses import dataclass, field, replace
 from typing import ClassVar

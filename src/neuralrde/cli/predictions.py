@@ -17,7 +17,7 @@ from .run_folder import RunFolder
 
 
 @dataclass(frozen=True)
-class Answers:
+class PredictionTable:
     """One row per series, or one per point for models that predict at every point."""
 
     ids: np.ndarray
@@ -87,7 +87,7 @@ def is_classifier(model: Any) -> bool:
     return hasattr(model, "classes_")
 
 
-def answers(model: Any, data: Dataset) -> Answers:
+def predictions_of(model: Any, data: Dataset) -> PredictionTable:
     """Predictions, and what is true where the data say so."""
     series, true = data.series, None
     if data.target is not None:
@@ -116,10 +116,10 @@ def answers(model: Any, data: Dataset) -> Answers:
         probability = None if probability is None else probability[valid]
     classes = None if probability is None else [str(name) for name in model.classes_]
     groups = None if data.groups is None else np.asarray(data.groups)[sample]
-    return Answers(ids, sample, points, predicted, probability, classes, true, groups)
+    return PredictionTable(ids, sample, points, predicted, probability, classes, true, groups)
 
 
-def pooled(folds: Sequence[tuple[Answers, np.ndarray]]) -> Answers:
+def pooled(folds: Sequence[tuple[PredictionTable, np.ndarray]]) -> PredictionTable:
     """The predictions of several folds as one, in the order of the data.
 
     Args:
@@ -144,10 +144,10 @@ def pooled(folds: Sequence[tuple[Answers, np.ndarray]]) -> Answers:
             start += len(found.sample)
         probability = probability[order]
     arrays = {name: join(name) for name in ("ids", "points", "predicted", "true", "groups")}
-    return Answers(sample=sample[order], probability=probability, classes=classes, **arrays)
+    return PredictionTable(sample=sample[order], probability=probability, classes=classes, **arrays)
 
 
-def check_known(found: Answers) -> None:
+def check_known(found: PredictionTable) -> None:
     """Refuse data none of whose classes the model knows: an accuracy of zero would tell nobody why."""
     if found.true is None or found.classes is None:
         return
@@ -158,7 +158,7 @@ def check_known(found: Answers) -> None:
         )
 
 
-def write_csv(found: Answers, target: Path | IO[str]) -> None:
+def write_csv(found: PredictionTable, target: Path | IO[str]) -> None:
     """One row per prediction: id, the point if there are several, predicted, true if known, probabilities."""
     if isinstance(target, Path):
         target.parent.mkdir(parents=True, exist_ok=True)
