@@ -10,6 +10,7 @@ import statistics
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from typing import Any
 
 from neuralrde.cli.launchers import free_port
@@ -48,7 +49,7 @@ def train(batch: int) -> float:
         mesh=jax.devices(),
     )
     times = clock.times[1 + STEPS :]
-    return statistics.median(b - a for a, b in zip(times, times[1:], strict=False))
+    return statistics.median(b - a for a, b in pairwise(times))
 
 
 def worker(place: dict[str, Any]) -> None:

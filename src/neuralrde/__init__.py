@@ -68,8 +68,8 @@ _ESTIMATORS = (
     "NeuralRDERegressor",
 )  # fmt: skip
 _PARTS = (
-    "assessment", "datasets", "devices", "estimators", "fields", "models", "online", "paths", "plots", "processes", "registry",
-    "signatures", "solvers", "training", "transforms",
+    "assessment", "datasets", "devices", "estimators", "fields", "models", "online", "paths", "plots", "processes",
+    "registry", "signatures", "solvers", "training", "transforms",
 )  # fmt: skip
 
 
