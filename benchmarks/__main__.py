@@ -11,6 +11,7 @@ NAMES = [
     "long_series",
     "compile_times",
     "channels",
+    "several_processes",
     "ablations",
     "league",
     "patients",

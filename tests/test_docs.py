@@ -36,6 +36,7 @@ PARTS = (
     "fields",
     "solvers",
     "devices",
+    "processes",
     "models",
     "training",
     "estimators",

@@ -6,7 +6,9 @@ Names stand in the order in which a newcomer needs them; everything else is in t
 from typing import TYPE_CHECKING as _CHECKING
 from typing import Any as _Any
 
-from . import datasets, devices, fields, models, paths, registry, signatures, solvers, stores, training, transforms  # noqa: F401
+from . import (  # noqa: F401
+    datasets, devices, fields, models, paths, processes, registry, signatures, solvers, stores, training, transforms,
+)  # fmt: skip
 from ._version import __version__  # noqa: F401
 from .datasets import Dataset, load, read
 from .fields import AbstractField, BracketField, FreeField
@@ -71,8 +73,8 @@ _ESTIMATORS = (
     "NeuralRDERegressor",
 )  # fmt: skip
 _PARTS = (
-    "assessment", "datasets", "devices", "estimators", "fields", "models", "online", "paths", "plots", "registry",
-    "signatures", "solvers", "stores", "training", "transforms",
+    "assessment", "datasets", "devices", "estimators", "fields", "models", "online", "paths", "plots", "processes",
+    "registry", "signatures", "solvers", "stores", "training", "transforms",
 )  # fmt: skip
 
 

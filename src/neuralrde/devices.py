@@ -22,7 +22,15 @@ from jaxtyping import Array, Float, Int, PyTree
 from ._cores import cores
 from .frozen import partition_weights
 
-__all__ = ["device_mesh", "pad_batch", "replicate", "shard_batch", "sharded_value_and_grad", "use_all_cores"]
+__all__ = [
+    "device_mesh",
+    "local_rows",
+    "pad_batch",
+    "replicate",
+    "shard_batch",
+    "sharded_value_and_grad",
+    "use_all_cores",
+]
 
 # With fewer examples than this on each device, sharing a batch out costs more than it saves (measured on two cores).
 _FEWEST_EXAMPLES = 8

@@ -21,7 +21,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 from .devices import device_mesh, shard_batch
 
-__all__ = ["LOST", "ProcessLost", "Processes", "join_processes"]
+__all__ = ["ProcessLost", "Processes", "join_processes"]
 
 # The exit code of a process that has lost another one: a temporary failure, in the words of sysexits.h.
 LOST = 75

@@ -141,7 +141,7 @@ def alone_and_together(found: dict[str, Any]) -> None:
     # Without a seed each would draw its own: they agree on one.
     data = series()
     one = NeuralRDEClassifier(
-        "linear-rde", epochs=1, windows=Windows(step=16, depth=1), members=1, patience=None, random_state=None
+        model="linear-rde", epochs=1, windows=Windows(step=16, depth=1), members=1, patience=None, random_state=None
     )
     found["unseeded"] = one.fit(data.series.values, data.target).predict_proba(data.series.values)
 

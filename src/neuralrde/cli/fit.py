@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
+import click
 import typer
 
 from ..stores import is_store
@@ -113,7 +114,7 @@ def fit(
     """
     worker = Worker.here()
     if worker is None and (launch := launch_of(processes, coordinator, process_id)) is not None:
-        raise typer.Exit(supervise(launch, typer.get_current_context().find_root().obj))
+        raise typer.Exit(supervise(launch, click.get_current_context().find_root().obj))
     # Settings: defaults, then the file, then flags.
     if resume and config is None and out is not None and (out / "settings.toml").exists():
         config = out / "settings.toml"

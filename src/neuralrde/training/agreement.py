@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from ..processes import Processes
-from .checkpoint import load_checkpoint
+from .checkpoint import ADDRESS, load_checkpoint
 from .state import Settings, TrainingState
 
 _TREES = ("model", "optimizer", "best")
@@ -26,7 +26,7 @@ def same_training(
     Whether all data are the same is not looked at: only their number, and the first and last of them.
     """
     own = {
-        "settings": repr(replace(settings, time_budget=None)),
+        "settings": ADDRESS.sub("", repr(replace(settings, time_budget=None))),
         "model": str([(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(eqx.filter(state.model, eqx.is_array))]),
         "number of epochs done": state.epoch,
         "number of training examples": len(training),

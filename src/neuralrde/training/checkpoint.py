@@ -25,7 +25,8 @@ _COUNTS = ("best_epoch", "epoch", "failures")
 _NUMBERS = ("best_loss", "rate_factor", "seconds")
 # A training may go on for longer, or save more often, and is still the same training.
 _FREE = ("save_every", "time_budget")
-_ADDRESS = re.compile(" at 0x[0-9a-f]+")
+# In the text of a function: another in every process.
+ADDRESS = re.compile(" at 0x[0-9a-f]+")
 
 
 class TrainingWarning(UserWarning):
@@ -100,13 +101,13 @@ def fingerprint_of(settings: Settings, *parts: Any) -> str:
     A part that is not in memory has a `fingerprint` of its own.
     """
     decisive = {field.name: getattr(settings, field.name) for field in fields(settings) if field.name not in _FREE}
-    digest = blake2b(_ADDRESS.sub("", repr(sorted(decisive.items()))).encode(), digest_size=16)
+    digest = blake2b(ADDRESS.sub("", repr(sorted(decisive.items()))).encode(), digest_size=16)
     for part in parts:
         part = getattr(part, "fingerprint", part)  # a store knows the checksum of its files
         # Names and plain values. Not the text of the whole, in which Equinox leaves out what is as by default.
         leaves, structure = jax.tree.flatten(part)
         plain = [leaf for leaf in leaves if not eqx.is_array(leaf) and not isinstance(leaf, np.ndarray)]
-        digest.update(_ADDRESS.sub("", f"{structure} {plain}").encode())
+        digest.update(ADDRESS.sub("", f"{structure} {plain}").encode())
         for name, array in arrays_of(part).items():
             digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
             digest.update(array.tobytes())
