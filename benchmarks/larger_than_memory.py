@@ -2,9 +2,9 @@
 
     python -m benchmarks larger_than_memory [--gb 20] [--folder FOLDER] [STAGE ...]
 
-Stages: make (simulate long Parquet tables), read (`cat`), prepare, train (an epoch), ratio (a part in memory and from the
-store), kill (`prepare` of a part, killed ten times), formats (npy and Zarr, read by rows), clean. Each runs in processes
-of its own, whose peak memory the system tells. FOLDER holds all data; `clean` removes it.
+Stages: make (simulate long Parquet tables), read (`cat`), prepare, train (an epoch), ratio (a part in memory and from
+the store), kill (`prepare` of a part, killed ten times), formats (npy and Zarr, read by rows), clean. Each runs in
+processes of its own, whose peak memory the system tells. FOLDER holds all data; `clean` removes it.
 """
 
 import argparse
@@ -42,10 +42,8 @@ def make(folder: Path, gb: float) -> None:
         path = data / f"{number:04d}.parquet"
         if path.exists():
             continue
-        schema = pa.schema(
-            [("id", pa.int32()), ("time", pa.float32()), *((f"x{i}", pa.float32()) for i in range(CHANNELS))]
-            + [("label", pa.int8())]
-        )
+        named = [(f"x{i}", pa.float32()) for i in range(CHANNELS)]
+        schema = pa.schema([("id", pa.int32()), ("time", pa.float32()), *named, ("label", pa.int8())])
         options: dict[str, Any] = {"compression": "none", "use_dictionary": ["id", "label"]}
         with parquet.ParquetWriter(path.with_suffix(".part"), schema, **options) as writer:
             for part in range(FILE // 500):  # row groups of a million rows

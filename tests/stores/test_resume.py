@@ -108,7 +108,7 @@ def test_a_full_disk_is_said_and_gone_on_from(data, tmp_path, monkeypatch, small
     with pytest.raises(OSError, match="No space left"):
         prepare(data, tmp_path / "store", windows=WINDOWS, workers=1)
     monkeypatch.setattr(place, "writing", real)
-    with pytest.raises(StoreError, match="has not ended|is no store"):
+    with pytest.raises(StoreError, match=r"has not ended|is no store"):
         Store(tmp_path / "store")
     found = prepare(data, tmp_path / "store", windows=WINDOWS)
     assert digests(tmp_path / "store") == digests(tmp_path / "whole")

@@ -1,7 +1,7 @@
 """Examples: a model's inputs, and the targets it should predict; and predictions for many of them."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -14,6 +14,20 @@ from ..devices import check_process, device_mesh, pad_batch, replicate, shard_ba
 from .prefetch import prefetched
 
 Arrays = np.ndarray | Array
+
+
+@runtime_checkable
+class Source(Protocol):
+    """What a training takes: examples in memory (`Examples`), or elsewhere, such as a `neuralrde.Store`.
+
+    It also has `target` and `weight`, as `Examples` has them, and, unless it is in memory, a `fingerprint`.
+    """
+
+    def __len__(self) -> int: ...
+
+    def take(self, rows: Any) -> "Examples":
+        """Some of the examples, in memory."""
+        ...
 
 
 class Examples(eqx.Module):
@@ -57,7 +71,7 @@ class Examples(eqx.Module):
 
 
 def predict(
-    model: Any, examples: Examples, *, batch: int = 32, mesh: Mesh | Sequence[Any] | None = None
+    model: Any, examples: Source, *, batch: int = 32, mesh: Mesh | Sequence[Any] | None = None
 ) -> Float[np.ndarray, "examples *out outputs"]:
     """The model's prediction for each example.
 
@@ -109,7 +123,7 @@ def padded(examples: Examples, size: int) -> tuple[Examples, Float[np.ndarray, "
 
 
 def batches(
-    examples: Examples, count: int, size: int | None = None, *, seed: int, epoch: int
+    examples: Source, count: int, size: int | None = None, *, seed: int, epoch: int
 ) -> Iterator[tuple[Examples, Float[np.ndarray, " size"]]]:
     """All examples, `count` at a time, in an order that only (seed, epoch) decides; padded to one size, and weights."""
     order = np.random.default_rng([seed, epoch]).permutation(len(examples))
@@ -117,7 +131,7 @@ def batches(
         yield padded(examples.take(order[start : start + count]), size or count)
 
 
-def check_weights(examples: Examples, what: str) -> None:
+def check_weights(examples: Any, what: str) -> None:
     """Refuse weights with which a weighted mean would mean nothing; `what` the examples are, for the sentence."""
     if examples.weight is None:
         return
