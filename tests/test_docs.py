@@ -38,6 +38,7 @@ PARTS = (
     "devices",
     "models",
     "training",
+    "stores",
     "estimators",
     "online",
     "serving",

@@ -31,7 +31,7 @@ def digests(store):
     return {
         str(path.relative_to(store)): blake2b(path.read_bytes()).hexdigest()
         for path in Path(store).rglob("*")
-        if path.is_file() and path.suffix != ".part"
+        if path.is_file()
     }
 
 
