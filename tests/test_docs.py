@@ -39,6 +39,7 @@ PARTS = (
     "processes",
     "models",
     "training",
+    "stores",
     "estimators",
     "online",
     "serving",

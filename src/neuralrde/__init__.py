@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING as _CHECKING
 from typing import Any as _Any
 
 from . import (  # noqa: F401
-    datasets, devices, fields, models, paths, processes, registry, signatures, solvers, stores, training, transforms,
+    datasets,
+    devices,
+    fields,
+    models,
+    paths,
+    processes,
+    registry,
+    signatures,
+    solvers,
+    stores,
+    training,
+    transforms,
 )  # fmt: skip
 from ._version import __version__  # noqa: F401
 from .datasets import Dataset, load, read

@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 
 from ..models import CrossFitted, out_of_fold
 from ..processes import Processes
+from ..stores import Store
 from ..training import CrossEntropy, Huber, SquaredError, TrainingState, predict
 from .augmenting import VersionOutputs
 from .division import Samples
@@ -61,6 +62,8 @@ def blended(closed: Outputs, neural: Outputs, weights: Any) -> Outputs:
 
 def _fitted_closed_form(estimator: Any, samples: Samples, weight: Any) -> Any:
     """The estimator in closed form for the same series; None where it has no weight."""
+    if isinstance(samples.series, Store):  # it needs whole series
+        return None
     if not estimator.closed_form or not isinstance(estimator.loss_, CrossEntropy | SquaredError | Huber):
         return None
     closed, target = estimator._kind_inside()(), samples.target

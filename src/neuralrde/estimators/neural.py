@@ -230,7 +230,7 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
 
     # Predicting.
 
-    def _outputs(self, X: Any) -> tuple[list[VersionOutputs], Series, Inputs]:
+    def _outputs(self, X: Any) -> tuple[list[VersionOutputs], Any, Any]:
         """The model's outputs, for each series or after every window; several, if an augmentation says so."""
         self._check_fitted()
         series = X if isinstance(X, Store) else as_series(self, X, reset=False)

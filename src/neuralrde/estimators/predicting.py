@@ -13,10 +13,10 @@ from .augmenting import VersionOutputs
 from .examples import Inputs, inputs_of
 
 
-def outputs_of(estimator: Any, series: Series | Store) -> tuple[list[VersionOutputs], Inputs]:
+def outputs_of(estimator: Any, series: Series | Store) -> tuple[list[VersionOutputs], Any]:
     """The outputs of a fitted estimator, one version of the series or several, and where the last one was cut."""
     if isinstance(series, Store):
-        return _of_store(estimator, series), None  # type: ignore  # nobody asks where: it has one target per series
+        return _of_store(estimator, series), None  # nobody asks where: it has one target per series
     # The closed form never saw another version: it predicts from the series as they are, once.
     closed = functools.cache(lambda form: form._outputs(series))
     augmentation, versions = estimator.augmentation_, []

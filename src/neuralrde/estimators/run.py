@@ -81,7 +81,7 @@ class Run:
             **others,
         )
 
-    def _conditioned(self, model: Any, training: Examples) -> Any:
+    def _conditioned(self, model: Any, training: Any) -> Any:
         """The model with statistics of the training set."""
         if hasattr(model, "fit_inputs"):
             model = model.fit_inputs(training.inputs, windows=training.windows)
@@ -89,7 +89,7 @@ class Run:
         scale = self.estimator.loss_.label_scale(target)
         return model.with_labels(scale) if scale is not None and hasattr(model, "with_labels") else model
 
-    def versions(self, model: Any, windows: Windows) -> list[Examples]:
+    def versions(self, model: Any, windows: Windows) -> list[Any]:
         """The training set, in one version or several."""
         shifts, augmented = windows.all_shifts(), self.augmented
         if augmented is None:
@@ -97,7 +97,7 @@ class Run:
         prepared = (augmented.prepared(number, self.estimator.transform_) for number in range(len(augmented)))
         return [self.examples(model, one, windows, shifts[i % len(shifts)]) for i, one in enumerate(prepared)]
 
-    def examples(self, model: Any, samples: Samples, windows: Windows, shift: int = 0) -> Examples:
+    def examples(self, model: Any, samples: Samples, windows: Windows, shift: int = 0) -> Any:
         """A model's inputs and targets at windows' ends; windows end at labels too, where these are sparse."""
         estimator, target = self.estimator, samples.target
         at = are_known(target) if estimator.per_time_ and self.labels(windows)[0] else None

@@ -107,6 +107,7 @@ def prepare(
         found = Store(store)
         if found.key != asked.key:
             raise _another(store)
+        place.tidy("work")
         return found
     if place.occupied() and place.size(PLAN) is None and not _only_partial(place):
         raise FileExistsError(
@@ -185,7 +186,7 @@ def _finish(place: Place, plan: Plan, index: dict[str, np.ndarray]) -> None:
         "shards": shards,
     }
     place.write("manifest.json", json.dumps(manifest, indent=1).encode())
-    place.remove("work")
+    place.tidy("work")
 
 
 def open_source(data: str | os.PathLike, *, labels: Any = None, groups: Any = None, **named: Any) -> Source:
@@ -270,7 +271,7 @@ class _Threads:
     def _first(running: list[Future]) -> Any:
         # Whichever fails ends all, without a wait for those before it.
         while not running[0].done():
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            done, _ = wait([one for one in running if not one.done()], return_when=FIRST_COMPLETED)
             for one in done:
                 one.result()
         return running.pop(0).result()

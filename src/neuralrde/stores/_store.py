@@ -214,7 +214,7 @@ class Store:
         """Some of the series, by a slice, a mask or numbers; nothing is read."""
         part = object.__new__(Store)
         vars(part).update(vars(self))
-        part._rows = self._rows[rows]
+        part._rows = np.atleast_1d(self._rows[rows])
         if len(part._rows) < len(self) or not np.array_equal(part._rows, self._rows):
             chosen = blake2b(np.ascontiguousarray(part._rows, np.int64), digest_size=16).hexdigest()
             part.fingerprint = blake2b(f"{self.fingerprint} {chosen}".encode(), digest_size=16).hexdigest()

@@ -36,14 +36,14 @@ def look_at(source: Source, block: int, *, values: bool) -> list[Look]:
         if rows.times is not None:
             _check_order(rows, source, block)
             times = np.stack([rows.times[first], rows.times[last]], axis=1)
-        if values and np.isinf(rows.values).any():
+        summary = Summary.of(rows) if values else None
+        if summary is not None and not summary.observed.finite:
             row, channel = (int(one[0]) for one in np.nonzero(np.isinf(rows.values)))
             owner = rows.ids[np.searchsorted(first, row, side="right") - 1]
             raise SourceError(
                 f"Got infinity in the channel {source.channels[channel]!r} of series {owner}; expected finite numbers, "
                 "and NaN where a value is missing."
             )
-        summary = Summary.of(rows) if values else None
         told = (rows.ids, rows.target, rows.groups)
         found.append(Look(before + first, last - first + 1, *told, times, summary))
         before += len(rows)

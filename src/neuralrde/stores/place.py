@@ -83,10 +83,12 @@ class Place:
                 shutil.copyfileobj(original, file, 2**22)
         return copy
 
-    def remove(self, folder: str) -> None:
-        """A folder with all that is in it."""
+    def tidy(self, folder: str) -> None:
+        """Remove a folder, and the beginnings of files that an interruption has left behind."""
         if not self.remote:
             shutil.rmtree(Path(self.root) / folder, ignore_errors=True)
+            for part in Path(self.root).rglob(".*.part"):
+                part.unlink(missing_ok=True)
             return
         fs, path = self._inside(folder)
         with contextlib.suppress(FileNotFoundError):

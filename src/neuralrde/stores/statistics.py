@@ -14,7 +14,7 @@ from ..transforms import Compose, FillForward, ObservationCounts, Scale, TimeCha
 from .rows import Rows, SourceError
 
 # Numbers at a time: they stay in the processor's cache.
-_CHUNK = 2**14
+_CHUNK = 2**16
 
 
 class Sums(NamedTuple):
@@ -36,18 +36,26 @@ class Sums(NamedTuple):
         """Of all values that are not NaN, in float64."""
         found, step = Sums.none(values.shape[1]), max(1, _CHUNK // max(1, values.shape[1]))
         for start in range(0, len(values), step):
-            part = values[start : start + step].astype(np.float64)
-            gaps: Any = np.isnan(part)
-            if not gaps.any():
-                mean, count = part.mean(axis=0), np.full(part.shape[1], len(part))
-                deviations, low, high = part - mean, part.min(axis=0), part.max(axis=0)
+            # A channel after the other: sums along short rows would take ten times as long.
+            part = np.ascontiguousarray(values[start : start + step].T, np.float64)
+            count = np.full(len(part), part.shape[1])
+            mean, low, high = part.mean(axis=1), part.min(axis=1), part.max(axis=1)
+            if not np.isnan(mean).any():
+                with np.errstate(invalid="ignore"):  # infinity is said elsewhere
+                    part -= mean[:, None]
             else:
-                count = (~gaps).sum(axis=0)
-                mean = np.where(gaps, 0.0, part).sum(axis=0) / np.maximum(count, 1)
-                deviations = np.where(gaps, 0.0, part - mean)
-                low, high = np.where(gaps, np.inf, part).min(axis=0), np.where(gaps, -np.inf, part).max(axis=0)
-            found = found.and_(Sums(count, mean, np.einsum("ij,ij->j", deviations, deviations), low, high))
+                gaps = np.isnan(part)
+                count = (~gaps).sum(axis=1)
+                low, high = np.where(gaps, np.inf, part).min(axis=1), np.where(gaps, -np.inf, part).max(axis=1)
+                mean = np.where(gaps, 0.0, part).sum(axis=1) / np.maximum(count, 1)
+                part = np.where(gaps, 0.0, part - mean[:, None])
+            found = found.and_(Sums(count, mean, np.einsum("ij,ij->i", part, part), low, high))
         return found
+
+    @property
+    def finite(self) -> bool:
+        known = self.count > 0
+        return bool(np.isfinite(self.low[known]).all() and np.isfinite(self.high[known]).all())
 
     def and_(self, other: "Sums") -> "Sums":
         """Of both together (Chan, Golub and LeVeque 1983)."""

@@ -7,7 +7,7 @@ from .augmentation import AUGMENTATIONS, AbstractAugmentation, Augmented, TimeSt
 from .cache import LogSignatureCache
 from .checkpoint import TrainingWarning, fingerprint_of, load_checkpoint, save_checkpoint
 from .events import EventFile
-from .examples import Examples, predict, targets_at_cuts
+from .examples import Examples, Source, predict, targets_at_cuts
 from .histogram import Histogram
 from .interrupt import Terminated, interrupts_between_steps
 from .listeners import JSONLines, Listener, ProgressBar
@@ -78,6 +78,7 @@ __all__ = [
     "RandomChoice",
     "Schedule",
     "Settings",
+    "Source",
     "SquaredError",
     "Terminated",
     "TimeStretch",

@@ -1,7 +1,7 @@
 """Examples: a model's inputs, and the targets it should predict; and predictions for many of them."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -15,6 +15,20 @@ from ..processes import Processes
 from .prefetch import prefetched
 
 Arrays = np.ndarray | Array
+
+
+@runtime_checkable
+class Source(Protocol):
+    """What a training takes: examples in memory (`Examples`), or elsewhere, such as a `neuralrde.Store`.
+
+    It also has `target` and `weight`, as `Examples` has them, and, unless it is in memory, a `fingerprint`.
+    """
+
+    def __len__(self) -> int: ...
+
+    def take(self, rows: Any) -> "Examples":
+        """Some of the examples, in memory."""
+        ...
 
 
 class Examples(eqx.Module):
@@ -58,7 +72,7 @@ class Examples(eqx.Module):
 
 
 def predict(
-    model: Any, examples: Examples, *, batch: int = 32, mesh: Mesh | Sequence[Any] | None = None
+    model: Any, examples: Source, *, batch: int = 32, mesh: Mesh | Sequence[Any] | None = None
 ) -> Float[np.ndarray, "examples *out outputs"]:
     """The model's prediction for each example.
 
@@ -112,7 +126,7 @@ def _answers(model: Any, examples: Examples, mesh: Mesh) -> Any:
 
 
 def padded(
-    examples: Examples, rows: Int[np.ndarray, " rows"], size: int, own: Int[np.ndarray, " own"] | None = None
+    examples: Source, rows: Int[np.ndarray, " rows"], size: int, own: Int[np.ndarray, " own"] | None = None
 ) -> tuple[Examples, Float[np.ndarray, " own"]]:
     """A batch of `size` whatever comes, so that nothing is compiled twice; and how much each example counts.
 
@@ -129,7 +143,7 @@ def padded(
 
 
 def batches(
-    examples: Examples,
+    examples: Source,
     count: int,
     size: int | None = None,
     *,
@@ -146,7 +160,7 @@ def batches(
         yield padded(examples, order[start : start + count], size or count, own)
 
 
-def check_weights(examples: Examples, what: str) -> None:
+def check_weights(examples: Any, what: str) -> None:
     """Refuse weights with which a weighted mean would mean nothing; `what` the examples are, for the sentence."""
     if examples.weight is None:
         return

@@ -24,7 +24,7 @@ from ..solvers import explain_divergence
 from .agreement import agreed_state, same_training
 from .augmentation import Augmented
 from .checkpoint import Checkpoints, TrainingWarning, fingerprint_of
-from .examples import Examples, batch_size, batches, check_weights, predict
+from .examples import Examples, Source, batch_size, batches, check_weights, predict
 from .interrupt import interrupts_between_steps
 from .listeners import Listener, Listeners
 from .optimizers import total_share
@@ -40,10 +40,10 @@ _EXPLAINED = 4096
 
 def fit(
     model: Any,
-    training: Examples | Augmented | RandomChoice | Any,
+    training: Source | Augmented | RandomChoice,
     *,
     loss: Callable,
-    validation: Examples | Any | None = None,
+    validation: Source | None = None,
     decides: bool = True,
     metric: Callable[[np.ndarray, np.ndarray], float] | None = None,
     settings: Settings = Settings(),  # noqa: B008 (immutable)
@@ -187,12 +187,12 @@ def fit(
     return state
 
 
-def _examples(training: Examples | Augmented | RandomChoice, epoch: int) -> Examples:
+def _examples(training: Any, epoch: int) -> Any:
     return training.epoch(epoch) if hasattr(training, "epoch") else training
 
 
 def evaluate(
-    model: Any, examples: Examples, *, loss: Callable, metric: Callable | None, batch: int, mesh: Mesh
+    model: Any, examples: Any, *, loss: Callable, metric: Callable | None, batch: int, mesh: Mesh
 ) -> dict[str, float]:
     """Loss and metric over a whole set."""
     predictions = predict(model, examples, batch=batch, mesh=mesh)
@@ -251,7 +251,7 @@ def _finite(model: Any) -> bool:
     return bool(_all_finite(model))
 
 
-def _slowed_down(state: TrainingState, start: TrainingState, training: Examples, heard: Listener) -> TrainingState:
+def _slowed_down(state: TrainingState, start: TrainingState, training: Source, heard: Listener) -> TrainingState:
     """A state from before the loss was not finite, to be gone on from at half the rate.
 
     First the end of the last epoch. If that was broken already, unseen by the validation set, the best weights;
@@ -281,7 +281,7 @@ def _slowed_down(state: TrainingState, start: TrainingState, training: Examples,
     return state
 
 
-def _explain(model: Any, examples: Examples) -> None:
+def _explain(model: Any, examples: Source) -> None:
     """Raise with the sample and window at which a solve leaves the finite numbers, if that is what happened."""
     if all(hasattr(model, name) for name in ("field", "encoder", "scale", "solver", "substeps")):
         x0, windows = (jnp.asarray(array) for array in examples.take(slice(_EXPLAINED)).inputs)
