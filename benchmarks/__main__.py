@@ -14,9 +14,10 @@ NAMES = [
     "ablations",
     "league",
     "patients",
+    "scaling",
 ]
 # Those with options of their own, which take an hour, and are run only when named.
-LONG = ("ablations", "league", "patients")
+LONG = ("ablations", "league", "patients", "scaling")
 
 if __name__ == "__main__":
     if sys.argv[1:2] and sys.argv[1] in LONG:
