@@ -106,7 +106,7 @@ def test_a_search_finds_the_least_and_goes_on_where_it_was(tmp_path):
     lines = raw_lines(tmp_path / "results.jsonl")
     assert lines[7]["point"] == first[7]["point"]
     assert [line["search"][1] for line in lines] == list(range(40))
-    # TPE has learned. Of draws at random from -4 to 4 the median of x^2 is 4; of its last twenty, less than half of that.
+    # TPE has learned. Of random draws from -4 to 4 the median of x^2 is 4; of its last twenty, less than half of that.
     assert statistics.median(line["objective"] for line in lines[-20:]) < 2
 
 
