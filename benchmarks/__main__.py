@@ -16,9 +16,10 @@ NAMES = [
     "league",
     "patients",
     "larger_than_memory",
+    "scaling",
 ]
 # Those with options of their own, which take an hour, and are run only when named.
-LONG = ("ablations", "league", "patients", "larger_than_memory")
+LONG = ("ablations", "league", "patients", "larger_than_memory", "scaling")
 
 if __name__ == "__main__":
     if sys.argv[1:2] and sys.argv[1] in LONG:

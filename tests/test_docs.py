@@ -44,6 +44,7 @@ PARTS = (
     "online",
     "serving",
     "assessment",
+    "sweeps",
     "plots",
 )
 # Not public, and on a page all the same: what several estimators share.
@@ -96,7 +97,7 @@ def test_every_picture_is_shown():
 
 
 # Commands that the pages show and no test can run as they stand; all others are run.
-INSTEAD = {"fit": ["--epochs", "1", "--set", "model.state=4", "--set", "model.width=8"]}
+INSTEAD = {"fit": ["--epochs", "1", "--set", "model.state=4", "--set", "model.width=8"], "sweep": ["--no-ray"]}
 CLOSED = ["--model", "closed-form"]  # which takes a second as it is, and no such settings
 ELSEWHERE = {
     "make demo": "minutes; CI runs it, and tests/cli/test_demo.py what it must show",

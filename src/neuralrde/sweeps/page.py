@@ -119,12 +119,21 @@ def _running(running: Sequence[Mapping[str, Any]]) -> str:
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[Any]], *, id: str) -> str:
     """Cells carry their value for the sort: a number as it is, not as it is shown."""
-    head = "".join(f'<th scope="col"><button type="button">{escape(name)}</button></th>' for name in header)
+    right = [any(_is_number(row[k]) for row in rows) for k in range(len(header))]
+    mark = lambda k: ' class="number"' if right[k] else ""
+    head = "".join(
+        f'<th scope="col"{mark(k)}><button type="button">{escape(name)}</button></th>' for k, name in enumerate(header)
+    )
     body = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
     return f'<div class="wide"><table id="{id}"><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
 
 
 def _cell(value: Any) -> str:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
+    number = _is_number(value)
     key = json.dumps(value) if number else short(value)
-    return f'<td{" class=number" if number else ""} data-key="{escape(key, quote=True)}">{escape(short(value))}</td>'
+    mark = ' class="number"' if number else ""
+    return f'<td{mark} data-key="{escape(key, quote=True)}">{escape(short(value))}</td>'
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -46,10 +46,10 @@ class Search:
     ):
         self._optuna = _import_optuna()
         self.name, self.trials = name, trials
-        self._make, self._warmup, self._seed = make, warmup, seed
+        self._make, self._warmup, self._seed, self._sampler_name = make, warmup, seed, sampler
         self._distributions = {name: self._distribution(name, value) for name, value in ranges.items()}
         self._study = self._optuna.create_study(
-            direction="minimize", sampler=self._sampler(sampler), pruner=self._pruner(pruner)
+            direction="minimize", sampler=self._sampler(sampler, seed), pruner=self._pruner(pruner)
         )
         self._again: list[tuple[int, dict[str, Any]]] = []
         self._live: dict[int, Any] = {}
@@ -68,6 +68,8 @@ class Search:
                 self._again.append((line["number"], params))
             else:
                 self._study.add_trial(self._frozen(params, found))
+        # Else the first draws of this start would be those of the last one.
+        self._study.sampler = self._sampler(self._sampler_name, self._seed + self._asked)
 
     @property
     def left(self) -> int:
@@ -141,13 +143,13 @@ class Search:
         except (ValueError, TypeError) as error:
             raise ValueError(f"Got {value!r} as the range of {name}: {error}") from None
 
-    def _sampler(self, name: str) -> Any:
+    def _sampler(self, name: str, seed: int) -> Any:
         _check(name, SAMPLERS, "sampler")
         kinds = self._optuna.samplers
         if name == "random":
-            return kinds.RandomSampler(seed=self._seed)
+            return kinds.RandomSampler(seed=seed)
         # Several trials run at a time: those that have not ended count as bad, so that they are not tried twice.
-        return kinds.TPESampler(seed=self._seed, constant_liar=True)
+        return kinds.TPESampler(seed=seed, constant_liar=True)
 
     def _pruner(self, name: str) -> Any:
         _check(name, PRUNERS, "pruner")
