@@ -129,7 +129,7 @@ def _keep_programs() -> None:
     import jax
     import platformdirs
 
-    if jax.config.jax_compilation_cache_dir is None:  # the variable JAX_COMPILATION_CACHE_DIR names another
+    if jax.config.values["jax_compilation_cache_dir"] is None:  # the variable JAX_COMPILATION_CACHE_DIR names another
         folder = platformdirs.user_cache_path("neuralrde", appauthor=False) / "compiled"
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_compilation_cache_max_size", _CACHE)

@@ -162,7 +162,7 @@ class StreamBatch:
             values = np.zeros((*there.shape, self._channels), arrivals[0][0].dtype)
             values[there] = np.concatenate([new for new, _ in some])
             # Where no times are known, the points are numbered.
-            times = rows["points"][left, None] + np.arange(values.shape[1], dtype=np.float64)
+            times = rows["points"][left, None] + np.arange(int(counts.max()), dtype=np.float64)
             timed = np.array([clock is not None for _, clock in some])
             if timed.any():
                 times[there & timed[:, None]] = np.concatenate([clock for _, clock in some if clock is not None])
