@@ -126,12 +126,12 @@ class Service:
             try:
                 self._put_all(left)
             except Refused as error:
-                if error.retry_after is not None and self.engine.queue.full:
-                    await self._room.wait()
-                elif error.retry_after is not None and error.status == 429:
-                    await asyncio.sleep(min(error.retry_after, 0.05))
-                else:
+                if error.retry_after is None or not self.ready:
                     refused(left.popleft(), error)
+                elif error.status == 429:
+                    await asyncio.sleep(min(error.retry_after, 0.05))
+                elif self.engine.queue.full:  # otherwise there is room again by now
+                    await self._room.wait()
 
     def whole_name(self) -> str:
         """A name that no client can give a stream."""
