@@ -89,6 +89,13 @@ def test_a_replay_is_seen(shown, browser, scheme):
     slide(page, "speed", 1)  # its logarithm: twice as fast
     until(page, "document.getElementById('speed-text').textContent === '2×'")
     until(page, "document.querySelectorAll('.tile').length >= 12")
+    other = context.new_page()  # a second page changes it: the first one shows that
+    other.goto(shown.url)
+    other.wait_for_selector("#replay:not([hidden])")
+    slide(other, "speed", 0)
+    until(page, "document.getElementById('speed-text').textContent === '1×'")
+    other.close()
+    assert page.locator("#streams-text").text_content() == page.locator("#streams").input_value() == "12"
     until(page, "!document.getElementById('truth-box').hidden")
     second = page.locator(".tile").nth(1)
     second.click()

@@ -24,6 +24,12 @@ def asked(socket, message) -> dict:
     return json.loads(socket.recv(30))
 
 
+def binary(messages: list[dict], *arrays: np.ndarray) -> bytes:
+    """A binary frame: the JSON's length, the JSON, the points."""
+    text = json.dumps(messages).encode()
+    return len(text).to_bytes(4, "little") + text + b"".join(array.tobytes() for array in arrays)
+
+
 def plain(values: np.ndarray) -> list:
     return [[None if x != x else x for x in row] for row in values.tolist()]
 
@@ -96,6 +102,43 @@ def test_an_unknown_model_is_told(server):
         assert "There is no model 'absent'" in json.loads(socket.recv(10))["error"]
 
 
+@pytest.mark.parametrize("datatype", ["FP32", "FP64"])
+def test_points_as_bytes_get_what_points_in_json_do(server, trained, datatype):
+    X = walks(2, 90, seed=4).astype(np.float32 if datatype == "FP32" else np.float64)
+    X[0, 30:33, 0] = np.nan
+    names = [f"bytes {datatype} {k}" for k in range(2)]
+    with open_socket(server) as socket:
+        for start in range(0, 90, 30):
+            parts = X[:, start : start + 30]
+            socket.send(binary([{"stream": n, "count": 30, "datatype": datatype, "id": n} for n in names], *parts))
+            found = json.loads(socket.recv(30))
+            assert [(one["id"], one["points"]) for one in found] == [(name, start + 30) for name in names]
+        assert np.allclose([one["prediction"] for one in found], trained.rate.predict(X.astype(float)), **TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"", "0 bytes whose first 4 say that 0"),
+        (b'{"stream": "a"}', "Send JSON alone as text"),
+        (
+            binary([{"stream": "a", "count": 2}], np.ones((1, 2), np.float32)),
+            "Got 8 bytes for 2 points of 2 channels; ex",
+        ),
+        (binary([{"stream": "a", "count": 1}], np.ones((2, 2), np.float32)), "Got 8 bytes after the last point"),
+        (binary([{"stream": "a", "values": [[1, 2]]}]), "expected `count`"),
+        (binary([{"stream": "a", "count": 0}]), ">= 1"),
+        ('{"stream": "a", "count": 1}', "need a binary frame"),
+    ],
+)
+def test_frames_that_are_none(server, data, told):
+    with open_socket(server) as socket:
+        found = asked(socket, data)
+        assert found["status"] == 400
+        assert told in found["error"]
+        assert "points" in asked(socket, {"stream": "after", "values": [[0, 0]], "end": True})
+
+
 FULL = {"times": [0.0, 1.0], "at": 3, "truth": 7, "answer": True, "start": False, "end": False, "id": 12}
 SEED = json.dumps(
     [{"stream": "victim", "values": [[0.5, -1.25], [None, 3.0]], **FULL}, {"stream": "b", "values": [[1, 2]]}]
@@ -129,8 +172,24 @@ def mutated(rng: random.Random) -> str | bytes:
         end = min(end, k + 12)
         piece = rng.choice([*PIECES, text[k:end] * 2, "", chr(rng.randrange(1, 255))])
         text = text[:k] + piece + text[end:]
-    data = text.encode(errors="surrogatepass")
-    return data if rng.random() < 0.3 else text.encode(errors="replace").decode()
+    if rng.random() < 0.3:
+        return mutated_frame(rng, text.encode(errors="surrogatepass"))
+    return text.encode(errors="replace").decode()
+
+
+def mutated_frame(rng: random.Random, text: bytes) -> bytes:
+    """Bytes that are no frame, or one with some bytes changed, doubled or cut off."""
+    if rng.random() < 0.2:
+        return text
+    head = {"stream": "victim", "count": rng.choice([1, 2, 2, 3, 2**31]), "timed": rng.random() < 0.2}
+    data = bytearray(binary([{**head, "id": 1}, {"stream": "b", "count": 1}], np.ones((3, 2), np.float32)))
+    for _ in range(rng.randint(0, 4)):
+        k = rng.randrange(len(data)) if rng.random() < 0.7 else rng.randrange(6)
+        data[k : k + rng.randint(0, 3)] = rng.choice(
+            [b"", b"\0", b"\xff\xff\xff\x7f", rng.randbytes(3), data[k : k + 9] * 2]
+        )
+        data = data or bytearray(b"\0")
+    return bytes(data)
 
 
 def fuzz(server, trained, count: int) -> None:

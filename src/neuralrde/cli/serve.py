@@ -12,6 +12,7 @@ from .loading import open_data
 from .predictions import is_classifier, load_model
 
 _LIMITS = "Limits"
+_CACHE = 2**28  # bytes of compiled programs; those unused for longest go
 
 
 def _limit(text: str) -> Any:
@@ -50,7 +51,7 @@ def serve(
     live: Annotated[int, _limit("Streams in memory; others are kept, and come back.")] = 4_096,
     idle: Annotated[float, _limit("Seconds after which a stream that rests is kept outside memory.")] = 300,
     queue: Annotated[int, _limit("Messages that wait, altogether.")] = 8_192,
-    batch: Annotated[int, _limit("Streams advanced together; fewer are compiled sooner.")] = 256,
+    batch: Annotated[int, _limit("Streams advanced together; fewer are compiled sooner.")] = 512,
     last: Annotated[
         int | None,
         typer.Option(min=1, help="For models that look at whole series: keep this many points.", show_default=False),
@@ -89,6 +90,7 @@ def serve(
         queue=queue,
         batch=batch,
     )
+    _keep_programs()
     named = _named(models)
     estimators = {name: load_model(path) for name, path in named.items()}
     service = Service(estimators, state=state, limits=limits, interval=interval, last=last)
@@ -120,6 +122,19 @@ def serve(
         flush=True,
     )
     uvicorn.Server(config).run(sockets=[socket])
+
+
+def _keep_programs() -> None:
+    """Keep what XLA compiles in the user's cache folder: the next start of the same model finds it there."""
+    import jax
+    import platformdirs
+
+    if jax.config.values["jax_compilation_cache_dir"] is None:  # the variable JAX_COMPILATION_CACHE_DIR names another
+        folder = platformdirs.user_cache_path("neuralrde", appauthor=False) / "compiled"
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_compilation_cache_max_size", _CACHE)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 def _named(paths: list[Path]) -> dict[str, Path]:

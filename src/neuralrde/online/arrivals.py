@@ -1,5 +1,6 @@
 """Checks of what is pushed into a stream, before anything is made of it."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,3 +84,50 @@ def checked(
             f"fewer than {MOST_AT_ONCE}. Close the stream and begin another after such a gap."
         )
     return values, times
+
+
+def in_order(
+    arrivals: Sequence[Any], seen: Mapping[str, np.ndarray], *, channels: int, timed: bool | None, every: float | None
+) -> bool:
+    """Whether `checked` would let all of these pass as they are: one look at many streams, which is soon done.
+
+    Args:
+        arrivals: of each stream what was pushed.
+        seen: of each stream its "points" so far, the "time" of the last, and whether it is "timed".
+        channels, timed, every: as in `checked`.
+    """
+    for given in arrivals:
+        if type(given) is not tuple or len(given) != 2 or not _plain(given[0], (None, channels)) or not len(given[0]):
+            return False
+        if given[1] is not None and not _plain(given[1], (len(given[0]),)):
+            return False
+    if np.isinf(np.concatenate([values for values, _ in arrivals])).any():
+        return False
+    clocks = [times for _, times in arrivals if times is not None]
+    have = bool(clocks)
+    expected = timed if timed is not None else np.where(seen["points"] > 0, seen["timed"], have)
+    if len(clocks) not in (0, len(arrivals)) or np.any(expected != have):
+        return False
+    if not have:
+        return True
+    times, lengths = np.concatenate(clocks), np.array([len(clock) for clock in clocks])
+    first = np.cumsum(lengths) - lengths
+    before = np.concatenate([times[:1], times[:-1]])
+    before[first] = np.where(seen["points"] > 0, seen["time"], -np.inf)
+    steps = times - before
+    if (
+        not (steps > 0).all()
+        or not np.isfinite(times[first]).all()
+        or not np.isfinite(times[first + lengths - 1]).all()
+    ):
+        return False
+    return every is None or bool((steps[np.isfinite(steps)] / every < MOST_AT_ONCE).all())
+
+
+def _plain(array: Any, shape: tuple[int | None, ...]) -> bool:
+    return (
+        type(array) is np.ndarray
+        and array.dtype == np.float64
+        and array.ndim == len(shape)
+        and all(size is None or size == own for size, own in zip(shape, array.shape, strict=True))
+    )

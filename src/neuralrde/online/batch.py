@@ -7,9 +7,9 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from .arrivals import checked, fitted_with_times
+from .arrivals import checked, fitted_with_times, in_order
 from .buffers import Buffer, check_last, looks_at_whole_series, outputs_of
-from .following import PIECE, Follower, taken
+from .following import Follower, piece, taken
 from .programs import SIZES
 from .state import FORMAT, check_head, fingerprint, from_plain, refusal, to_plain
 
@@ -71,9 +71,13 @@ class StreamBatch:
     def close(self, name: str) -> dict[str, Any]:
         """End a stream, and give its last state."""
         state = self.state(name)
+        self.discard(name)
+        return state
+
+    def discard(self, name: str) -> None:
+        """End a stream whose state nobody wants."""
         self._free.append(self._slots.pop(name))
         del self._buffers[name]
-        return state
 
     def __contains__(self, name: object) -> bool:
         return name in self._slots
@@ -95,17 +99,27 @@ class StreamBatch:
 
         A stream that is refused is left as it was, and the others are not concerned.
         """
-        errors, ready = {}, {}
-        for name, given in arrivals.items():
-            try:
-                ready[name] = self._checked(name, given)
-            except _REFUSED as error:
-                errors[name] = str(error)
+        errors, ready = {}, dict(arrivals)
+        if not self._in_order(ready):
+            for name, given in arrivals.items():
+                try:
+                    ready[name] = self._checked(name, given)
+                except _REFUSED as error:
+                    errors[name] = str(error)
+                    del ready[name]
         # What was given in float32 is computed as for a whole series in float32.
         for dtype in (np.float32, np.float64):
             names = [name for name, (values, _) in ready.items() if values.dtype == dtype and len(values)]
             self._take_in(names, ready, errors)
         return errors
+
+    def _in_order(self, arrivals: Mapping[str, Any]) -> bool:
+        """Whether all of them can be taken in as they are; otherwise `_checked` says of each what is wrong."""
+        slots = [self._slots.get(name, -1) for name in arrivals]
+        if not slots or min(slots) < 0:
+            return False
+        own, every = taken(self._meters, np.array(slots)), None if self._follower is None else self._follower.every
+        return in_order(list(arrivals.values()), own, channels=self._channels, timed=self._timed, every=every)
 
     def _checked(self, name: str, given: Any) -> tuple[np.ndarray, np.ndarray | None]:
         slot, rows = self._slot(name), self._rows
@@ -138,20 +152,21 @@ class StreamBatch:
         self._buffers.update(buffers)
 
     def _advanced(self, rows: Any, arrivals: Sequence[tuple[np.ndarray, np.ndarray | None]]) -> Any:
-        lengths = np.array([len(values) for values, _ in arrivals])
-        for first in range(0, int(lengths.max()), PIECE):
-            left = np.flatnonzero(lengths > first)
-            counts = np.minimum(lengths[left] - first, PIECE)
-            values = np.zeros((len(left), int(counts.max()), self._channels), arrivals[0][0].dtype)
+        lengths, first = np.array([len(values) for values, _ in arrivals]), 0
+        while len(left := np.flatnonzero(lengths > first)):
+            most = piece(len(left))
+            counts = np.minimum(lengths[left] - first, most)
+            some = [(v[first : first + most], None if t is None else t[first : first + most])
+                    for v, t in (arrivals[number] for number in left.tolist())]  # fmt: skip
+            there = np.arange(int(counts.max())) < counts[:, None]
+            values = np.zeros((*there.shape, self._channels), arrivals[0][0].dtype)
+            values[there] = np.concatenate([new for new, _ in some])
             # Where no times are known, the points are numbered.
-            times = rows["points"][left, None] + np.arange(values.shape[1], dtype=np.float64)
-            for row, (number, count) in enumerate(zip(left.tolist(), counts.tolist(), strict=True)):
-                new, clock = arrivals[number]
-                values[row, :count] = new[first : first + count]
-                if clock is not None:
-                    times[row, :count] = clock[first : first + count]
+            times = rows["points"][left, None] + np.arange(int(counts.max()), dtype=np.float64)
+            timed = np.array([clock is not None for _, clock in some])
+            if timed.any():
+                times[there & timed[:, None]] = np.concatenate([clock for _, clock in some if clock is not None])
             own = taken(rows, left)
-            timed = np.array([arrivals[number][1] is not None for number in left.tolist()])
             after = {"points": own["points"] + counts, "time": times[np.arange(len(left)), counts - 1], "timed": timed}
             if "model" in own and self._follower is not None:
                 after["model"] = self._follower.push(own["model"], values, times, counts)
@@ -159,6 +174,7 @@ class StreamBatch:
                 rows = after
             else:
                 rows = jax.tree.map(lambda old, new, left=left: _put(old.copy(), left, new), rows, after)
+            first += most
         return rows
 
     # Predictions.
@@ -184,11 +200,12 @@ class StreamBatch:
 
     def _outputs(self, names: list[str]) -> Float[np.ndarray, "streams outputs"]:
         slots = np.array([self._slot(name) for name in names], np.int64)
-        for name, points in zip(names, self._rows["points"][slots], strict=True):
-            if points == 0:
-                raise ValueError(f"Got no point of the stream {name!r} yet; expected at least one to predict from.")
         if not names:
             return np.zeros((0, self.estimator.outputs_))
+        empty = self._rows["points"][slots] == 0
+        if empty.any():
+            name = names[int(empty.argmax())]
+            raise ValueError(f"Got no point of the stream {name!r} yet; expected at least one to predict from.")
         neural = None
         if self._follower is not None:
             rows = taken(self._rows, slots)["model"] if self._carries else self._followed_anew(names)
@@ -258,6 +275,10 @@ class StreamBatch:
         if name not in self._slots:
             raise ValueError(f"Got the stream {name!r}, which is not open; write `streams.open({name!r})` first.")
         return self._slots[name]
+
+    @property
+    def _meters(self) -> dict[str, np.ndarray]:
+        return {name: self._rows[name] for name in ("points", "time", "timed")}
 
     def _meter(self, streams: int) -> dict[str, Any]:
         return {

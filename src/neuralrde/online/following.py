@@ -20,8 +20,8 @@ from ..transforms.scaling import Scale
 from .programs import Programs
 
 Rows = Any
-# New points that are followed at a time: of a long history, one piece after the other.
-PIECE = 512
+# New points of all streams, with padding, that are followed at a time: of long histories, one piece after the other.
+_POINTS = 2**17
 # Models that look at the points of whole windows.
 _OTHERS = {"ODERNN": "reads all points of a window at once", "CubicCDE": "solves along a smooth path, by its own steps"}
 
@@ -131,6 +131,15 @@ def channel_names(transform: Transform, channels: int) -> tuple[str, ...]:
         if not isinstance(one, ObservationCounts | Fill):
             break
     return tuple(f"x{number}" for number in range(channels))
+
+
+def piece(streams: int) -> int:
+    """How many new points of each of so many streams are followed at a time.
+
+    >>> piece(1), piece(256)
+    (131072, 512)
+    """
+    return max(_POINTS // streams, 512)
 
 
 def taken(rows: Rows, places: Any) -> Rows:

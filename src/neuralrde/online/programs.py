@@ -15,9 +15,11 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ..paths.checks import check_whole
 
-SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+SIZES = (1, 4, 16, 64, 256)
 # Windows that a program takes in at a time. It stops at the last that is there, so that few cost no more.
 AT_ONCE = 16
+# Windows of all streams of a small batch that a second program takes in at a time: a long series is few calls.
+MANY_AT_ONCE = 2048
 Leaves = list[np.ndarray]
 
 
@@ -68,13 +70,16 @@ class Programs:
         self, states: Leaves, driving: Float[np.ndarray, "streams windows controls"], counts: Int[np.ndarray, "streams"]
     ) -> Leaves:
         """The states after each stream's own number of windows."""
-        for first in range(0, driving.shape[1], AT_ONCE):
-            left = np.clip(counts - first, 0, AT_ONCE).astype(np.int32)
-            rows, part = np.flatnonzero(left), driving[:, first : first + AT_ONCE]
-            windows = np.zeros((len(rows), AT_ONCE, self.controls), np.float32)
+        first, most = 0, driving.shape[1]
+        while first < most:
+            at_once = self._at_once(int((counts > first).sum()), most - first)
+            left = np.clip(counts - first, 0, at_once).astype(np.int32)
+            rows, part = np.flatnonzero(left), driving[:, first : first + at_once]
+            windows = np.zeros((len(rows), at_once, self.controls), np.float32)
             windows[:, : part.shape[1]] = part[rows]
             new = self._run(lambda *a: _advance(self.model, *a), [s[rows] for s in states], windows, left[rows])
             states = [_replaced(old, rows, one) for old, one in zip(states, new, strict=True)]
+            first += at_once
         return states
 
     def answer(
@@ -91,20 +96,31 @@ class Programs:
         self.sizes = sizes
         for size in sizes:
             states = self.begin(np.zeros((size, self.channels)))
-            some = np.zeros((size, 1, self.controls), np.float32)
-            self.advance(states, some, np.ones(size, np.int64))
-            self.answer(states, some[:, 0], np.ones(size, bool))
+            for at_once in {AT_ONCE, _most_at_once(size)}:
+                self.advance(states, np.zeros((size, at_once, self.controls), np.float32), np.full(size, at_once))
+            self.answer(states, np.zeros((size, self.controls), np.float32), np.ones(size, bool))
+
+    def _size(self, count: int) -> int:
+        """The size to which a batch of so many streams is padded; more go in several batches."""
+        return next((size for size in self.sizes if size >= count), self.sizes[-1])
+
+    def _at_once(self, streams: int, windows: int) -> int:
+        return AT_ONCE if windows <= AT_ONCE else _most_at_once(self._size(streams))
 
     def _run(self, program: Callable, states: Leaves, *others: np.ndarray) -> Leaves:
         """The program's result for all streams, in batches of the sizes that there are."""
         found, streams, largest = [], len(others[0]), self.sizes[-1]
         for first in range(0, streams, largest):
             count = min(largest, streams - first)
-            size = next(size for size in self.sizes if size >= count)
+            size = self._size(count)
             part = [_padded(array[first : first + count], size) for array in (*states, *others)]
             tree = [jax.tree.unflatten(self._tree, part[: len(states)])] if states else []
             found.append([np.asarray(leaf)[:count] for leaf in jax.tree.leaves(program(*tree, *part[len(states) :]))])
         return found[0] if len(found) == 1 else [np.concatenate(leaves) for leaves in zip(*found, strict=True)]
+
+
+def _most_at_once(size: int) -> int:
+    return max(AT_ONCE, MANY_AT_ONCE // size)
 
 
 def _where(chosen: Bool[Array, " batch"], new: Any, old: Any) -> Any:

@@ -87,6 +87,8 @@ class Extras:
     def __init__(self, service: Service, token: str | None, replay: tuple[str, Recording] | None):
         self.service, self.token = service, token
         self.replay = None if replay is None else Replay(service, *replay)
+        if self.replay is not None:
+            service.hub.replay = self.replay.status
 
     async def stream(self, socket: WebSocket) -> None:
         """A connection of streams."""

@@ -1,5 +1,6 @@
 """The one thread that owns JAX: it takes batches of jobs, advances their streams, and has them kept."""
 
+import gc
 import logging
 import threading
 import time
@@ -9,14 +10,13 @@ from .errors import Refused
 from .holding import Holding
 from .hosted import Hosted
 from .jobs import Job
+from .journal import Logged
 from .limits import Limits
 from .metrics import Metrics
 from .queue import JobQueue
-from .store import POINTS, Change, Store, packed
+from .store import Change, Store
 
 log = logging.getLogger("neuralrde.serving")
-# Pushes after which a stream's state is written, so that coming back means to push at most that many again.
-STATE_EVERY = 64
 _WAIT = 0.25  # seconds between two looks at streams that rest
 _FEW = 4  # streams in a batch up to which the next one starts at once
 _LONGEST_REST = 0.06  # seconds
@@ -66,13 +66,20 @@ class Engine:
             self._holding.know()
             for hosted in self.models.values():
                 hosted.warm_up(self.limits.batch)
+            # Models and compiled programs stay: looking through them for garbage took a third of the time of a push.
+            gc.collect()
+            gc.freeze()
             self.ready.set()
             looked = time.monotonic()
             while not (self._stop.is_set() and not len(self.queue)):
                 self._gather()
                 jobs = self.queue.take(self.limits.batch, timeout=_WAIT)
-                if self.store.error is not None:
-                    self._holding.forget()
+                if self.store.error is not None and not self._holding.forget():
+                    for job in jobs:
+                        job.refuse(_unkept(self.store.error))
+                    self.deliver(jobs)
+                    time.sleep(_WAIT)  # a disk that is full stays so for a while
+                    continue
                 if jobs:
                     self._step(jobs)
                 if time.monotonic() - looked > _WAIT:
@@ -131,7 +138,7 @@ class Engine:
         def then(error: Exception | None) -> None:
             if error is not None:
                 for job in jobs:
-                    job.refuse(Refused(503, f"It could not be kept ({error}); send it again later.", retry_after=5))
+                    job.refuse(_unkept(error))
             self.deliver(jobs)
 
         self.store.submit(changes, then)
@@ -148,7 +155,7 @@ class Engine:
             answers = hosted.answers(job.stream for job in asked)
         finally:
             for job in whole:
-                hosted.streams.close(job.stream)
+                hosted.streams.discard(job.stream)
         for job in asked:
             answer = answers[job.stream]
             if isinstance(answer, Refused):
@@ -203,7 +210,8 @@ class Engine:
         if not jobs:
             return
         errors = hosted.streams.push({job.stream: (job.values, job.times) for job in jobs})
-        taken, states, lost, points = [], [], [], 0
+        logged: dict[str, Logged] = {}
+        lost, points = [], 0
         for job in jobs:
             assert job.values is not None
             error, live = errors.get(job.stream), hosted.live.get(job.stream)
@@ -220,11 +228,11 @@ class Engine:
             live.points += len(job.values)
             job.outcome.points = live.points
             if self.store.durable:
-                taken.append((POINTS, (live.id, live.seq, packed(job.values, job.times))))
-                if (live.seq + live.id) % STATE_EVERY == 0:  # not all streams at once
-                    states += self._holding.written(hosted, job.stream)
+                logged[job.stream] = Logged(live.id, live.seq, job.values, job.times)
         self.metrics.points.labels(hosted.name).inc(points)
-        changes += [*taken, *states, *lost]
+        changes += lost
+        if logged:
+            changes += self._holding.logged(hosted, logged)
 
 
 def _answer_whole(hosted: Hosted, jobs: list[Job]) -> None:
@@ -238,6 +246,10 @@ def _answer_whole(hosted: Hosted, jobs: list[Job]) -> None:
             job.outcome.points = len(job.values)
         except (ValueError, TypeError, ArithmeticError) as error:
             job.refuse(Refused(400, str(error)))
+
+
+def _unkept(error: Exception) -> Refused:
+    return Refused(503, f"It could not be kept ({error}); send it again later.", retry_after=5)
 
 
 def _absent(hosted: Hosted, job: Job) -> Refused:

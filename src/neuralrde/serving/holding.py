@@ -11,9 +11,10 @@ import msgspec
 
 from .errors import Refused
 from .hosted import Hosted, Live
+from .journal import Logged, Unwritten, packed
 from .limits import Limits
 from .metrics import Metrics
-from .store import DROP, DROP_POINTS, OPEN, STATE, TRIM, Change, Kept, Store
+from .store import DROP, DROP_POINTS, LOG, OPEN, STATE, TRIM, TRIM_LOG, Change, Kept, Store
 
 log = logging.getLogger("neuralrde.serving")
 
@@ -32,6 +33,7 @@ class Holding:
         self.models, self.store, self.limits, self.metrics = models, store, limits, metrics
         self._owned: Counter = Counter()
         self._numbers = itertools.count(1)
+        self._unwritten, self._trimmed = Unwritten(), 0
 
     def know(self) -> None:
         """Learn from the store which streams there are."""
@@ -46,15 +48,18 @@ class Holding:
                 self._owned[owner] += 1
         self._numbers = itertools.count(max(most, next(self._numbers)) + 1)
 
-    def forget(self) -> None:
-        """After an error of the store: what was not acknowledged has not happened."""
+    def forget(self) -> bool:
+        """After an error of the store: what was not acknowledged has not happened. Whether the store works again."""
         log.error("The store failed: %s. Streams go on from what was acknowledged.", self.store.error)
         for hosted in self.models.values():
-            for name in list(hosted.live):
-                hosted.streams.close(name)
+            for name in hosted.live:
+                hosted.streams.discard(name)
             hosted.live.clear()
-        self.store.mend()
+        if not self.store.mend():
+            return False
+        self._unwritten, self._trimmed = Unwritten(), 0
         self.know()
+        return True
 
     def open(self, hosted: Hosted, name: str, owner: str, state: Any = None) -> list[Change]:
         """A new stream."""
@@ -84,19 +89,32 @@ class Holding:
         if self._owned[owner] <= 0:
             del self._owned[owner]
         if hosted.live.pop(name, None) is not None:
-            hosted.streams.close(name)
+            hosted.streams.discard(name)
+        self._unwritten.written((hosted.name, name))
         return [(DROP, (number,)), (DROP_POINTS, (number,))]
 
     def written(self, hosted: Hosted, name: str) -> list[Change]:
         """The state as it is now, instead of the pushes that led to it."""
         live = hosted.live[name]
         state = msgspec.json.encode(hosted.streams.state(name))
+        self._unwritten.written((hosted.name, name))
         return [(STATE, (live.id, live.seq, state)), (TRIM, (live.id, live.seq))]
+
+    def logged(self, hosted: Hosted, pushes: dict[str, Logged]) -> list[Change]:
+        """A batch of pushes, as one row; and the states of a few streams, so that the log stays short."""
+        row = self._unwritten.pushed((hosted.name, name) for name in pushes)
+        changes: list[Change] = [(LOG, (row, packed(list(pushes.values()))))]
+        for model, name in self._unwritten.due():
+            changes += self.written(self.models[model], name)
+        if self._unwritten.passed > self._trimmed:
+            self._trimmed = self._unwritten.passed
+            changes.append((TRIM_LOG, (self._trimmed,)))
+        return changes
 
     def evict(self, hosted: Hosted, name: str) -> list[Change]:
         """Keep a stream in the store instead of in memory."""
         changes = self.written(hosted, name)
-        hosted.streams.close(name)
+        hosted.streams.discard(name)
         del hosted.live[name]
         return changes
 

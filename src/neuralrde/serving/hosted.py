@@ -9,6 +9,7 @@ import numpy as np
 
 from ..estimators.inputs import as_series
 from ..online.batch import looks_at_whole_series
+from ..online.programs import SIZES
 from ..paths import Series
 from ..transforms import Scale, TimeChannel
 from .errors import Refused
@@ -75,8 +76,7 @@ class Hosted:
     def warm_up(self, batch: int) -> None:
         """Compile for every padded size of a batch, so that nothing is compiled later."""
         if self.streams is not None:
-            sizes = [2**k for k in range(batch.bit_length()) if 2**k <= batch]
-            self.streams.warm_up(tuple(sizes))
+            self.streams.warm_up((*(size for size in SIZES if size < batch), batch))
 
     def open(self, name: str, state: Any = None) -> None:
         """A stream, from the beginning or from a state; a state of another model is refused."""
@@ -89,7 +89,7 @@ class Hosted:
         """Refuse a state that is none, before anything is done with it."""
         probe = "\0probe"
         self.open(probe, state)
-        self.streams.close(probe)
+        self.streams.discard(probe)
 
     def points(self, name: str) -> int:
         """How many points a stream has had."""

@@ -35,7 +35,7 @@ class Limits:
     queue: int = 8_192
     per_stream: int = 64
     in_flight: int = 1_024
-    batch: int = 256
+    batch: int = 512
 
     def __post_init__(self):
         for field in fields(self):

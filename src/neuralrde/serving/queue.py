@@ -2,6 +2,7 @@
 
 import threading
 from collections import deque
+from collections.abc import Callable
 
 from .errors import Refused
 from .jobs import Job
@@ -40,24 +41,36 @@ class JobQueue:
 
     def put(self, job: Job) -> None:
         """Put it in, or refuse it."""
+        self.put_all(deque([job]))
+
+    def put_all(self, jobs: deque[Job], admit: Callable[[Job], None] = lambda job: None) -> None:
+        """Put them in, from the left. One that is refused, here or by `admit`, raises, and is the first left."""
         with self._ready:
-            if self.full:
-                raise Refused(
-                    503, f"{self._count} messages are waiting already; send it again a little later.", retry_after=1
-                )
-            streams = self._models.setdefault(job.model, {})
-            jobs = streams.get(job.stream)
-            if jobs is None:
-                jobs = streams[job.stream] = deque()
-            elif len(jobs) >= self.limits.per_stream:
-                raise Refused(
-                    429,
-                    f"{len(jobs)} messages of the stream {job.stream!r} are waiting already; wait for their answers.",
-                    retry_after=1,
-                )
-            jobs.append(job)
-            self._count += 1
-            self._ready.notify()
+            try:
+                while jobs:
+                    self._put(jobs[0], admit)
+                    jobs.popleft()
+            finally:
+                self._ready.notify()
+
+    def _put(self, job: Job, admit: Callable[[Job], None]) -> None:
+        if self.full:
+            raise Refused(
+                503, f"{self._count} messages are waiting already; send it again a little later.", retry_after=1
+            )
+        streams = self._models.setdefault(job.model, {})
+        jobs = streams.get(job.stream)
+        if jobs is not None and len(jobs) >= self.limits.per_stream:
+            raise Refused(
+                429,
+                f"{len(jobs)} messages of the stream {job.stream!r} are waiting already; wait for their answers.",
+                retry_after=1,
+            )
+        admit(job)
+        if jobs is None:
+            jobs = streams[job.stream] = deque()
+        jobs.append(job)
+        self._count += 1
 
     def take(self, most: int, *, timeout: float) -> list[Job]:
         """The next batch, of one model; none if nothing comes within `timeout` seconds."""

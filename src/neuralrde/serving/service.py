@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -85,15 +86,23 @@ class Service:
 
     def put(self, job: Job) -> None:
         """Put a job into the queue, or refuse it; `job.done` is called when it is done."""
+        self._put_all(deque([job]))
+
+    def _put_all(self, jobs: deque[Job]) -> None:
+        """Put them into the queue, from the left, until one is refused: that raises, and it is the first left."""
         if not self.ready:
             raise Refused(503, "The models are being compiled; ask again when /v2/health/ready says so.", retry_after=2)
+        try:
+            self.engine.queue.put_all(jobs, self._admit)
+        finally:
+            if self.engine.queue.full:
+                self._room.clear()
+
+    def _admit(self, job: Job) -> None:
         if job.kind != "whole":
             check_name(job.stream)
             if job.values is not None:
                 self.rates.take((job.model, job.stream), len(job.values))
-        self.engine.queue.put(job)
-        if self.engine.queue.full:
-            self._room.clear()
 
     async def ask(self, job: Job) -> Outcome:
         """Put a job into the queue and wait for its outcome; a refusal is raised."""
@@ -105,23 +114,24 @@ class Service:
             self.note_refusal(job.model, error)
             raise
 
-    async def put_patiently(self, job: Job) -> None:
-        """As `put`, but wait where time helps, so that a WebSocket is read no faster than the model works."""
+    async def put_patiently(self, jobs: Iterable[Job], refused: Callable[[Job, Refused], None]) -> None:
+        """As `put`, in order, but wait where time helps, so that a WebSocket is read no faster than the model works.
+
+        A job that waiting does not help is handed to `refused`.
+        """
         while not self.ready and self.engine.failure is None:
             await asyncio.sleep(0.05)
-        while True:
+        left = deque(jobs)
+        while left:
             try:
-                self.put(job)
-                return
+                self._put_all(left)
             except Refused as error:
-                if error.retry_after is None:
-                    raise
-                if self.engine.queue.full:
-                    await self._room.wait()
+                if error.retry_after is None or not self.ready:
+                    refused(left.popleft(), error)
                 elif error.status == 429:
                     await asyncio.sleep(min(error.retry_after, 0.05))
-                else:
-                    raise
+                elif self.engine.queue.full:  # otherwise there is room again by now
+                    await self._room.wait()
 
     def whole_name(self) -> str:
         """A name that no client can give a stream."""
@@ -142,10 +152,12 @@ class Service:
     def _delivered(self, jobs: list[Job]) -> None:
         if not self.engine.queue.full:
             self._room.set()
-        now, age = time.perf_counter(), self.metrics.answer_age
+        if not jobs:
+            return
+        now, age = time.perf_counter(), self.metrics.answer_age.labels(jobs[0].model)
         for job in jobs:
             if job.outcome.error is None:
-                age.labels(job.model).observe(now - job.arrived)
+                age.observe(now - job.arrived)
                 if self.hub.watched and job.kind == "push":
                     self.hub.note(job, now - job.arrived)
             if job.done is not None:

@@ -1,18 +1,24 @@
-"""Streams by WebSocket: JSON messages in, JSON answers out, many streams on one connection."""
+"""Streams by WebSocket: messages in, JSON answers out, many streams on one connection.
+
+A text frame is a message in JSON, or a list of them. A binary frame is four bytes, the length of the JSON as a
+little-endian number; the JSON; and the points of its messages in their order, as bytes.
+"""
 
 import asyncio
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
+import numpy as np
 from starlette.websockets import WebSocket
 
 from .errors import Refused
 from .jobs import Job
-from .points import as_points
+from .points import as_points, from_bytes
 from .service import Service
 
 _number = float | None
+_HEAD = 4
 
 
 class Message(msgspec.Struct, forbid_unknown_fields=True):
@@ -21,6 +27,12 @@ class Message(msgspec.Struct, forbid_unknown_fields=True):
     stream: str
     values: list[list[_number]] | None = None
     times: list[float] | None = None
+    count: Annotated[int, msgspec.Meta(ge=1, le=2**31)] | None = None
+    """How many points follow as bytes; only in a binary frame, instead of `values`."""
+    datatype: Literal["FP32", "FP64"] = "FP32"
+    """Of their values."""
+    timed: bool = False
+    """Whether their times follow them, as FP64."""
     at: int | None = None
     answer: bool = True
     start: bool = False
@@ -55,7 +67,7 @@ class Connection:
 
     def __init__(self, service: Service, socket: WebSocket, model: str):
         self.service, self.socket, self.model = service, socket, model
-        self.owner = client_of(socket)
+        self.owner, self.channels = client_of(socket), len(service.model(model).channels)
         self._outbox: list[Reply] = []
         self._wake, self._room = asyncio.Event(), asyncio.Event()
         self._unanswered = 0
@@ -79,18 +91,17 @@ class Connection:
 
     async def _take(self, data: str | bytes) -> None:
         try:
-            items, listed = _decoded(data)
+            items, listed, points = _decoded(data, self.channels)
         except Refused as error:
-            items, listed = [], False
-            self._refused(error, None)
+            self._refused(error)
+            return
         if not items:
             return
         if len(items) > self.service.limits.in_flight:
             self._refused(
                 Refused(
                     413, f"Got {len(items)} messages in one list; expected at most {self.service.limits.in_flight}."
-                ),
-                None,
+                )
             )
             return
         while self._unanswered + len(items) > max(self.service.limits.in_flight, len(items)):
@@ -100,29 +111,30 @@ class Connection:
             await self._room.wait()
         self._unanswered += len(items)
         reply = Reply(len(items), listed=listed)
-        for k, item in enumerate(items):
-            try:
-                values, times = (None, None) if item.values is None else as_points(item.values, item.times)
-                job = Job(
-                    self.model,
-                    item.stream,
-                    owner=self.owner,
-                    values=values,
-                    times=times,
-                    at=item.at,
-                    answer=item.answer,
-                    create=values is not None,
-                    start=item.start,
-                    end=item.end,
-                    truth=item.truth,
-                    done=partial(self._done, reply, k, item.id),
-                )
-                await self.service.put_patiently(job)
-            except Refused as error:
-                self.service.note_refusal(self.model, error)
-                self._answer(reply, k, refusal(error, stream=item.stream, id=item.id))
+        jobs = []
+        for k, (item, found) in enumerate(zip(items, points, strict=True)):
+            values, times = (None, None) if isinstance(found, Refused) else found
+            job = Job(
+                self.model,
+                item.stream,
+                owner=self.owner,
+                values=values,
+                times=times,
+                at=item.at,
+                answer=item.answer,
+                create=values is not None,
+                start=item.start,
+                end=item.end,
+                truth=item.truth,
+                done=partial(self._done, reply, k, item.id),
+            )
+            if isinstance(found, Refused):
+                _refuse(job, found)
+            else:
+                jobs.append(job)
+        await self.service.put_patiently(jobs, _refuse)
 
-    def _refused(self, error: Refused, message: Message | None) -> None:
+    def _refused(self, error: Refused) -> None:
         """An answer to what is no message at all."""
         self.service.note_refusal(self.model, error)
         reply = Reply(1, listed=False)
@@ -160,7 +172,39 @@ class Connection:
                 self._room.set()
 
 
-def _decoded(data: str | bytes) -> tuple[list[Message], bool]:
+Points = tuple[np.ndarray | None, np.ndarray | None] | Refused
+
+
+def _decoded(data: str | bytes, channels: int) -> tuple[list[Message], bool, list[Points]]:
+    """Messages, whether they were a list, and the points of each or why they are none."""
+    if isinstance(data, str):
+        items, listed = _messages(data)
+        return items, listed, [_listed_points(item) for item in items]
+    size = int.from_bytes(data[:_HEAD], "little")
+    if not 0 < size <= len(data) - _HEAD:
+        raise Refused(
+            400,
+            f"Got a binary frame of {len(data)} bytes whose first {_HEAD} say that {size} of JSON follow; expected as "
+            "many, and the points after them. Send JSON alone as text.",
+        )
+    items, listed = _messages(data[_HEAD : _HEAD + size])
+    points, place = [], _HEAD + size
+    for item in items:
+        if item.values is not None or item.times is not None:
+            raise Refused(400, "Got `values` or `times` in a binary frame; expected `count`, and bytes after the JSON.")
+        if item.count is None:
+            points.append((None, None))
+            continue
+        values, times, place = from_bytes(
+            data, place, (item.count, channels), small=item.datatype == "FP32", timed=item.timed
+        )
+        points.append((values, times))
+    if place != len(data):
+        raise Refused(400, f"Got {len(data) - place} bytes after the last point; expected none.")
+    return items, listed, points
+
+
+def _messages(data: str | bytes) -> tuple[list[Message], bool]:
     start = data[:64].lstrip()[:1]
     listed = start in ("[", b"[")
     try:
@@ -170,6 +214,21 @@ def _decoded(data: str | bytes) -> tuple[list[Message], bool]:
             400,
             f'Got a message that is none: {error}. Expected JSON such as {{"stream": "p7", "values": [[0.1, 0.2]]}}.',
         ) from None
+
+
+def _listed_points(item: Message) -> Points:
+    if item.count is not None:
+        return Refused(400, "Got `count` in a text frame; expected `values`. Points as bytes need a binary frame.")
+    try:
+        return (None, None) if item.values is None else as_points(item.values, item.times)
+    except Refused as error:
+        return error
+
+
+def _refuse(job: Job, error: Refused) -> None:
+    job.refuse(error)
+    assert job.done is not None
+    job.done(job)
 
 
 def refusal(error: Refused, *, stream: str | None = None, id: Any = None) -> dict[str, Any]:

@@ -1,16 +1,16 @@
 """Where streams are kept: SQLite, with one transaction for many streams.
 
-A push is one row of points, which is little to write. From time to time the stream's state is written, and the rows
-that it stands for are deleted. A stream comes back from its last state and the rows since. With a folder, nothing is
-acknowledged before its transaction is on the disk (write-ahead log, `synchronous=FULL`); without one, states of streams
-that rest are kept in memory.
+A batch of pushes is one row of the log, which is little to write. From time to time a stream's state is written. When
+the store is opened, what a log has that no state stands for becomes rows of points, found by stream. A stream comes
+back from its last state and these. With a folder, nothing is acknowledged before its transaction is on the disk
+(write-ahead log, `synchronous=FULL`); without one, states of streams that rest are kept in memory.
 """
 
+import contextlib
 import queue
 import sqlite3
-import struct
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import groupby
@@ -19,16 +19,20 @@ from typing import Any
 
 import numpy as np
 
+from .journal import packed, unpacked
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS streams (
     id INTEGER PRIMARY KEY, model TEXT NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL,
     seq INTEGER NOT NULL, state BLOB, UNIQUE (model, name));
 CREATE TABLE IF NOT EXISTS points (
     id INTEGER NOT NULL, seq INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (id, seq)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS log (row INTEGER PRIMARY KEY, data BLOB NOT NULL);
 """
-_FORMAT = 1
+_FORMAT = 2
 OPEN = "INSERT INTO streams (id, model, name, owner, seq, state) VALUES (?, ?, ?, ?, 0, NULL)"
-POINTS = "INSERT INTO points (id, seq, data) VALUES (?, ?, ?)"
+LOG = "INSERT INTO log (row, data) VALUES (?, ?)"
+TRIM_LOG = "DELETE FROM log WHERE row <= ?"
 STATE = "UPDATE streams SET seq = ?2, state = ?3 WHERE id = ?1"
 TRIM = "DELETE FROM points WHERE id = ?1 AND seq <= ?2"
 DROP = "DELETE FROM streams WHERE id = ?"
@@ -91,9 +95,17 @@ class Store:
         """Of each stream its number, model, name and owner."""
         return self._call(lambda: self._database.execute("SELECT id, model, name, owner FROM streams").fetchall())
 
-    def mend(self) -> None:
-        """Go on after an error."""
-        self._call(lambda: setattr(self, "error", None))
+    def mend(self) -> bool:
+        """Go on after an error, if that is possible; streams then come back as they were acknowledged."""
+        return self._call(self._mended)
+
+    def _mended(self) -> bool:
+        try:
+            _fold(self._database)
+            self.error = None
+        except sqlite3.Error as error:
+            self.error = error
+        return self.error is None
 
     def close(self) -> None:
         """Write what is waiting, and close the file."""
@@ -134,15 +146,12 @@ class Store:
     def _commit(self, group: list) -> None:
         if self.error is None:
             try:
-                self._database.execute("BEGIN IMMEDIATE")
-                for sql, alike in groupby((one for changes, _ in group for one in changes), lambda one: one[0]):
-                    self._database.executemany(sql, [parameters for _, parameters in alike])
-                self._database.execute("COMMIT")
+                with _transaction(self._database):
+                    for sql, alike in groupby((one for changes, _ in group for one in changes), lambda one: one[0]):
+                        self._database.executemany(sql, [parameters for _, parameters in alike])
                 self._commits += 1
             except Exception as error:
                 self.error = error
-                if self._database.in_transaction:
-                    self._database.execute("ROLLBACK")
         for _, then in group:
             then(self.error)
 
@@ -153,7 +162,8 @@ class Store:
         if found is None:
             return None
         rows = self._database.execute("SELECT seq, data FROM points WHERE id = ? ORDER BY seq", found[:1]).fetchall()
-        return Kept(found[0], rows[-1][0] if rows else found[1], found[2], [unpacked(data) for _, data in rows])
+        pushes = [(push.values, push.times) for _, data in rows for push in unpacked(data)]
+        return Kept(found[0], rows[-1][0] if rows else found[1], found[2], pushes)
 
 
 def _opened(folder: Path | None) -> sqlite3.Connection:
@@ -171,10 +181,11 @@ def _opened(folder: Path | None) -> sqlite3.Connection:
         version = database.execute("PRAGMA user_version").fetchone()[0]
         if version not in (0, _FORMAT):
             raise ValueError(
-                f"Got {place} in the format {version}; expected {_FORMAT}. A newer neuralrde wrote it: use that, or "
-                "another folder."
+                f"Got {place} in the format {version}; expected {_FORMAT}. Another version of neuralrde wrote it: use "
+                "that, or another folder."
             )
         database.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version = {_FORMAT};COMMIT;")
+        _fold(database)
     except sqlite3.Error as error:
         database.close()
         if "locked" in str(error):
@@ -189,24 +200,23 @@ def _opened(folder: Path | None) -> sqlite3.Connection:
     return database
 
 
-_HEAD = struct.Struct("<IIB")
+def _fold(database: sqlite3.Connection) -> None:
+    """What the log has and no state stands for, as rows by stream; the log starts anew."""
+    with _transaction(database):
+        written = dict(database.execute("SELECT id, seq FROM streams"))
+        for [data] in database.execute("SELECT data FROM log ORDER BY row"):
+            rows = [(p.id, p.seq, packed([p])) for p in unpacked(data) if p.seq > written.get(p.id, p.seq)]
+            database.executemany("INSERT OR REPLACE INTO points (id, seq, data) VALUES (?, ?, ?)", rows)
+        database.execute("DELETE FROM log")
 
 
-def packed(values: np.ndarray, times: np.ndarray | None) -> bytes:
-    """Points as bytes.
-
-    >>> values, times = unpacked(packed(np.array([[1.0, np.nan]]), np.array([0.5])))
-    >>> values.tolist(), times.tolist()
-    ([[1.0, nan]], [0.5])
-    """
-    body = np.ascontiguousarray(values, "<f8").tobytes()
-    tail = b"" if times is None else np.ascontiguousarray(times, "<f8").tobytes()
-    return _HEAD.pack(*values.shape, times is not None) + body + tail
-
-
-def unpacked(data: bytes) -> tuple[np.ndarray, np.ndarray | None]:
-    """What `packed` was given."""
-    count, channels, timed = _HEAD.unpack_from(data)
-    values = np.frombuffer(data, "<f8", count * channels, _HEAD.size).reshape(count, channels)
-    times = np.frombuffer(data, "<f8", count, _HEAD.size + 8 * count * channels) if timed else None
-    return values, times
+@contextlib.contextmanager
+def _transaction(database: sqlite3.Connection) -> Iterator[None]:
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+        raise

@@ -1,6 +1,7 @@
 """What the page is shown: for every watcher what has come since its last frame, and no more than it can draw."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ class View:
         self.shown: dict[str, None] = {}
         self.pending: dict[str, dict[str, Any]] = {}
         self.latencies: list[float] = []
+        self.replay: dict[str, Any] | None = None
 
     def note(self, job: Job, latency: float) -> None:
         self.latencies.append(1000 * latency)
@@ -50,14 +52,16 @@ class View:
         if job.values is not None:
             entry["parts"].append(job.values)
 
-    def frame(self) -> bytes | None:
-        """As JSON: streams, their new points, answers, latencies. None if there is nothing to tell."""
+    def frame(self, replay: dict[str, Any] | None) -> bytes | None:
+        """As JSON: streams, their new points, answers, latencies, the replay if it has changed. None if nothing has."""
+        changed, self.replay = replay != self.replay, replay
         pending, self.pending = self.pending, {}
         latencies, self.latencies = self.latencies, []
-        if not pending and not latencies:
+        if not pending and not latencies and not changed:
             return None
         streams = {name: self._shown(name, entry) for name, entry in pending.items()}
-        return msgspec.json.encode({"streams": streams, "latencies": _thinned(np.array(latencies), 200).tolist()})
+        told = {"streams": streams, "latencies": _thinned(np.array(latencies), 200).tolist()}
+        return msgspec.json.encode(told | ({"replay": replay} if changed else {}))
 
     def _shown(self, name: str, entry: dict[str, Any]) -> dict[str, Any]:
         parts = entry.pop("parts", [])
@@ -83,6 +87,8 @@ class Hub:
 
     def __init__(self):
         self.views: set[View] = set()
+        self.replay: Callable[[], dict[str, Any] | None] = lambda: None
+        """What the replay is doing, so that all pages show the same."""
 
     @property
     def watched(self) -> bool:
@@ -102,7 +108,7 @@ class Hub:
         try:
             while not reader.done():
                 await asyncio.sleep(FRAME)
-                if (frame := view.frame()) is not None:
+                if (frame := view.frame(self.replay())) is not None:
                     await socket.send_text(frame.decode())
         except (WebSocketDisconnect, RuntimeError):
             return

@@ -71,6 +71,7 @@ function connect() {
     const frame = JSON.parse(event.data);
     latencies.push(...frame.latencies);
     latencies = latencies.slice(-3000);
+    if (frame.replay) showReplay(frame.replay);
     for (const [name, news] of Object.entries(frame.streams)) {
       let stream = streams.get(name);
       if (news.ended) { if (stream) { stream.tile.remove(); streams.delete(name); if (focus === name) { focus = null; chosenByHand = false; } } continue; }
@@ -162,8 +163,12 @@ function legends() {
 
 async function setReplay(wish) {
   const response = await fetch("/replay", wish ? { method: "POST", body: JSON.stringify(wish) } : {});
-  if (!response.ok) return;
-  replay = await response.json();
+  if (response.ok) showReplay(await response.json());
+}
+
+// Also told by the service when another page has changed it.
+function showReplay(status) {
+  replay = status;
   $("replay").hidden = false;
   $("play").setAttribute("aria-pressed", replay.running);
   $("play-text").textContent = replay.running ? "Pause" : "Start";
