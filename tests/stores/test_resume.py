@@ -57,7 +57,7 @@ prepare(sys.argv[1], sys.argv[2], windows=Windows(step=7, depth=2), target="labe
 """
 
 
-def killed_and_resumed(data, store, kills):
+def killed(data, store, kills):
     """Kill a real process again and again; how many shards there were each time."""
     rng, shards = np.random.default_rng(0), []
     for _ in range(kills):
@@ -67,27 +67,26 @@ def killed_and_resumed(data, store, kills):
         os.kill(process.pid, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL, "it ended before it was killed: make it slower"
         shards.append(len(list(Path(store).glob("shards/*.npy"))))
-    subprocess.run([sys.executable, "-c", SLOW, data, store, "0"], check=True, stdout=subprocess.DEVNULL)
     return shards
 
 
 def check_killed(data, folder, kills):
-    whole = folder / "whole"
-    subprocess.run([sys.executable, "-c", SLOW, data, whole, "0"], check=True, stdout=subprocess.DEVNULL)
-    shards = killed_and_resumed(data, folder / "killed", kills)
-    assert len(list(whole.glob("shards/*.npy"))) > 10
-    assert digests(whole) == digests(folder / "killed")
+    prepare(data, folder / "whole", windows=WINDOWS, target="label")
+    shards = killed(data, folder / "killed", kills)
+    prepare(data, folder / "killed", windows=WINDOWS, target="label")
+    assert len(list(folder.glob("whole/shards/*.npy"))) > 10
+    assert digests(folder / "whole") == digests(folder / "killed")
     return shards
 
 
 @pytest.mark.slow  # each process needs seconds to import JAX
-def test_killed_ten_times_it_ends_with_the_same_files(data, tmp_path):
+def test_killed_ten_times_it_ends_with_the_same_files(data, tmp_path, small_shards):
     shards = check_killed(data, tmp_path, 10)
     assert shards == sorted(shards), "work that was done was lost"
     assert len(set(shards)) > 3, "no kill came in the middle"
 
 
-def test_killed_once_it_ends_with_the_same_files(data, tmp_path):
+def test_killed_once_it_ends_with_the_same_files(data, tmp_path, small_shards):
     check_killed(data, tmp_path, 1)
 
 

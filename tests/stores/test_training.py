@@ -9,6 +9,7 @@ import pytest
 from neuralrde import (
     Config,
     Examples,
+    LogNCDE,
     NeuralRDE,
     NeuralRDEClassifier,
     NeuralRDERegressor,
@@ -108,9 +109,8 @@ def test_numbers_are_learned_from_a_store(tmp_path):
     np.save(tmp_path / "x.npy", array)
     store = prepare(tmp_path / "x.npy", tmp_path / "store", windows=Windows(step=8, depth=3), labels=array[:, -1, 0])
     # Exact brackets take another basis than the one that is stored.
-    found = NeuralRDERegressor(model=Config("log-ncde", state=4, width=8), epochs=2, random_state=0, verbose=False).fit(
-        store
-    )
+    model = Config(LogNCDE, state=4, width=8)
+    found = NeuralRDERegressor(model=model, epochs=2, random_state=0, verbose=False).fit(store)
     np.testing.assert_allclose(found.predict(store), found.predict(array), rtol=1e-4, atol=1e-4)
 
 

@@ -1,7 +1,8 @@
 """Data larger than memory: log-signatures are prepared once, into a store on a disk, and trained from there."""
 
 from ._prepare import prepare
-from ._store import Store, StoreError, is_store
+from ._store import Store, is_store
+from .reading import StoreError
 from .rows import SourceError
 
 __all__ = ["SourceError", "Store", "StoreError", "is_store", "prepare"]

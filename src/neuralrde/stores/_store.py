@@ -2,10 +2,7 @@
 
 import json
 import os
-import threading
 import zlib
-from collections import OrderedDict
-from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -20,64 +17,7 @@ from ..training import Examples
 from ..transforms import Transform
 from .place import Place
 from .plan import FORMAT, unpacked, windows_of
-
-# Files of shards that are open at once.
-_OPEN = 128
-
-
-class StoreError(ValueError):
-    """A store that is not whole, or damaged: the sentence says which file."""
-
-
-class _Files:
-    """Shards that are open, the least recently used of which is closed. Threads share them."""
-
-    def __init__(self, place: Place, manifest: dict[str, Any], cache: Path):
-        self.place, self.manifest, self.cache = place, manifest, cache
-        self._open: OrderedDict[int, int] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def descriptor(self, number: int) -> int:
-        """Of a shard; see `read`, which holds the lock."""
-        if number not in self._open:
-            shard = self.manifest["shards"][number]
-            path = self.place.local(shard["file"], self.cache)
-            try:
-                self._open[number] = os.open(path, os.O_RDONLY)
-            except FileNotFoundError:
-                raise _damaged(path, "it is not there") from None
-            if os.fstat(self._open[number]).st_size != shard["size"]:
-                raise _damaged(path, "it has another size than when it was written")
-            if len(self._open) > _OPEN:
-                os.close(self._open.popitem(last=False)[1])
-        self._open.move_to_end(number)
-        return self._open[number]
-
-    def read(self, places: Sequence[tuple[int, int, np.ndarray]]) -> None:
-        """Fill arrays from places in shards: of each its number and the first byte.
-
-        Reads, and not a memory map: pages of a map that have been touched would count as memory of the process, and a
-        file that is cut short would end it.
-        """
-        with self._lock:
-            for number, start, array in places:
-                if hasattr(os, "posix_fadvise"):  # the disk can begin with all of them
-                    os.posix_fadvise(self.descriptor(number), start, array.nbytes, os.POSIX_FADV_WILLNEED)
-            for number, start, array in places:
-                if array.nbytes and os.preadv(self.descriptor(number), [array], start) != array.nbytes:  # type: ignore
-                    path = self.place.local(self.manifest["shards"][number]["file"], self.cache)
-                    raise _damaged(path, "it ends before its last series")
-
-    def close(self) -> None:
-        with self._lock:
-            while self._open:
-                os.close(self._open.popitem()[1])
-
-    def __del__(self):
-        self.close()
-
-    def __reduce__(self):
-        return _Files, (self.place, self.manifest, self.cache)
+from .reading import ShardFiles, StoreError, damaged
 
 
 class Store:
@@ -106,7 +46,7 @@ class Store:
         about = self._manifest["series"]
         data = self._place.read(about["file"])
         if blake2b(data, digest_size=16).hexdigest() != about["digest"]:
-            raise _damaged(f"{self._place.root}/{about['file']}", "its checksum is another than when it was written")
+            raise damaged(f"{self._place.root}/{about['file']}", "its checksum is another than when it was written")
         self._series = unpacked(data)
         self._rows = np.arange(len(self._series["windows"]))
         firsts = np.concatenate([[0], np.cumsum(self._series["windows"])])
@@ -114,7 +54,7 @@ class Store:
         self._shard = np.searchsorted(begins, self._rows, side="right") - 1
         starts = np.array([shard["start"] for shard in self._manifest["shards"]])
         self._byte = starts[self._shard] + 4 * self.controls * (firsts[:-1] - firsts[begins][self._shard])
-        self._files = _Files(self._place, self._manifest, self._cache)
+        self._files = ShardFiles(self._place, self._manifest, self._cache)
 
     # What it is of.
 
@@ -269,7 +209,7 @@ class Store:
         for row, view, place in zip(rows.tolist(), views, places, strict=True):
             if zlib.crc32(view) != int(self._series["sums"][row]):
                 path = f"{self._place.root}/{self._manifest['shards'][place[0]]['file']}"
-                raise _damaged(path, f"series {self._series['ids'][row]} has another checksum than when it was written")
+                raise damaged(path, f"series {self._series['ids'][row]} has another checksum than when it was written")
         return out
 
     def _changed(self, logs: np.ndarray, basis: Basis) -> np.ndarray:
@@ -289,7 +229,7 @@ class Store:
                 while data := file.read(2**22):
                     digest.update(data)
             if digest.hexdigest() != shard["digest"]:
-                raise _damaged(path, "its checksum is another than when it was written")
+                raise damaged(path, "its checksum is another than when it was written")
 
     def close(self) -> None:
         """Close the files; they are opened again if they are needed."""
@@ -314,7 +254,7 @@ def _manifest(place: Place) -> tuple[dict[str, Any], str]:
     try:
         manifest = json.loads(data)
     except ValueError:
-        raise _damaged(f"{place.root}/manifest.json", "it is no JSON") from None
+        raise damaged(f"{place.root}/manifest.json", "it is no JSON") from None
     if manifest.get("format") != FORMAT:
         raise StoreError(f"Got {place.root}, a store of format {manifest.get('format')}; expected {FORMAT}.")
     return manifest, blake2b(data, digest_size=16).hexdigest()
@@ -326,9 +266,3 @@ def _cache_folder(cache: str | os.PathLike | None) -> Path:
     from platformdirs import user_cache_dir
 
     return Path(user_cache_dir("neuralrde")) / "stores"
-
-
-def _damaged(path: Any, what: str) -> StoreError:
-    return StoreError(
-        f"{path} is damaged: {what}. Remove the store and prepare it again, or copy this file from where it is whole."
-    )

@@ -9,7 +9,8 @@ import numpy as np
 from ..models import AbstractDrivenModel, Ensemble, Sizes
 from ..training import Examples
 from ..training.prefetch import prefetched
-from ._store import Store, StoreError
+from ._store import Store
+from .reading import StoreError
 
 # Numbers that are read at once for statistics.
 _NUMBERS = 2**23

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..datasets.table import Roles, TableOptions, find_roles
+from .columns import arrow, as_reals, changes, check_whole, numbers, plain, times_of
 from .files import files_at, identity, open_file
 from .rows import Rows, SourceError, piece_rows
 
@@ -17,16 +18,6 @@ PARQUET, CSV = (".parquet", ".pq"), (".csv", ".tsv")
 _BLOCK = 2**23
 # Columns that a caller may name.
 NAMED = ("id", "time", "target", "group", "columns")
-
-
-def arrow() -> Any:
-    try:
-        import pyarrow  # type: ignore
-    except ImportError:
-        raise ImportError(
-            "Got a table, and no pyarrow to read it in pieces. Write `pip install 'neuralrde[parquet]'`."
-        ) from None
-    return pyarrow
 
 
 @dataclass(frozen=True)
@@ -76,28 +67,28 @@ class _TableSource:
         roles, count = self.roles, table.num_rows
         array = np.zeros((count, 0), np.float32)
         if values:
-            columns = [_numbers(table[name], name, file) for name in roles.channels]
+            columns = [numbers(table[name], name, file) for name in roles.channels]
             array = np.stack(columns, axis=1, dtype=np.result_type(*columns))  # type: ignore
-        times = None if roles.time is None else _times(table[roles.time], roles.time, file)
+        times = None if roles.time is None else times_of(table[roles.time], roles.time, file)
         begins, ids, target, groups = np.zeros(count, bool), np.zeros(0), None, None
         if about_series:
             begins[0] = True
             if roles.id is not None:
-                begins |= _changes(table[roles.id])
-                _check_whole(table[roles.id], roles.id, file)
+                begins |= changes(table[roles.id])
+                check_whole(table[roles.id], roles.id, file)
             rows = np.flatnonzero(begins)
-            ids = np.zeros(1, np.int64) if roles.id is None else _plain(table[roles.id], rows)
+            ids = np.zeros(1, np.int64) if roles.id is None else plain(table[roles.id], rows)
             for name in (*roles.target, *([] if roles.group is None else [roles.group])):
-                if (_changes(table[name]) & ~begins).any():
+                if (changes(table[name]) & ~begins).any():
                     raise SourceError(
                         f"Got the column {name!r} of {file}, which changes within a series; expected one value per "
                         "series, because a store holds one target for each. Targets at every point need the series in "
                         "memory: `neuralrde.read(...)`, then `fit`."
                     )
             if roles.target:
-                told = [_plain(table[name], rows) for name in roles.target]
-                target = told[0] if len(told) == 1 else np.stack([_as_reals(one) for one in told], axis=1)
-            groups = None if roles.group is None else _plain(table[roles.group], rows)
+                told = [plain(table[name], rows) for name in roles.target]
+                target = told[0] if len(told) == 1 else np.stack([as_reals(one) for one in told], axis=1)
+            groups = None if roles.group is None else plain(table[roles.group], rows)
         return Rows(array, times, begins, ids, target, groups)
 
     def described(self) -> dict[str, Any]:
@@ -239,87 +230,6 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return text == ""
     return True
-
-
-def _numbers(column: Any, name: str, file: str) -> np.ndarray:
-    """In float32 if they are, else in float64; NaN where there is none."""
-    pa = arrow()
-    kind = column.type
-    if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
-        raise SourceError(
-            f"Got the column {name!r} of {file}, of type {kind}; expected numbers. Leave it out: name the channels, "
-            "`columns=[...]`."
-        )
-    wanted = pa.float32() if kind == pa.float32() else pa.float64()
-    return _combined(column if kind == wanted else column.cast(wanted, safe=False)).to_numpy(zero_copy_only=False)
-
-
-def _times(column: Any, name: str, file: str) -> np.ndarray:
-    pa = arrow()
-    kind = column.type
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        counts = _combined(column.cast(pa.timestamp("ns")).cast(pa.int64()))
-        times = counts.to_numpy(zero_copy_only=False) / 1e9
-    elif pa.types.is_floating(kind) or pa.types.is_integer(kind):
-        times = _combined(column.cast(pa.float64(), safe=False)).to_numpy(zero_copy_only=False)
-    else:
-        raise SourceError(
-            f"Got the column of times {name!r} of {file}, of type {kind}; expected numbers or timestamps. Convert it "
-            "when the table is written."
-        )
-    if not np.isfinite(times).all():
-        raise SourceError(
-            f"Got a row without a time in {file} (column {name!r}); expected one in every row, because a point without "
-            "a time has no place on the path."
-        )
-    return np.asarray(times, np.float64)
-
-
-def _combined(column: Any) -> Any:
-    return column.combine_chunks() if hasattr(column, "combine_chunks") else column
-
-
-def _changes(column: Any) -> np.ndarray:
-    """At which rows a column differs from the row before; not at the first."""
-    arrow()
-    import pyarrow.compute as compute  # type: ignore
-
-    found, column = np.zeros(len(column), bool), _combined(column)
-    if hasattr(column, "num_chunks"):  # of no rows
-        return found
-    if hasattr(column, "dictionary_decode"):
-        column = column.dictionary_decode()
-    differs = compute.fill_null(compute.not_equal(column[1:], column[:-1]), False)
-    nulls = column.is_null().to_numpy(zero_copy_only=False)
-    found[1:] = differs.to_numpy(zero_copy_only=False)
-    found[1:] |= nulls[1:] != nulls[:-1]
-    return found
-
-
-def _check_whole(column: Any, name: str, file: str) -> None:
-    if column.null_count:
-        raise SourceError(f"Got a row without an id in {file} (column {name!r}); expected one in every row.")
-
-
-def _plain(column: Any, rows: np.ndarray) -> np.ndarray:
-    """Some rows of a column: numbers as they are, all else as text; "" where there is nothing."""
-    pa = arrow()
-    column = column.take(pa.array(rows))
-    kind = column.type
-    if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and not column.null_count:
-        return _combined(column).to_numpy(zero_copy_only=False)
-    if pa.types.is_boolean(kind) and not column.null_count:
-        return _combined(column).to_numpy(zero_copy_only=False).astype(np.int64)
-    return np.array(["" if cell is None else str(cell) for cell in column.to_pylist()], dtype=str)
-
-
-def _as_reals(column: np.ndarray) -> np.ndarray:
-    try:
-        return np.where(column == "", "nan", column).astype(np.float64) if column.dtype.kind == "U" else column * 1.0
-    except ValueError:
-        raise SourceError(
-            f"Got several targets, one of which is the text {str(column[0])!r}; expected numbers. Name one target."
-        ) from None
 
 
 @functools.cache
