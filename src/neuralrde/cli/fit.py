@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 
 from ..stores import is_store
@@ -24,6 +23,7 @@ _SEVERAL: Any = {"rich_help_panel": "Several processes"}
 @flags.with_table
 def fit(
     *,
+    context: typer.Context,
     data: Annotated[
         str | None,
         typer.Argument(metavar="DATA", help="A file, a folder, a store, or a data set's name.", show_default=False),
@@ -114,7 +114,7 @@ def fit(
     """
     worker = Worker.here()
     if worker is None and (launch := launch_of(processes, coordinator, process_id)) is not None:
-        raise typer.Exit(supervise(launch, click.get_current_context().find_root().obj))
+        raise typer.Exit(supervise(launch, context.find_root().obj))
     # Settings: defaults, then the file, then flags.
     if resume and config is None and out is not None and (out / "settings.toml").exists():
         config = out / "settings.toml"
