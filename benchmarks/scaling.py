@@ -21,11 +21,11 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "scaling.jsonl"
 NAMES = {"series": "series", "length": "points in each", "channels": "channels", "depth": "depth", "state": "state"}
 # One at a time is varied from here.
-PREPARATION = {"series": 64, "length": 4000, "channels": 4, "depth": 3, "step": 50}
+PREPARATION = {"series": 512, "length": 4000, "channels": 4, "depth": 3, "step": 50}
 STEPS = {"series": 32, "length": 4000, "channels": 4, "depth": 2, "step": 50, "state": 32, "width": 64, "layers": 3}
 VARIED: dict[str, dict[str, Sequence[int]]] = {
     "preparation": {
-        "series": (16, 32, 64, 128, 256),
+        "series": (128, 256, 512, 1024, 2048),
         "length": (1000, 2000, 4000, 8000, 16000),
         "channels": (2, 3, 4, 6, 8, 12),
         "depth": (1, 2, 3, 4, 5),
@@ -101,10 +101,10 @@ def train(point: dict[str, Any]) -> dict[str, Any]:
 
 
 def _best(run: Any) -> tuple[float, Any]:
-    """The best of several rounds, at least half a second of them."""
+    """The best of several rounds, for a second and a half."""
     run()
     best, begun, rounds, found = math.inf, time.perf_counter(), 0, None
-    while rounds < 3 or (time.perf_counter() - begun < 0.5 and rounds < 30):
+    while rounds < 3 or (time.perf_counter() - begun < 1.5 and rounds < 100):
         start = time.perf_counter()
         found = run()
         best, rounds = min(best, time.perf_counter() - start), rounds + 1

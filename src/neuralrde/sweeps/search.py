@@ -64,7 +64,7 @@ class Search:
                 continue
             self._asked += 1
             params, found = line["params"], results.get(line["task"])
-            if found is None or any(name not in self._distributions for name in params):
+            if found is None:
                 self._again.append((line["number"], params))
             else:
                 self._study.add_trial(self._frozen(params, found))
