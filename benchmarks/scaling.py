@@ -21,11 +21,11 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "scaling.jsonl"
 NAMES = {"series": "series", "length": "points in each", "channels": "channels", "depth": "depth", "state": "state"}
 # One at a time is varied from here.
-PREPARATION = {"series": 512, "length": 4000, "channels": 4, "depth": 3, "step": 50}
+PREPARATION = {"series": 64, "length": 4000, "channels": 4, "depth": 3, "step": 50}
 STEPS = {"series": 32, "length": 4000, "channels": 4, "depth": 2, "step": 50, "state": 32, "width": 64, "layers": 3}
 VARIED: dict[str, dict[str, Sequence[int]]] = {
     "preparation": {
-        "series": (128, 256, 512, 1024, 2048),
+        "series": (16, 32, 64, 128, 256),
         "length": (1000, 2000, 4000, 8000, 16000),
         "channels": (2, 3, 4, 6, 8, 12),
         "depth": (1, 2, 3, 4, 5),
@@ -160,13 +160,18 @@ def growth(what: str, found: list[dict[str, Any]]) -> str:
                 NAMES[varied],
                 ", ".join(f"{value:,}" for value in values),
                 ", ".join(f"{second * 1e3:.3g}" for second in seconds),
-                f"{slope(values, seconds):.2f}",
+                _growth(varied, values, seconds),
                 ", ".join(f"{line[size] / 1e6:.3g}" for line in own),
-                f"{slope(values, [line[size] for line in own]):.2f}",
+                _growth(varied, values, [line[size] for line in own]),
             ]
         )
     memory = "log-signatures, MB" if what == "preparation" else "memory, MB"
-    return table(["varied", "values", "milliseconds", "exponent at the end", memory, "exponent"], rows)
+    return table(["varied", "values", "milliseconds", "growth", memory, "growth"], rows)
+
+
+def _growth(varied: str, values: Sequence[float], costs: Sequence[float]) -> str:
+    """An exponent; of depth, in which cost is no power, the factor of the last level."""
+    return f"x {costs[-1] / costs[-2]:.1f}" if varied == "depth" else f"^ {slope(values, costs):.2f}"
 
 
 def draw(found: list[dict[str, Any]], path: Path) -> None:

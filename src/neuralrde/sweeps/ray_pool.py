@@ -173,10 +173,11 @@ def _run_remotely(
 ) -> tuple[str, dict[str, Any]]:
     """In a worker."""
     import ray
+    from ray.exceptions import RayError
 
     def report(record: dict[str, Any]) -> None:
         # A mailbox that is gone stops nobody: the result may still arrive.
-        with contextlib.suppress(ray.exceptions.RayError):
+        with contextlib.suppress(RayError):
             if ray.get(mailbox.post.remote(key, record)):
                 raise Pruned
 
