@@ -39,6 +39,14 @@ def test_every_task_is_run_once_and_a_second_start_runs_nothing(tmp_path):
     assert set(begun(tmp_path / "runs").values()) == {1}
 
 
+def test_results_of_an_earlier_file_are_kept_and_not_shown(tmp_path):
+    run(Sweep(tmp_path, [task(1), task(2)]))
+    run(Sweep(tmp_path, [task(2), task(3)]))  # another file, the same folder
+    assert len(raw_lines(tmp_path / "results.jsonl")) == 3
+    assert [line["point"]["x"] for line in Sweep.lines_of(tmp_path)] == [2, 3]
+    assert "2 of 2 runs" in (tmp_path / "page.html").read_text()
+
+
 def test_an_error_is_a_result_and_stops_nothing(tmp_path):
     progress = run(Sweep(tmp_path, [task(1, error="too deep"), task(2)]))
     assert (progress.failed, progress.done) == (1, 1)

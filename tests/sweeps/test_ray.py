@@ -22,20 +22,20 @@ def task(x, **more):
 
 def test_tasks_run_side_by_side_and_survive_their_workers(tmp_path, root, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(root), *sys.path]))  # workers import tests.sweeps.work
-    sweep = Sweep(tmp_path, [task(1), task(2, die=2), task(3, error="no"), task(4, die=9)], retries=2)
+    sweep = Sweep(tmp_path, [task(1), task(2, die=1), task(3, error="no"), task(4, die=9)], retries=1)
     with RayPool(squares, data={"d": [2, 3]}, folder=sweep.runs, cores=1) as pool:
         assert pool._ray.get_runtime_context().get_node_id()
         progress = sweep.run(pool)
         lines = {line["point"]["x"]: line for line in raw_lines(sweep.results)}
         assert {x: line["status"] for x, line in lines.items()} == {1: "done", 2: "done", 3: "failed", 4: "failed"}
         assert (lines[1]["value"], lines[2]["value"]) == (5.0, 20.0)  # (2 + 3) x^2
-        assert (lines[1]["attempts"], lines[2]["attempts"], lines[4]["attempts"]) == (1, 3, 3)
+        assert (lines[1]["attempts"], lines[2]["attempts"], lines[4]["attempts"]) == (1, 2, 2)
         assert lines[1]["cores"] == 1
-        assert "died 3 times" in lines[4]["error"]
-        assert (progress.lost, progress.done, progress.failed) == (5, 2, 2)
-        assert set(begun(sweep.runs).values()) == {1, 3}
+        assert "died 2 times" in lines[4]["error"]
+        assert (progress.lost, progress.done, progress.failed) == (3, 2, 2)
+        assert set(begun(sweep.runs).values()) == {1, 2}
 
-        # A search hears epochs through Ray too. The last run is so slow and so bad that its end would take a minute.
+        # A search hears epochs through Ray too. The last run is bad, and so slow that the news arrives before its end.
         choices = iter([0.0, 0.1, 0.2, 0.3, 9.0])
         make = lambda params, number: _slow(next(choices), number)
         search = Search("s", {"x": {"low": 0.0, "high": 9.0}}, trials=5, make=make, pruner="median", warmup=1)
@@ -51,7 +51,7 @@ def test_tasks_run_side_by_side_and_survive_their_workers(tmp_path, root, monkey
 
 
 def _slow(x, number):
-    settings = {"x": x, "number": number, "sleep": 6.0 if x == 9.0 else 0.0}
+    settings = {"x": x, "number": number, "sleep": 1.5 if x == 9.0 else 0.0}
     return Task(content_key(settings), {"x": x, "seed": 0}, settings, "d", ("s", number))
 
 

@@ -44,13 +44,13 @@ def sweep(
         neuralrde sweep hearts.toml --table
         neuralrde sweep hearts.toml --address 10.0.0.1:6379
     """
-    from ..sweeps import Results
+    from ..sweeps import Sweep
 
     if address is not None and no_ray:
         raise Refusal("Got --address with --no-ray; expected one of them.", WRONG_USE)
     folder = Path("sweeps") / safe_name(config.stem) if out is None else out
     if show:
-        lines = Results.read(folder / "results.jsonl")
+        lines = Sweep.lines_of(folder)
         if not lines:
             raise Refusal(f"There are no results in {folder} yet. Run the sweep without --table first.")
         _show(lines, folder, json)
@@ -73,6 +73,7 @@ def _run(config: Path, folder: Path, address: str | None, *, no_ray: bool, retry
     options: Any = {"data": planned.data, "folder": sweep.runs.resolve()}
     told = _Told(say)
     if sweep.finished():
+        sweep.remember()
         say(f"Nothing to run: every task has a result in {sweep.results}.")
     else:
         say(f"Results: {sweep.results}\nPage:    {folder / 'page.html'}")
@@ -85,11 +86,12 @@ def _run(config: Path, folder: Path, address: str | None, *, no_ray: bool, retry
                 pool = stack.enter_context(cluster)
             try:
                 sweep.run(pool, told)
-            except KeyboardInterrupt as error:
-                word, code = ("Terminated", TERMINATED) if is_termination(error) else ("Interrupted", INTERRUPTED)
+            except (KeyboardInterrupt, SystemExit) as error:  # Ray makes an exit of SIGTERM
+                ended = isinstance(error, SystemExit) or is_termination(error)
+                word, code = ("Terminated", TERMINATED) if ended else ("Interrupted", INTERRUPTED)
                 left = told.left()
                 raise Refusal(f"{word}. What is done is kept; the same command goes on{left}.", code) from None
-    _show(Results.read(sweep.results), folder, json)
+    _show(sweep.lines_of(folder), folder, json)
 
 
 class _Told:

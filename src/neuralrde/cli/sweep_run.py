@@ -103,7 +103,8 @@ def _free(folder: Path) -> Path:
 
 def _programs() -> Path:
     """Where this kind of machine keeps its programs: on a shared disk, another processor might not know their words."""
-    import jaxlib
+    from importlib.metadata import version
+
     import platformdirs
 
     try:
@@ -111,7 +112,7 @@ def _programs() -> Path:
         kind = sorted({line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))})
     except OSError:
         kind = [platform.processor()]
-    name = content_key([jaxlib.__version__, platform.machine(), kind])
+    name = content_key([version("jaxlib"), platform.machine(), kind])
     folder = platformdirs.user_cache_path("neuralrde") / "programs" / name
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -34,6 +34,7 @@ import numpy as np
 from .._version import __version__
 from ..datasets import Dataset
 from ..sweeps import Search, Sweep, Task, content_key, grid_points
+from ..sweeps.summary import short
 from .closed_form import kind_for
 from .config import PARTS, TOP, RunSettings, check_names, estimator_of, read_toml, resolve, sections, settings_of
 from .errors import WRONG_USE, Refusal
@@ -117,8 +118,8 @@ def _search(found: Mapping[str, Any], maker: "_Maker", point: dict[str, Any]) ->
             WRONG_USE,
         )
     options = {name: how[name] for name in ("pruner", "sampler") if name in how}
-    name = content_key(point) if point else "search"
-    name = "-".join(str(value) for value in point.values() if isinstance(value, str | int | float)) or name
+    # Other ranges are another search, whose trials are its own.
+    name = ", ".join([*map(short, point.values()), f"search {content_key(ranges)[:6]}"])
     make = lambda params, number: maker.task({**point, **params}, False, search=(name, number))
     try:
         search = Search(

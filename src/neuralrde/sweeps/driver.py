@@ -14,6 +14,7 @@ from .page import as_page
 from .pool import Ended, Pool
 from .results import Results
 from .search import Search
+from .summary import short
 from .task import Task
 
 # The page is written so often at most, in seconds: a browser reads it every few.
@@ -42,8 +43,8 @@ class Progress:
 class Sweep:
     """All tasks of a sweep, and the folder of its results.
 
-    `results.jsonl` has a line per finished task, `page.html` shows them, `trials.jsonl` is the memory of searches and
-    `runs/` holds the tasks' folders.
+    `results.jsonl` has a line per finished task, `page.html` shows them, `plan.json` says which tasks are the sweep's,
+    `trials.jsonl` is the memory of searches, and `runs/` holds the tasks' folders.
 
     Args:
         folder: of the sweep.
@@ -80,6 +81,20 @@ class Sweep:
     def _trials(self) -> Path:
         return self.folder / "trials.jsonl"
 
+    def remember(self) -> None:
+        """Write down which tasks and searches are the sweep's now, so that its folder alone tells."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        total = len(self._tasks) + sum(search.trials for search in self._searches.values())
+        plan = {"name": self.name, "total": total, "keys": list(self._tasks), "searches": list(self._searches)}
+        with writing(self.folder / "plan.json", "w") as file:
+            json.dump(plan, file)
+
+    @staticmethod
+    def lines_of(folder: Path) -> list[dict[str, Any]]:
+        """The results in a folder that are the sweep's still: its file may have changed since they came."""
+        plan, lines = folder / "plan.json", Results.read(folder / "results.jsonl")
+        return _current(lines, json.loads(plan.read_text())) if plan.exists() else lines
+
     def run(self, pool: Pool, tell: Callable[[Progress], None] = lambda progress: None) -> Progress:
         """Run what has no result yet. An interrupt stops it; a second start goes on.
 
@@ -87,11 +102,12 @@ class Sweep:
             pool: where tasks run: `RayPool` or `InProcess`.
             tell: called after every change, for a line of progress.
         """
+        self.remember()
         with Results(self.results) as results, Results(self._trials) as trials:
             begun = _Begun(self, results, trials, tell)
             try:
                 begun.go(pool)
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, SystemExit):  # Ray makes an exit of SIGTERM
                 for ended in pool.interrupt():
                     begun.take(ended)
                 raise
@@ -212,15 +228,18 @@ class _Begun:
             {"point": task.point, "epoch": record.get("epoch"), "loss": record.get("monitored")}
             for task, record in state.running.values()
         ]
+        plan = {"keys": list(self.sweep._tasks), "searches": list(self.sweep._searches)}
+        lines = _current(list(self.results), plan)
         with writing(self.sweep.folder / "page.html", "w") as file:
-            file.write(as_page(list(self.results), name=self.sweep.name, total=state.total, running=running))
-        with writing(self.sweep.folder / "plan.json", "w") as file:
-            json.dump({"name": self.sweep.name, "total": state.total}, file)
+            file.write(as_page(lines, name=self.sweep.name, total=state.total, running=running))
+
+
+def _current(lines: list[dict[str, Any]], plan: dict[str, Any]) -> list[dict[str, Any]]:
+    keys, searches = set(plan["keys"]), set(plan["searches"])
+    return [line for line in lines if line["key"] in keys or (line.get("search") or [None])[0] in searches]
 
 
 def _title(task: Task) -> str:
-    from .summary import short
-
     return ", ".join(
         short(value) if name in ("data", "model") else f"{name.split('.')[-1]} {short(value)}"
         for name, value in task.point.items()

@@ -61,7 +61,13 @@ class RayPool:
         ray = self._ray
         self._ours = not ray.is_initialized()
         if self._ours:
-            ray.init(**self._options(), log_to_driver=False, logging_level="ERROR")
+            try:
+                ray.init(**self._options(), log_to_driver=False, logging_level="ERROR")
+            except ConnectionError as error:
+                raise ConnectionError(
+                    f"Got the address {self._address} and no Ray cluster there; expected one that is running. Start it "
+                    f"with `ray start --head` on its first machine. Ray says: {error}"
+                ) from None
         self._token = secrets.token_hex(8)
         self._folder.mkdir(parents=True, exist_ok=True)
         with writing(self._folder / _TOKEN, "w") as file:
@@ -167,10 +173,11 @@ def _run_remotely(
 ) -> tuple[str, dict[str, Any]]:
     """In a worker."""
     import ray
+    from ray.exceptions import RayError
 
     def report(record: dict[str, Any]) -> None:
         # A mailbox that is gone stops nobody: the result may still arrive.
-        with contextlib.suppress(ray.exceptions.RayError):
+        with contextlib.suppress(RayError):
             if ray.get(mailbox.post.remote(key, record)):
                 raise Pruned
 

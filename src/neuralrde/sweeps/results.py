@@ -41,8 +41,12 @@ class Results:
                 "has ended, or read its table meanwhile with --table."
             ) from None
         self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        self._cut_torn_line()
-        self._lines = {line["key"]: line for line in self.read(self.path)}
+        try:
+            self._cut_torn_line()
+            self._lines = {line["key"]: line for line in self.read(self.path)}
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: Any) -> None:

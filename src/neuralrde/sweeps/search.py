@@ -64,7 +64,7 @@ class Search:
                 continue
             self._asked += 1
             params, found = line["params"], results.get(line["task"])
-            if found is None or any(name not in self._distributions for name in params):
+            if found is None:
                 self._again.append((line["number"], params))
             else:
                 self._study.add_trial(self._frozen(params, found))
@@ -134,7 +134,7 @@ class Search:
                 f"Got {value!r} as the range of {name}; expected a list of values, or a lowest and a highest one. "
                 f'Write for example "{name}" = {{low = 1e-4, high = 1e-2, log = true}}.'
             )
-        low, high, log, step = (value.get(part) for part in _RANGE)
+        low, high, log, step = value["low"], value["high"], value.get("log"), value.get("step")
         whole = all(isinstance(end, int) and not isinstance(end, bool) for end in (low, high))
         try:
             if whole:
