@@ -10,9 +10,8 @@ import typer
 
 from . import flags
 from .errors import INTERRUPTED, TERMINATED, WRONG_USE, Refusal, is_termination
-from .output import going_on_unread
 from .run_folder import safe_name
-from .screen import count, number, print_json, table
+from .screen import count, going_on_unread, number, print_json, table
 
 
 def sweep(
