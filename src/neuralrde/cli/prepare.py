@@ -104,7 +104,7 @@ def _windows(step: int | None, every: float | None, depth: str | None, scales: s
     if scales is not None:
         given["scales"] = _whole(scales, "--scales")
     if depth is not None:
-        depths = _whole(depth, "--depth") if "," in depth else (whole_or_auto(depth, "--depth"),)
+        depths: Any = _whole(depth, "--depth") if "," in depth else (whole_or_auto(depth, "--depth"),)
         given["depth"] = depths if len(depths) > 1 else depths[0]
     return Windows(**given)
 

@@ -9,7 +9,6 @@ from jaxtyping import Float, Int, Shaped
 
 from ..datasets import Dataset, by_group, random_split, stratified
 from ..paths import Series
-from ..stores import Store
 from ..transforms import Transform
 
 # Fewer series do not decide when to stop or which weights to keep: an accuracy of 0.8 has a standard error of 0.07 with
@@ -22,7 +21,8 @@ _TRIES = 10
 class Samples:
     """Series, their targets, how much each counts, and the group of each."""
 
-    series: Series | Store
+    series: Any
+    """A `Series`, or a `Store`."""
     target: np.ndarray
     weight: np.ndarray | None = None
     groups: np.ndarray | None = None
@@ -35,7 +35,7 @@ class Samples:
         return Samples(self.series[rows], self.target[rows], *others)
 
     def prepared(self, transform: Transform) -> "Samples":
-        return replace(self, series=transform(self.series))  # type: ignore  # a store's are prepared already
+        return replace(self, series=transform(self.series))
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def fit_store(
     estimator.config_ = parts.model
     estimator._kept = {name: vars(estimator)[name] for name in KEPT}
     estimator.members_ = _members(estimator)
-    seed = _seed(estimator)
+    seed = _seed(estimator, mesh)
 
     # Data: what is the store's own, and a validation set.
     estimator.transform_, windows = store.transform, store.windows

@@ -121,7 +121,7 @@ class NumberTargets(RegressorMixin):
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The coefficient of determination, R squared, where targets are known; the mean over outputs."""
         y = _own(X, y)
-        series = X if isinstance(X, Store) else as_series(self, X, reset=False)
+        series: Any = X if isinstance(X, Store) else as_series(self, X, reset=False)
         at_points = y if isinstance(X, Store) else numbers_at_points(y, series, expected=self.per_time_)
         predicted, y = self.predict(series), np.asarray(at_points)
         if not self.per_time_:

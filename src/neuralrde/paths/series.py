@@ -230,7 +230,7 @@ class Series:
     def __getitem__(self, samples) -> "Series":
         """Some of the samples, by a slice, a mask, or numbers; one number gives a series of one sample."""
         rows = np.atleast_1d(np.arange(len(self))[samples])
-        some = {"values": self.values, "times": self.times, "lengths": self.lengths, "ids": self.ids}
+        some: Any = {"values": self.values, "times": self.times, "lengths": self.lengths, "ids": self.ids}
         some = {name: None if array is None else frozen(array[rows]) for name, array in some.items()}
         if not len(rows):
             _check_shape(some["values"])  # which says what is wrong

@@ -198,7 +198,7 @@ def open_source(data: str | os.PathLike, *, labels: Any = None, groups: Any = No
         if kind is NpySource:
             if given:
                 raise ValueError(f"Got {sorted(given)} for .npy data, which have no columns; expected labels= instead.")
-            return NpySource.open(data, labels=labels, groups=groups)
+            return NpySource.open(data, labels=labels, groups=groups)  # type: ignore  # its class is a dataclass
         if labels is not None or groups is not None:
             raise ValueError("Got labels= or groups= for a table; expected target= and group=, the names of columns.")
         return kind.open(data, **given)

@@ -156,7 +156,7 @@ class Store:
         vars(part).update(vars(self))
         part._rows = np.atleast_1d(self._rows[rows])
         if len(part._rows) < len(self) or not np.array_equal(part._rows, self._rows):
-            chosen = blake2b(np.ascontiguousarray(part._rows, np.int64), digest_size=16).hexdigest()
+            chosen = blake2b(np.ascontiguousarray(part._rows, np.int64).data, digest_size=16).hexdigest()
             part.fingerprint = blake2b(f"{self.fingerprint} {chosen}".encode(), digest_size=16).hexdigest()
         return part
 
@@ -207,7 +207,7 @@ class Store:
         places = [(int(self._shard[row]), int(self._byte[row])) for row in rows.tolist()]
         self._files.read([(*place, view) for place, view in zip(places, views, strict=True)])
         for row, view, place in zip(rows.tolist(), views, places, strict=True):
-            if zlib.crc32(view) != int(self._series["sums"][row]):
+            if zlib.crc32(view.data) != int(self._series["sums"][row]):
                 path = f"{self._place.root}/{self._manifest['shards'][place[0]]['file']}"
                 raise damaged(path, f"series {self._series['ids'][row]} has another checksum than when it was written")
         return out

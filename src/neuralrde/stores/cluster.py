@@ -22,7 +22,7 @@ class RayTasks:
             ) from None
         self._ray, self._started = ray, not ray.is_initialized()
         if self._started:
-            options = {} if address is True else {"address": address}
+            options: Any = {} if address is True else {"address": address}
             ray.init(log_to_driver=False, include_dashboard=False, **options)
 
     def __enter__(self) -> "RayTasks":

@@ -65,7 +65,7 @@ def changes(column: Any) -> np.ndarray:
         return found
     if hasattr(column, "dictionary_decode"):
         column = column.dictionary_decode()
-    differs = compute.fill_null(compute.not_equal(column[1:], column[:-1]), False)
+    differs = compute.fill_null(compute.not_equal(column[1:], column[:-1]), False)  # type: ignore
     nulls = column.is_null().to_numpy(zero_copy_only=False)
     found[1:] = differs.to_numpy(zero_copy_only=False)
     found[1:] |= nulls[1:] != nulls[:-1]

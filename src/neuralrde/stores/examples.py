@@ -65,7 +65,7 @@ class StoredExamples:
         with prefetched(self._parts(rows)) as parts:
             return Sizes.of(parts)
 
-    def _parts(self, rows: Iterator[slice]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _parts(self, rows: Iterator[slice]) -> Iterator[tuple[Any, np.ndarray]]:
         counts = self.store.window_counts
         for one in rows:
             yield self.store.take(one, basis=self.basis, padded=False).inputs[1], counts[one]

@@ -35,7 +35,7 @@ def as_labels(given: Sequence[Any], task: str | None, classes: list[Any] | None 
     >>> as_labels([0.5, 1.25], None).target.tolist()
     [[0.5], [1.25]]
     """
-    array = np.array(given)
+    array: Any = np.array(given)
     if array.dtype.kind == "U":
         array = np.char.strip(array)
         if (array == "").any():
@@ -64,12 +64,12 @@ def as_labels(given: Sequence[Any], task: str | None, classes: list[Any] | None 
         found, target = np.unique(array, return_inverse=True)
         if classes is not None:
             return Labels(_numbers(found.tolist(), classes)[target].astype(np.int32), classes)
-        classes = found.tolist()
+        names: list[Any] = found.tolist()
         if found.dtype.kind == "U":  # numbers by size, words by the alphabet
-            ordered = sorted_names(classes)
-            target = np.array([ordered.index(name) for name in classes])[target]
-            classes = list(ordered)
-        return Labels(target.astype(np.int32), classes)
+            ordered = sorted_names(names)
+            target = np.array([ordered.index(name) for name in names])[target]
+            names = list(ordered)
+        return Labels(target.astype(np.int32), names)
     numbers = array.astype(np.float64).reshape(len(array), -1)
     absent = np.isnan(numbers).all(axis=1)
     if absent.any() or np.isinf(numbers).any():

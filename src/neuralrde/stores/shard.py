@@ -186,7 +186,7 @@ class _Writer:
     def write(self, logs: np.ndarray) -> None:
         """More windows of the series that has begun."""
         with np.errstate(over="ignore"):
-            data = np.ascontiguousarray(logs.astype("<f4", copy=False))
+            data = np.ascontiguousarray(logs.astype("<f4", copy=False)).data
         self._sum = zlib.crc32(data, self._sum)
         self._digest.update(data)
         self.file.write(data)
