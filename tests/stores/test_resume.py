@@ -58,15 +58,19 @@ prepare(sys.argv[1], sys.argv[2], windows=Windows(step=7, depth=2), target="labe
 
 
 def killed(data, store, kills):
-    """Kill a real process again and again; how many shards there were each time."""
+    """Kill a real process again and again, some time after it has gone on; how many shards there were each time."""
     rng, shards = np.random.default_rng(0), []
+    done = lambda: len(list(Path(store).glob("shards/*.npy")))
     for _ in range(kills):
         process = subprocess.Popen([sys.executable, "-c", SLOW, data, store, "0.05"], stdout=subprocess.PIPE)
         process.stdout.readline()
-        time.sleep(float(rng.uniform(0.05, 0.4)))
+        goal = done() + int(rng.integers(2))
+        while done() < goal and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(float(rng.uniform(0.0, 0.1)))
         os.kill(process.pid, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL, "it ended before it was killed: make it slower"
-        shards.append(len(list(Path(store).glob("shards/*.npy"))))
+        shards.append(done())
     return shards
 
 
