@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[2]
 def start(module: str, *arguments, count: int = 2, devices: int = 1) -> list[subprocess.Popen]:
     """`python -m MODULE` in several processes, each with so many devices."""
     place = {"COORDINATOR": f"127.0.0.1:{free_port()}", "COUNT": str(count), "JAX_NUM_CPU_DEVICES": str(devices)}
-    environment = os.environ | {"JAX_PLATFORMS": "cpu"} | place
+    # Most of the time is compilation.
+    environment = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"} | place
     command = [sys.executable, "-m", f"tests.distributed.{module}", *map(str, arguments)]
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": ROOT}
     return [subprocess.Popen(command, env=environment | {"NUMBER": str(number)}, **options) for number in range(count)]

@@ -6,9 +6,9 @@ import time
 import jax
 import numpy as np
 
-from neuralrde.training import Listener, Settings, SquaredError, fit
+from neuralrde.training import Listener, fit
 
-from .work import _arrays, examples, join, line
+from .work import LONG, _arrays, examples, join, line
 
 
 class Slowly(Listener):
@@ -22,9 +22,7 @@ class Slowly(Listener):
 if __name__ == "__main__":
     join()
     checkpoint, result = sys.argv[1:]
-    settings = Settings(epochs=40, batch_size=8, save_every=0.0)  # after every epoch
-    options = {"loss": SquaredError(), "settings": settings, "validation": examples(9, 1)}
-    state = fit(line(), examples(), **options, checkpoint=checkpoint, resume=True, listeners=[Slowly()])
+    state = fit(line(), examples(), **LONG, checkpoint=checkpoint, resume=True, listeners=[Slowly()])
     if jax.process_index() == 0:
         np.savez(result, *_arrays(state.model))
     print("done", flush=True)

@@ -19,7 +19,8 @@ QUICK = ["--model", "neural-rde", "--step", "8", *SMALL, "--batch-size", "16", "
 
 
 def command(*arguments, **variables) -> subprocess.Popen:
-    environment = os.environ | {"JAX_PLATFORMS": "cpu", "NEURALRDE_LOST_AFTER": "5", "JAX_NUM_CPU_DEVICES": "1"}
+    environment = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+    environment |= {"NEURALRDE_LOST_AFTER": "5", "JAX_NUM_CPU_DEVICES": "1"}
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     words = [sys.executable, "-m", "neuralrde", "fit", *map(str, arguments)]
     return subprocess.Popen(words, env=environment | variables, **options)

@@ -1,13 +1,16 @@
 """Two processes train, validate and predict to the same numbers as one; and what happens when one of them is lost."""
 
+import shutil
 import signal
 import time
 
 import numpy as np
 import pytest
 
+from neuralrde.training import Settings, SquaredError, fit, predict
+
 from .conftest import start
-from .work import examples, line, results
+from .work import LONG, examples, line, results
 
 # Sums are added in another order, in float32, and training amplifies that a little in so few steps.
 ROUNDING = {"rtol": 2e-3, "atol": 2e-4}
@@ -17,6 +20,7 @@ ROUNDING = {"rtol": 2e-3, "atol": 2e-4}
 def both(tmp_path_factory) -> tuple[dict, dict]:
     """What each of two processes found."""
     folder = tmp_path_factory.mktemp("two")
+    fit(line(), examples(), **LONG, until=30, checkpoint=folder / "one.nrde")
     running = start("work", folder)
     for process in running:
         out, errors = process.communicate(timeout=300)
@@ -75,8 +79,6 @@ def test_other_data_in_a_process_are_refused_in_all(both):
 
 
 def test_a_process_trains_alone_on_its_own_devices(both):
-    from neuralrde.training import Settings, SquaredError, fit, predict
-
     for number, found in enumerate(both):
         assert found["alone.epochs"] == 2 + number
         settings = Settings(epochs=2 + number)
@@ -85,53 +87,47 @@ def test_a_process_trains_alone_on_its_own_devices(both):
         assert "jax.local_devices()" in str(found["elsewhere"])
 
 
-def test_a_checkpoint_of_two_is_read_by_one_and_the_reverse(started, tmp_path):
-    from neuralrde.training import Settings, SquaredError, fit
+def test_a_training_of_one_process_goes_on_in_two(both, one):
+    for name in ("from one.weights", "from one.losses"):
+        np.testing.assert_allclose(both[0][name], one[name.replace("from one", "long")], **ROUNDING)
 
-    settings = Settings(epochs=40, batch_size=8, save_every=0.0)
-    options = {"loss": SquaredError(), "settings": settings, "validation": examples(9, 1)}
-    whole = fit(line(), examples(), **options)
-    # Two until they are stopped, by a signal to the one that does not write; then one.
-    running = started("long", tmp_path / "two.nrde", tmp_path / "unused.npz")
+
+def test_stopped_killed_and_restarted_it_ends_as_if_nothing_had_happened(both, one, started, tmp_path):
+    # A signal to the process that does not write ends both, in order.
+    file, result = tmp_path / "two.nrde", tmp_path / "result.npz"
+    running = started("long", file, result)
     _wait_for(running[0], "epoch 3")
     running[1].send_signal(signal.SIGTERM)
     for process in running:
         _, errors = process.communicate(timeout=60)
         assert "Terminated" in errors, errors[-2000:]
         assert process.returncode != 0
-    state = fit(line(), examples(), **options, checkpoint=tmp_path / "two.nrde", resume=True)
-    assert state.epoch == 40
-    assert len(state.history) == 40
-    np.testing.assert_allclose(state.model.linear.weight, whole.model.linear.weight, **ROUNDING)
-    # One until epoch 30, then two.
-    fit(line(), examples(), **options, checkpoint=tmp_path / "one.nrde", until=30)
-    running = started("long", tmp_path / "one.nrde", tmp_path / "result.npz")
-    out, errors = running[0].communicate(timeout=60)
-    assert "epoch 31" in out, errors[-2000:]
-    assert "epoch 30\n" not in out
-    weight = np.load(tmp_path / "result.npz")["arr_0"]
-    np.testing.assert_allclose(weight, whole.model.linear.weight, **ROUNDING)
+    shutil.copy(file, tmp_path / "copy.nrde")
 
-
-def test_one_is_killed_the_other_ends_with_a_sentence_and_a_restart_agrees(started, tmp_path):
-    running = started("long", tmp_path / "killed.nrde", tmp_path / "unused.npz")
-    _wait_for(running[0], "epoch 5")
+    # One is killed: the other ends with a sentence.
+    running = started("long", file, result)
+    _wait_for(running[0], "epoch 12")
     running[1].kill()
     begun = time.monotonic()
-    _, errors = running[0].communicate(timeout=60)
+    out, errors = running[0].communicate(timeout=60)
     assert time.monotonic() - begun < 60
     assert running[0].returncode == 75
     assert "Another of the 2 processes was lost" in errors
     assert "resume=True" in errors
-    again = started("long", tmp_path / "killed.nrde", tmp_path / "again.npz")
-    whole = started("long", tmp_path / "whole.nrde", tmp_path / "whole.npz")
-    out = [process.communicate(timeout=60)[0] for process in (*again, *whole)]
-    assert "epoch 40" in out[0]
-    assert "epoch 1\n" not in out[0]
-    assert "epoch 1\n" in out[2]
-    found, expected = (np.load(tmp_path / f"{name}.npz") for name in ("again", "whole"))
-    for name in expected:  # on the same number of devices: to the bit
-        assert np.array_equal(found[name], expected[name])
+    assert "epoch 1\n" not in out  # it had gone on from the checkpoint
+
+    # A restart ends as an undisturbed training of two, to the bit on as many devices.
+    running = started("long", file, result)
+    out, errors = running[0].communicate(timeout=60)
+    assert "epoch 40" in out, errors[-2000:]
+    assert "epoch 12\n" not in out
+    found = np.load(result)
+    assert np.array_equal(np.concatenate([found[name].ravel() for name in found]), both[0]["long.weights"])
+
+    # And one process goes on from what two have left.
+    state = fit(line(), examples(), **LONG, checkpoint=tmp_path / "copy.nrde", resume=True)
+    assert 3 <= len(state.history) == 40
+    np.testing.assert_allclose([r["monitored"] for r in state.history], one["long.losses"], **ROUNDING)
 
 
 def _wait_for(process, line: str) -> None:

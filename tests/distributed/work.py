@@ -14,12 +14,18 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from neuralrde import NeuralRDEClassifier, Windows
+from neuralrde import Windows
 from neuralrde.datasets import order_of_events
 from neuralrde.processes import Processes, join_processes
 from neuralrde.training import AdamW, Examples, Settings, SquaredError, TrainingState, fit, predict
 
 from ..training.examples import SETTINGS, arguments
+
+# Of a training that is interrupted, killed and resumed; with a checkpoint after every epoch.
+LONG = {
+    "loss": SquaredError(),
+    "settings": Settings(epochs=40, batch_size=8, save_every=0.0),
+}  # fmt: skip
 
 
 class Line(eqx.Module):
@@ -53,6 +59,11 @@ def examples(count: int = 21, seed: int = 0, weight: Any = None) -> Examples:
 
 def series(seed: int = 3) -> Any:
     return order_of_events(samples=40, length=32, events=4, seed=seed)
+
+
+def quick_settings() -> dict[str, Any]:
+    """Of an ensemble that compiles quickly; the default one is in test_command.py."""
+    return {"model": "linear-rde", "members": 2, "epochs": 2, "windows": Windows(step=16, depth=1)}
 
 
 def results(folder: Path) -> dict[str, Any]:
@@ -96,10 +107,15 @@ def results(folder: Path) -> dict[str, Any]:
     hasty = replace(whole["settings"], epochs=40, patience=1, optimizer=AdamW(learning_rate=0.5))
     keep("patience", fit(line(), examples(), **whole | {"settings": hasty}))
 
-    # An estimator, with its ensemble and the closed form.
+    # The long training as a whole; and from where one process has left it.
+    keep("long", fit(line(), examples(), **LONG))
+    keep("from one", fit(line(), examples(), **LONG, checkpoint=folder / "one.nrde", resume=True))
+
+    # An estimator, with an ensemble and the closed form.
+    from neuralrde import NeuralRDEClassifier
+
     data = series()
-    quick = {"epochs": 2, "windows": Windows(step=8, depth=2), "model__state": 4, "model__width": 8}
-    classifier = NeuralRDEClassifier(random_state=0).set_params(**quick)
+    classifier = NeuralRDEClassifier(**quick_settings(), random_state=0)
     classifier.fit(data.series.values, data.target)
     found["classifier.blend"] = np.array(classifier.blend_)
     found["classifier.probabilities"] = classifier.predict_proba(series(4).series.values)
@@ -139,10 +155,10 @@ def alone_and_together(found: dict[str, Any]) -> None:
     except ValueError as error:
         found["elsewhere"] = str(error)
     # Without a seed each would draw its own: they agree on one.
+    from neuralrde import NeuralRDEClassifier
+
     data = series()
-    one = NeuralRDEClassifier(
-        model="linear-rde", epochs=1, windows=Windows(step=16, depth=1), members=1, patience=None, random_state=None
-    )
+    one = NeuralRDEClassifier(**quick_settings(), random_state=None)
     found["unseeded"] = one.fit(data.series.values, data.target).predict_proba(data.series.values)
 
 
