@@ -9,6 +9,9 @@ from pathlib import Path
 # Most of the tests' time goes into compiling, and small programs gain nothing from optimisation. Processes that tests
 # start inherit this; a variable that is already set stays as it is. See also compiling.py.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+# Each worker has one core. Otherwise it would have as many devices as its first test happened to ask for, and programs
+# for several devices take longer to compile. tests/test_devices.py runs on several.
+os.environ.setdefault("JAX_NUM_CPU_DEVICES", "1")
 
 import hypothesis
 import jax
@@ -53,7 +56,7 @@ def strict(request):
 # JAX keeps every program that it has compiled, and each takes several memory maps of the process. Linux allows 65,530
 # (vm.max_map_count); a process that needs more crashes somewhere in the compiler. Tests of models compile so much that
 # a worker would come near that. Counting takes milliseconds, so it is done after every tenth test.
-_MAPS, _MOST_MAPS = Path("/proc/self/maps"), 20_000
+_MAPS, _MOST_MAPS = Path("/proc/self/maps"), 40_000
 _tests_done = itertools.count(1)
 
 

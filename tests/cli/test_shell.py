@@ -91,6 +91,7 @@ def test_a_column_that_new_data_lack(run, trained, hearts, tmp_path):
 
 
 def test_one_point_per_series(run, tmp_path):
+    """By the default model, as it comes."""
     (tmp_path / "points.csv").write_text(long_table(points=1))
     arguments = ["--id", "id", "--time", "time", "--target", "label", "--step", 1, "--epochs", 1]
     outcome = run("fit", tmp_path / "points.csv", *arguments, "--out", tmp_path / "run")
@@ -98,3 +99,7 @@ def test_one_point_per_series(run, tmp_path):
     assert "No picture of windows, because every series has only one point." in outcome.out
     assert "cuts of shape" not in outcome.out
     assert (tmp_path / "run" / "pictures" / "confusion.png").exists()
+    assert "MultiScaleRDE" in run("inspect", tmp_path / "run").out
+    predicted = run("predict", tmp_path / "run", tmp_path / "points.csv", "--out", "-")
+    assert len(predicted.out.splitlines()) == 25, predicted.err
+    assert run("evaluate", tmp_path / "run", "--json").json["part"] == "test"

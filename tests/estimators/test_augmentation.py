@@ -210,6 +210,7 @@ def test_members_leave_out_the_same_series_in_every_version():
     model = NeuralRDERegressor(
         augmentation=TimeStretch(0.7, 1.4, rate=True, versions=2, speeds=(0.8, 1.0, 1.25)),
         model=Config(MultiScaleRDE, units=6, width=4, state=4, blocks=1),
+        windows=Windows(step=50, scales=(1, 2)),  # few, which compile quickly
         members=3,
         epochs=2,
         random_state=0,

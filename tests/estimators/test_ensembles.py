@@ -14,7 +14,9 @@ RNG = np.random.default_rng(0)
 X = np.cumsum(RNG.normal(size=(36, 33, 2)), axis=1)
 Y = np.where(X[:, -1, 0] > X[:, 0, 0], "up", "down")
 TINY = Config(MultiScaleRDE, units=6, width=4, state=4, blocks=1)
-QUICK = {"model": TINY, "members": 3, "epochs": 3, "random_state": 0, "verbose": False}
+# Few windows: a scan over n of them is compiled as log n products.
+WINDOWS = Windows(step=8, scales=(1, 2))
+QUICK = {"model": TINY, "windows": WINDOWS, "members": 3, "epochs": 3, "random_state": 0, "verbose": False}
 
 
 @pytest.mark.parametrize("number", [2, 5])
@@ -106,7 +108,7 @@ def test_losses_without_a_closed_form(loss):
 
 def test_labels_at_points():
     windows = Windows(step=2, scales=(1, 4))
-    model = NeuralRDEClassifier(**QUICK, windows=windows).fit(X, (X[..., 0] > 0).astype(int))
+    model = NeuralRDEClassifier(**QUICK | {"windows": windows}).fit(X, (X[..., 0] > 0).astype(int))
     assert model.predict(X).shape == (36, 33)
     cut = X.copy()
     cut[:, 20:] = 0.0
@@ -123,7 +125,7 @@ def test_series_of_different_lengths_and_missing_values():
 
 def test_many_channels():
     wide = RNG.normal(size=(20, 30, 40)).cumsum(axis=1)
-    model = NeuralRDEClassifier(**QUICK).fit(wide, np.arange(20) % 2)
+    model = NeuralRDEClassifier(**QUICK | {"windows": None}).fit(wide, np.arange(20) % 2)  # the windows of its own
     assert model.model_.first.projection is not None
     assert np.isfinite(model.predict_proba(wide)).all()
 

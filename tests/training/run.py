@@ -3,6 +3,7 @@
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -32,10 +33,13 @@ class Line(eqx.Module):
         return self.linear(windows.sum(0))
 
 
-if __name__ == "__main__":
-    name, checkpoint = sys.argv[1:]
+def train(name: str, checkpoint: str | Path, *listeners: Listener) -> None:
     settings = replace(SETTINGS, epochs=40, save_every=0.0)  # after every epoch
     (model, training), options = arguments()
     model = Line(eqx.nn.Linear(3, 2, key=jax.random.key(0))) if name == "line" else model
-    fit(model, training, **options, settings=settings, checkpoint=checkpoint, resume=True, listeners=[Slowly()])
+    fit(model, training, **options, settings=settings, checkpoint=checkpoint, resume=True, listeners=listeners)
+
+
+if __name__ == "__main__":
+    train(*sys.argv[1:], Slowly())
     print("done", flush=True)

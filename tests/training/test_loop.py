@@ -80,15 +80,18 @@ def test_the_step_is_that_of_adamw():
     optimizer = optax.chain(optax.clip_by_global_norm(0.5), optax.adamw(schedule, weight_decay=0.1))
     weights, rest = partition_weights(start)
 
-    @jax.jit
     @jax.grad
     def gradient(weights):
         return jax.vmap(CrossEntropy())(examples.predictions(eqx.combine(weights, rest)), examples.target).mean()
 
+    @jax.jit
+    def step(weights, state):
+        updates, state = optimizer.update(gradient(weights), state, weights)
+        return optax.apply_updates(weights, updates), state
+
     state = optimizer.init(weights)
     for _ in range(3):
-        updates, state = optimizer.update(gradient(weights), state, weights)
-        weights = optax.apply_updates(weights, updates)
+        weights, state = step(weights, state)
     for a, b in zip(jax.tree.leaves(weights_of(got)), jax.tree.leaves(weights), strict=True):
         # float32, sums in another order; Adam divides small gradients by their size
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
