@@ -22,8 +22,7 @@ Outputs = Float[np.ndarray, "samples outputs"]
 
 # What is believed about the factors before any series has been seen counts as much as so many series.
 _PRIOR = 2.0
-# For classes: the closed form as it is, which is calibrated already, and of the ensemble only what it earns. A belief
-# that both count alike gave a say to members that had learned nothing, wherever series are few.
+# For classes: the closed form as it is, because its logits are calibrated already, and of the ensemble what it earns.
 _BEFORE = (1.0, 0.0)
 
 
