@@ -10,7 +10,7 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
@@ -66,6 +66,7 @@ CLOSED = {
     "windows-1024": Variant("at most 1,024 windows", {"windows": 1024}),
     "draws-42": Variant("half of the looks", {"draws": 42}),
     "draws-168": Variant("twice the looks", {"draws": 168}),
+    "draws-336": Variant("four times the looks", {"draws": 336}),
     "one-contest": Variant("one contest per look instead of four", {"contests": 1}),
     "one-map": Variant("one random map per look instead of 24", {"maps": 1}),
     "one-threshold": Variant("one threshold per map instead of two", {"thresholds": 1}),
@@ -87,6 +88,11 @@ NEURAL = {
         ("neural-mean-readout", "the mean of the states as readout", {"model__readout": "mean"}),
     )
 }
+NEURAL["neural-even"] = replace(
+    NEURAL["neural"],
+    meaning="before series speak, closed form and ensemble count alike, instead of the closed form alone",
+    constants={"estimators.blend._BEFORE": (0.5, 0.5)},
+)
 VARIANTS = CLOSED | NEURAL
 
 

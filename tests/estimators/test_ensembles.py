@@ -52,6 +52,19 @@ def test_weights_are_what_a_search_over_a_grid_finds():
     assert log_loss(best) <= min(map(log_loss, grid)) + 0.02  # the prior costs something, as 2 of 200 series would
 
 
+def test_an_ensemble_has_no_say_before_it_has_earned_one():
+    """Six series, for which both are equally right: the closed form stays as it is. Six hundred: the mean is better."""
+    target = np.arange(600) % 2
+    closed, neural = (2 * np.eye(2)[target] + RNG.normal(size=(600, 2)) for _ in range(2))
+    few, many = (class_weights(closed[:n], neural[:n], target[:n]) for n in (6, 600))
+    assert abs(few[0] - 1.0) + few[1] < 0.8
+    # Independent errors of one size: both have the same factor but for chance, about 10 % with 600 series.
+    assert many[1] == pytest.approx(many[0], rel=0.4)
+    nothing = class_weights(np.zeros((6, 2)), neural[:6], target[:6])
+    assert nothing[0] == 0.0
+    assert nothing[1] > 0.0
+
+
 def test_numbers_are_mixed_in_shares():
     target = RNG.normal(size=(100, 1))
     noisy, noisier = (target + RNG.normal(size=(100, 1)) * size for size in (0.5, 1.0))

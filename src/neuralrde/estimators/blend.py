@@ -22,8 +22,10 @@ from .run import Run
 
 Outputs = Float[np.ndarray, "samples outputs"]
 
-# Before any series has been seen both count alike. This counts as much as so many series.
+# What is believed about the factors before any series has been seen counts as much as so many series.
 _PRIOR = 2.0
+# For classes: the closed form as it is, because its logits are calibrated already, and of the ensemble what it earns.
+_BEFORE = (1.0, 0.0)
 
 
 def fit_blend(estimator: Any, run: Run, windows: Any, state: TrainingState, samples: Samples) -> None:
@@ -77,7 +79,7 @@ def _fitted_closed_form(estimator: Any, samples: Samples, weight: Any) -> Any:
 def class_weights(
     closed: Outputs, neural: Outputs, target: Int[np.ndarray, "samples"], weight: Any = None
 ) -> list[float]:
-    """The factors of both logits with the smallest log loss, none below zero.
+    """The factors of both logits with the smallest log loss, none below zero; of few series, near (1, 0).
 
     >>> right, noise = np.eye(2)[[0, 1, 0, 1] * 25] * 4, np.random.default_rng(0).normal(size=(100, 2)) * 4
     >>> closed, neural = class_weights(right, noise, np.array([0, 1, 0, 1] * 25))
@@ -85,17 +87,17 @@ def class_weights(
     True
     """
     rows, total = np.arange(len(target)), len(target) if weight is None else len(target) * np.mean(weight > 0)
-    used = [closed.any(), True]
+    used = closed.any()
+    before = np.array(_BEFORE if used else (0.0, 1.0))
 
     def loss(factors: np.ndarray) -> float:
         logits = blended(closed, neural, factors)
         losses = scipy.special.logsumexp(logits, axis=1) - logits[rows, target]
-        prior = _PRIOR / total * ((factors - 1 / sum(used)) ** 2).sum()
+        prior = _PRIOR / total * ((factors - before) ** 2).sum()
         return float(np.average(losses, weights=weight) + prior)
 
-    start = np.where(used, 1 / sum(used), 0.0)
-    bounds = [(0.0, 4.0 if one else 0.0) for one in used]
-    return [float(one) for one in scipy.optimize.minimize(loss, start, bounds=bounds).x]
+    bounds = [(0.0, 4.0 if used else 0.0), (0.0, 4.0)]
+    return [float(one) for one in scipy.optimize.minimize(loss, before, bounds=bounds).x]
 
 
 def number_weights(closed: Outputs, neural: Outputs, target: Outputs, weight: Any = None) -> list[float]:
