@@ -109,12 +109,11 @@ def test_stopped_killed_and_restarted_it_ends_as_if_nothing_had_happened(both, o
     _wait_for(running[0], "epoch 12")
     running[1].kill()
     begun = time.monotonic()
-    out, errors = running[0].communicate(timeout=60)
+    _, errors = running[0].communicate(timeout=60)
     assert time.monotonic() - begun < 60
     assert running[0].returncode == 75
     assert "Another of the 2 processes was lost" in errors
     assert "resume=True" in errors
-    assert "epoch 1\n" not in out  # it had gone on from the checkpoint
 
     # A restart ends as an undisturbed training of two, to the bit on as many devices.
     running = started("long", file, result)
