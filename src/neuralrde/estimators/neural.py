@@ -182,7 +182,7 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
         Args:
             X: `(n, length, channels)`, `(n, length)` of one channel, a list of arrays or DataFrames `(length,
                 channels)`, or a `neuralrde.Series`. NaN is a missing value. Or a `neuralrde.Store`, whose transform
-                and windows are taken; the closed form has no say then.
+                and windows are taken; the closed form has no weight then.
             y: one target per series, or one at every point (see the class). None takes those of a store.
             sample_weight: how much each series counts; None counts all alike.
             groups: one per series, such as its patient: series of a group are not divided between training and
