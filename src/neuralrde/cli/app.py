@@ -26,7 +26,7 @@ from .screen import drop
 from .serve import serve
 from .shell import in_flags
 from .sweep import sweep
-from .workers import Worker, leave
+from .workers import ARGUMENTS, Worker, leave
 
 app = typer.Typer(
     name="neuralrde",
@@ -98,7 +98,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             # Not `app(arguments)`: it would turn interrupts and closed pipes into exit codes of its own.
             command = typer.main.get_command(app)
-            with command.make_context("neuralrde", list(arguments), obj=arguments) as context:
+            ARGUMENTS.set(arguments)
+            with command.make_context("neuralrde", list(arguments)) as context:
                 command.invoke(context)
             sys.stdout.flush()
             return 0

@@ -13,7 +13,7 @@ from .launchers import launch_of
 from .screen import going_on_unread, print_json
 from .stored import train_from_store
 from .training import train
-from .workers import Worker, supervise
+from .workers import ARGUMENTS, Worker, supervise
 
 PROGRESS = ("bar", "json", "none")
 _MODEL: Any = {"rich_help_panel": "Model and training"}
@@ -23,7 +23,6 @@ _SEVERAL: Any = {"rich_help_panel": "Several processes"}
 @flags.with_table
 def fit(
     *,
-    context: typer.Context,
     data: Annotated[
         str | None,
         typer.Argument(metavar="DATA", help="A file, a folder, a store, or a data set's name.", show_default=False),
@@ -114,7 +113,7 @@ def fit(
     """
     worker = Worker.here()
     if worker is None and (launch := launch_of(processes, coordinator, process_id)) is not None:
-        raise typer.Exit(supervise(launch, context.find_root().obj))
+        raise typer.Exit(supervise(launch, ARGUMENTS.get()))
     # Settings: defaults, then the file, then flags.
     if resume and config is None and out is not None and (out / "settings.toml").exists():
         config = out / "settings.toml"

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from .._cores import cores
 from .errors import INTERRUPTED, LOST, TERMINATED, WRONG_USE, Refusal
 from .launchers import Launch
 
+# Of the command that this process runs, as `main` got them: workers are started with the same.
+ARGUMENTS: ContextVar[Sequence[str]] = ContextVar("arguments")
 _WORKER = "NEURALRDE_WORKER"
 _LOST_AFTER = "NEURALRDE_LOST_AFTER"
 # Seconds without a sign of life after which JAX counts a process as lost.

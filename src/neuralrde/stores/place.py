@@ -62,7 +62,7 @@ class Place:
                 return os.stat(Path(self.root) / name).st_size
             fs, path = self._inside(name)
             return int(fs.info(path)["size"])
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):  # the place may be a file itself
             return None
 
     def read(self, name: str) -> bytes:
