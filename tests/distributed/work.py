@@ -63,7 +63,7 @@ def series(seed: int = 3) -> Any:
 
 def quick_settings() -> dict[str, Any]:
     """Of an ensemble that compiles quickly; the default one is in test_command.py."""
-    return {"model": "linear-rde", "members": 2, "epochs": 2, "windows": Windows(step=16, depth=1)}
+    return {"model": "neural-rde", "members": 2, "epochs": 2, "windows": Windows(step=16, depth=1)}
 
 
 def results(folder: Path) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def test_losses_are_those_of_what_was_left_out(monkeypatch):
     X, y = walks()
     seen = []
 
-    def loss(candidate, estimator, samples, fold, number):
+    def loss(candidate, estimator, samples, fold, number, mesh):
         seen.append((candidate.model, number, int((fold == number).sum())))
         return {"neural-rde": 0.5, "log-ncde": 0.2, "linear-rde": 0.9}[candidate.model] + 0.01 * number
 
@@ -61,7 +61,7 @@ def test_losses_are_those_of_what_was_left_out(monkeypatch):
 
 def test_a_time_budget_ends_the_comparison(monkeypatch):
     X, y = walks()
-    monkeypatch.setattr(families, "_loss", lambda *arguments: 1.0)
+    monkeypatch.setattr(families, "_loss", lambda *arguments, mesh: 1.0)
     clock = iter(np.arange(0.0, 1000.0, 10.0))  # ten seconds pass between two looks at it
     monkeypatch.setattr(families.time, "monotonic", lambda: float(next(clock)))
     estimator = NeuralRDEClassifier(model="auto", closed_form=False, time_budget=80.0, random_state=0, verbose=False)

@@ -11,6 +11,7 @@ from neuralrde.estimators.examples import inputs_of
 from neuralrde.models import MultiScaleRDE
 from neuralrde.stores import SourceError
 from neuralrde.stores.plan import make_plan
+from neuralrde.stores.statistics import Sums
 from neuralrde.transforms import BasePoint, ObservationCounts, Standard
 
 from .tables import CHANNELS, ragged, table
@@ -165,3 +166,11 @@ def test_statistics_do_not_depend_on_where_pieces_end(data, tmp_path, monkeypatc
         scale = prepare(folder / "data.parquet", tmp_path / f"{rows}", windows=WINDOWS).transform.transforms[2]
         np.testing.assert_allclose(scale.means_, expected.means_, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(scale.deviations_, expected.deviations_, rtol=1e-12)
+
+
+def test_statistics_change_nothing_that_they_are_made_of():
+    """One row, or one channel: the transpose of such an array is a view of it."""
+    for shape in ((1, 3), (5, 1)):
+        values = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
+        Sums.of(values)
+        np.testing.assert_array_equal(values.ravel(), np.arange(values.size))

@@ -25,6 +25,7 @@ def test_tasks_run_side_by_side_and_survive_their_workers(tmp_path, root, monkey
     sweep = Sweep(tmp_path, [task(1), task(2, die=1), task(3, error="no"), task(4, die=9)], retries=1)
     with RayPool(squares, data={"d": [2, 3]}, folder=sweep.runs, cores=1) as pool:
         assert pool._ray.get_runtime_context().get_node_id()
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL  # Ray's own handler would end this program
         progress = sweep.run(pool)
         lines = {line["point"]["x"]: line for line in raw_lines(sweep.results)}
         assert {x: line["status"] for x, line in lines.items()} == {1: "done", 2: "done", 3: "failed", 4: "failed"}

@@ -9,7 +9,7 @@ from ..datasets import Dataset
 from ..plots import COLOURS, INK, PALE, figure
 
 
-def motions(test: Dataset, classes: Sequence[str], probability: np.ndarray) -> Any:
+def motions(test: Dataset, classes: np.ndarray, probability: np.ndarray) -> Any:
     """One test series of each class: three accelerations over time, and how sure the model is of the true class."""
     assert test.classes is not None
     order = list(test.classes)

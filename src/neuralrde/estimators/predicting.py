@@ -64,8 +64,8 @@ def _of_store(estimator: Any, store: Store) -> list[VersionOutputs]:
         )
     if estimator.closed_form_ is not None and estimator.blend_[0] != 0:
         raise StoreError(
-            "Got a store for an estimator that is blended with the closed form; expected series, because the closed form "
-            "looks at them as a whole. Fit with closed_form=False, or from a store, to predict from a store."
+            "Got a store for an estimator that is blended with the closed form; expected series, because the closed "
+            "form looks at them as a whole. Fit with closed_form=False, or from a store, to predict from a store."
         )
     examples = StoredExamples(store, estimator.model_)
     outputs = predict(estimator.model_, examples, mesh=getattr(estimator, "_mesh", None))

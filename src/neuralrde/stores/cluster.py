@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from .._ray import start_ray
+
 
 class RayTasks:
     """Does tasks on the nodes of a Ray cluster and gives their results in order.
@@ -23,7 +25,7 @@ class RayTasks:
         self._ray, self._started = ray, not ray.is_initialized()
         if self._started:
             options: Any = {} if address is True else {"address": address}
-            ray.init(log_to_driver=False, include_dashboard=False, **options)
+            start_ray(ray, include_dashboard=False, **options)
 
     def __enter__(self) -> "RayTasks":
         return self

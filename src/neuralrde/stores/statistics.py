@@ -37,7 +37,8 @@ class Sums(NamedTuple):
         found, step = Sums.none(values.shape[1]), max(1, _CHUNK // max(1, values.shape[1]))
         for start in range(0, len(values), step):
             # A channel after the other: sums along short rows would take ten times as long.
-            part = np.ascontiguousarray(values[start : start + step].T, np.float64)
+            # A copy, also where a transpose would be none: it is changed in place.
+            part = np.array(values[start : start + step].T, np.float64, order="C")
             count = np.full(len(part), part.shape[1])
             mean, low, high = part.mean(axis=1), part.min(axis=1), part.max(axis=1)
             if not np.isnan(mean).any():

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from .._cores import CORES, cores
+from .._ray import start_ray
 from .._write import writing
 from .pool import Ended, Function, Hear, run_one
 from .task import Pruned, Task
@@ -62,7 +63,7 @@ class RayPool:
         self._ours = not ray.is_initialized()
         if self._ours:
             try:
-                ray.init(**self._options(), log_to_driver=False, logging_level="ERROR")
+                start_ray(ray, **self._options(), logging_level="ERROR")
             except ConnectionError as error:
                 raise ConnectionError(
                     f"Got the address {self._address} and no Ray cluster there; expected one that is running. Start it "

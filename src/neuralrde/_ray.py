@@ -1,0 +1,16 @@
+"""Ray, without what it changes in the program that starts it."""
+
+import signal
+import threading
+from typing import Any
+
+
+def start_ray(ray: Any, **options: Any) -> None:
+    """`ray.init`. It would leave a handler of SIGTERM behind that ends the program: the old one is put back."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(log_to_driver=False, **options)
+    finally:
+        if in_main_thread and before is not None:  # None is a handler that is not Python's
+            signal.signal(signal.SIGTERM, before)
