@@ -1,7 +1,7 @@
 """How cost grows with the number of series, their length and channels, the depth and the state.
 
 `python -m benchmarks scaling preparation`, `... scaling steps` and `... scaling scenario` measure, each in a minute or
-two, and append to results/scaling.jsonl; what is there is not measured again. `... scaling page` makes the tables and
+two, and append to results/scaling/lines.jsonl; what is there is not measured again. `... scaling page` makes the tables and
 the picture of docs/scaling.md from these lines, and the arithmetic for a million series.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 from .timing import table
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "results" / "scaling.jsonl"
+RESULTS = ROOT / "results" / "scaling" / "lines.jsonl"
 NAMES = {"series": "series", "length": "points in each", "channels": "channels", "depth": "depth", "state": "state"}
 # One at a time is varied from here.
 PREPARATION = {"series": 64, "length": 4000, "channels": 4, "depth": 3, "step": 50}
@@ -120,6 +120,7 @@ def measure(what: str) -> None:
         if _key(kind, point) in known:
             continue
         found = (prepare if kind == "preparation" else train)(point)
+        RESULTS.parent.mkdir(parents=True, exist_ok=True)
         with RESULTS.open("a") as file:
             file.write(json.dumps({"what": kind, "point": point, "cores": devices, **found}) + "\n")
         print(kind, point["varied"], point.get(point["varied"], ""), f"{found['seconds'] * 1e3:.2f} ms", flush=True)
