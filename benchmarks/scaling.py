@@ -1,8 +1,8 @@
 """How cost grows with the number of series, their length and channels, the depth and the state.
 
 `python -m benchmarks scaling preparation`, `... scaling steps` and `... scaling scenario` measure, each in a minute or
-two, and append to results/scaling/lines.jsonl; what is there is not measured again. `... scaling page` makes the tables and
-the picture of docs/scaling.md from these lines, and the arithmetic for a million series.
+two, and append to results/scaling/lines.jsonl; what is there is not measured again. `... scaling page` makes the tables
+and the picture of docs/scaling.md from these lines, and the arithmetic for a million series.
 """
 
 import json
