@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from neuralrde.cli import main
 from neuralrde.cli.launchers import free_port
 
 from ..cli.conftest import COLUMNS, SMALL, hearts  # noqa: F401 (a fixture)
@@ -135,3 +136,18 @@ def _is_free(port: int) -> bool:
 
     with socket.socket() as one:
         return one.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_a_store_is_trained_from_by_two_processes_as_by_one(hearts, tmp_path):  # noqa: F811
+    store, options = tmp_path / "store", ["--model", "neural-rde", *SMALL[2:], "--batch-size", "16", "--epochs", "3"]
+    assert main(["prepare", str(hearts), str(store), *COLUMNS, "--step", "8", "--model", "neural-rde"]) == 0
+    runs = {}
+    for number in (1, 2):
+        more = ["--json", "--no-plots", "--out", tmp_path / f"{number}", *(["--processes", 2] if number == 2 else [])]
+        run = command(store, *options, *more)
+        printed, errors = run.communicate(timeout=120)
+        assert run.returncode == 0, errors[-3000:]
+        runs[number] = json.loads(printed)["parts"]
+    # The same sums, in another order: what they are judged by agrees to a few digits.
+    for part, values in runs[1].items():
+        assert values["log_loss"] == pytest.approx(runs[2][part]["log_loss"], rel=1e-3)
