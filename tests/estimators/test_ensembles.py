@@ -1,5 +1,7 @@
 """Ensembles of estimators: folds, predictions for series left out, and the closed form beside them."""
 
+import equinox as eqx
+import jax
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -8,7 +10,8 @@ from neuralrde import Config, NeuralRDE, NeuralRDEClassifier, NeuralRDERegressor
 from neuralrde.estimators import load
 from neuralrde.estimators.blend import blended, class_weights, number_weights
 from neuralrde.estimators.division import folds
-from neuralrde.models import MultiScaleRDE
+from neuralrde.models import MODELS, MultiScaleRDE
+from neuralrde.registry import accepted
 
 RNG = np.random.default_rng(0)
 X = np.cumsum(RNG.normal(size=(36, 33, 2)), axis=1)
@@ -150,3 +153,18 @@ def test_other_models_are_single_unless_asked():
     assert three.model_.number == 3
     with pytest.raises(ValueError, match="members=0"):
         model.set_params(members=0).fit(X, Y)
+
+
+SMALL = {"state": 4, "width": 4, "layers": 1, "blocks": 2, "units": 6}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_can_be_a_member(name):
+    options = {option: size for option, size in SMALL.items() if option in accepted(MODELS[name])}
+    estimator = NeuralRDEClassifier(
+        model=Config(MODELS[name], **options), windows=16, members=2, epochs=1, random_state=0, verbose=False
+    )
+    model = estimator.fit(X[:12], Y[:12]).model_
+    assert estimator.members_ == 2
+    assert estimator.predict_proba(X[:3]).shape == (3, 2)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array)))

@@ -108,6 +108,11 @@ class CrossFitted(eqx.Module):
     ensemble: Ensemble
     takes_key: ClassVar[bool] = True
 
+    @property
+    def many_devices(self) -> bool:
+        """Whether the members can be trained on several devices."""
+        return getattr(self.ensemble.members, "many_devices", True)
+
     def __call__(
         self, *inputs: Any, windows: Count | None = None, key: PRNGKeyArray | None = None
     ) -> Float[Array, "members *out outputs"]:

@@ -211,7 +211,9 @@ def _read_window_jvp(primals, tangents):
 
 @jax.custom_jvp
 def _probes(log_signatures: _LogSignatures) -> _LogSignatures:
-    return jnp.zeros_like(log_signatures)
+    # Any numbers would do, but they must depend on the argument: zeros would not be batched by `jax.vmap` where their
+    # derivatives are, and a loop over an ensemble's members could not be differentiated (seen with JAX 0.10).
+    return jnp.broadcast_to(log_signatures[:1, :1], log_signatures.shape)
 
 
 @_probes.defjvp
