@@ -103,7 +103,7 @@ def test_shapes(name, readout):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_padding_changes_nothing(name):
-    """Padded windows leave the answer as it was; with a mean readout, given the number of windows."""
+    """Padded windows leave the prediction as it was; with a mean readout, given the number of windows."""
     model, x0, windows = prepared(name)
     model = reading(model, EveryState())
     short, padded = windows[0][:3], windows[0].at[3:].set(0.0)

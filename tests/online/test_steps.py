@@ -1,4 +1,4 @@
-"""`start`, `advance`, `answer`: window by window, every model predicts what it predicts for whole series."""
+"""`start`, `advance`, `output`: window by window, every model predicts what it predicts for whole series."""
 
 import functools
 
@@ -46,7 +46,7 @@ def followed(model, x0, logs):
 
     def step(state, log):
         state = model.advance(state, log)
-        return state, model.answer(state)
+        return state, model.output(state)
 
     return jax.lax.scan(step, model.start(x0), logs)[1]
 

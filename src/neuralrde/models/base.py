@@ -49,14 +49,14 @@ class Decoder(eqx.Module):
 
     def __call__(self, states: Float[Array, "*windows state"], windows: Count | None) -> Float[Array, "*out outputs"]:
         seen = self.readout(states, windows)
-        answer: Callable = self._answer if seen.ndim == 1 else jax.vmap(self._answer)
-        return self.labels(answer(seen))
+        decode: Callable = self._decoded if seen.ndim == 1 else jax.vmap(self._decoded)
+        return self.labels(decode(seen))
 
     def of_features(self, features: Float[Array, " features"]) -> Float[Array, " outputs"]:
         """The prediction from what the readout chose."""
-        return self.labels(self._answer(features))
+        return self.labels(self._decoded(features))
 
-    def _answer(self, features: Float[Array, " features"]) -> Float[Array, " outputs"]:
+    def _decoded(self, features: Float[Array, " features"]) -> Float[Array, " outputs"]:
         return self.linear(features if self.network is None else self.network(features))
 
 
@@ -125,7 +125,7 @@ class AbstractDrivenModel(AbstractModel):
         state = model.start(x0)
         for log_signature in log_signatures:
             state = model.advance(state, log_signature)
-        model.answer(state)  # = model(x0, log_signatures), after every window if you like
+        model.output(state)  # = model(x0, log_signatures), after every window if you like
 
     A state is a tree of arrays that does not grow. All three can be compiled, and `jax.vmap` advances many series at
     once. A subclass says how: `first_state` and `next_state`.
@@ -173,9 +173,9 @@ class AbstractDrivenModel(AbstractModel):
         hidden, seen = self.next_state(state.hidden, jnp.asarray(log_signature))
         return Carried(hidden, self.decoder.readout.advance(state.seen, seen))
 
-    def answer(self, state: Any) -> Float[Array, " outputs"]:
+    def output(self, state: Any) -> Float[Array, " outputs"]:
         """The prediction for the series so far. With `EveryState()`, the one after the last window."""
-        return self.decoder.of_features(self.decoder.readout.answer(state.seen))
+        return self.decoder.of_features(self.decoder.readout.output(state.seen))
 
     def first_state(self, x0: Float[Array, " channels"]) -> tuple[Any, Float[Array, " state"]]:
         """What is carried on from the first point, and the initial state as readouts see it."""

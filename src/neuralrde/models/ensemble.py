@@ -62,8 +62,8 @@ class Ensemble(eqx.Module):
     def advance(self, state: Any, log_signature: Float[Any, " controls"]) -> Any:
         return self._of_each(lambda member, own: member.advance(own, log_signature), state)
 
-    def answer(self, state: Any) -> Float[Array, " outputs"]:
-        return self._of_each(lambda member, own: member.answer(own), state).mean(axis=0)
+    def output(self, state: Any) -> Float[Array, " outputs"]:
+        return self._of_each(lambda member, own: member.output(own), state).mean(axis=0)
 
     def _of_each(self, function: Any, states: Any) -> Any:
         arrays, rest = eqx.partition(self.members, eqx.is_array)

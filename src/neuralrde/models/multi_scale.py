@@ -215,8 +215,8 @@ class MultiScaleRDE(AbstractDrivenModel):
     def advance(self, state, log_signature):
         return tokens.advance(self, state, jnp.asarray(log_signature))
 
-    def answer(self, state):
-        return tokens.answer(self, state)
+    def output(self, state):
+        return tokens.output(self, state)
 
     def fit_scale(self, log_signatures, *, windows=None):
         return eqx.tree_at(lambda model: model.scale, self, ChannelScale.fit_tokens(log_signatures, windows))

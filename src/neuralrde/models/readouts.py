@@ -65,7 +65,7 @@ class AbstractReadout(eqx.Module):
         """What is kept when a window has led to another state."""
         return Seen(seen.count + 1, self._next(seen, state))
 
-    def answer(self, seen: Seen) -> Float[Array, " features"]:
+    def output(self, seen: Seen) -> Float[Array, " features"]:
         """What the decoder sees of the states so far; the last, where it would see every one."""
         return seen.kept
 
@@ -97,7 +97,7 @@ class MeanState(AbstractReadout):
     def __call__(self, states, windows=None):
         return _mean_after(states, windows)
 
-    def answer(self, seen):
+    def output(self, seen):
         return _mean(seen)
 
     def _first(self, state):
@@ -126,7 +126,7 @@ class MeanEnergy(AbstractReadout):
     def features(self, state):
         return state // 2
 
-    def answer(self, seen):
+    def output(self, seen):
         return jnp.log(_mean(seen) + self.floor)
 
     def _first(self, state):
@@ -158,7 +158,7 @@ class Pools(AbstractReadout):
     def features(self, state):
         return 4 * state
 
-    def answer(self, seen):
+    def output(self, seen):
         total, highest, above, last = seen.kept
         count = jnp.maximum(seen.count, 1)
         return jnp.concatenate([total.value / count, highest, above.value / count, last])
@@ -204,7 +204,7 @@ def _mean(seen: Seen) -> Array:
 def _mean_after(states: Float[Array, "points state"], windows: Count | None) -> Float[Array, " state"]:
     after = states[1:]
     count = after.shape[0] if windows is None else windows
-    # A sample without a single window still has an answer: its initial state.
+    # A sample without a single window is read out at its initial state.
     valid = (jnp.arange(after.shape[0]) < count).astype(states.dtype)
     mean = valid @ after / jnp.maximum(count, 1)
     return jnp.where(jnp.asarray(count) > 0, mean, states[0])

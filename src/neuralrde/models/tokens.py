@@ -60,10 +60,10 @@ def advance(model: Any, state: Tokens, log_signature: Float[Array, " controls"])
     return _with_token(model, eqx.tree_at(lambda s: s.values, state, values), model.scale(log_signature))
 
 
-def answer(model: Any, state: Tokens) -> Float[Array, " outputs"]:
+def output(model: Any, state: Tokens) -> Float[Array, " outputs"]:
     running, seen = state.in_group > 0, _after_group(model, state)[1]
     seen = jax.tree.map(lambda new, old: jnp.where(running, new, old), seen, state.seen)
-    parts = [_readout(model).answer(seen), state.above.value / state.count, state.active.value / state.count]
+    parts = [_readout(model).output(seen), state.above.value / state.count, state.active.value / state.count]
     return model.decoder.of_features(jnp.concatenate(parts))
 
 

@@ -104,7 +104,7 @@ def _functions(programs: Programs, factor: float) -> dict[str, _Function]:
 
     def step(log_signature, *state):
         after = jax.vmap(model.advance)(jax.tree.unflatten(tree, state), log_signature)
-        return (factor * jax.vmap(model.answer)(after), *jax.tree.leaves(after))
+        return (factor * jax.vmap(model.output)(after), *jax.tree.leaves(after))
 
     x0, advance = rng.normal(size=(most, programs.channels)).astype(np.float32), jax.jit(step)
     size = _usual_size(model)

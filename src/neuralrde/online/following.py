@@ -163,12 +163,12 @@ def _check_augmentation(estimator: Any) -> None:
 def _check_model(model: Any) -> None:
     name = type(model).__name__
     if isinstance(model, AbstractDrivenModel):
-        named = ("start", "advance", "answer")
+        named = ("start", "advance", "output")
         if type(model).first_state is not AbstractDrivenModel.first_state or any(
             getattr(type(model), method) is not getattr(AbstractDrivenModel, method) for method in named
         ):
             return
-    why = _OTHERS.get(name, "has no `start`, `advance` and `answer`")
+    why = _OTHERS.get(name, "has no `start`, `advance` and `output`")
     raise ValueError(
         f"Got a model of the class {name}, which {why}; expected one that is driven by log-signatures, window by "
         'window. Fit with model="neural-rde", "neural-cde", "log-ncde", "linear-rde", "oscillator-rde" or '

@@ -44,7 +44,7 @@ def answer(
     model: Any, states: Any, running: Float[Array, "batch controls"], unfinished: Bool[Array, " batch"]
 ) -> Float[Array, "batch outputs"]:
     """Predictions with a look into the running windows, which nobody keeps."""
-    return jax.vmap(model.answer)(_where(unfinished, jax.vmap(model.advance)(states, running), states))
+    return jax.vmap(model.output)(_where(unfinished, jax.vmap(model.advance)(states, running), states))
 
 
 _begin, _advance, _answer = eqx.filter_jit(begin), eqx.filter_jit(advance), eqx.filter_jit(answer)

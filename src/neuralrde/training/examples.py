@@ -102,7 +102,7 @@ def predict(
     with Processes(mesh).lost_explained(), prefetched(parts, in_memory=in_memory) as parts:
         for part, _ in parts:
             part = Examples(part.inputs, windows=part.windows)
-            found.append(np.asarray(_answers(model, shard_batch(part, mesh), mesh)))
+            found.append(np.asarray(_predictions(model, shard_batch(part, mesh), mesh)))
     return np.concatenate(found)[: len(examples)]
 
 
@@ -112,7 +112,7 @@ def batch_size(wanted: int, mesh: Mesh) -> int:
 
 
 @eqx.filter_jit
-def _answers(model: Any, examples: Examples, mesh: Mesh) -> Any:
+def _predictions(model: Any, examples: Examples, mesh: Mesh) -> Any:
     arrays, rest = eqx.partition(model, eqx.is_array)
     everywhere, shared = PartitionSpec(), PartitionSpec("batch")
     several = len({one.process_index for one in mesh.devices.flat}) > 1
