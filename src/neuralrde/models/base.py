@@ -75,6 +75,13 @@ class AbstractModel(eqx.Module):
     An estimator builds the model and passes those of `channels`, `outputs`, `depth`, `scales`, `step`, `readout` and
     `key` that its constructor takes. It then asks the model for the `inputs` of prepared series, and calls it with
     them.
+
+    A class may also have these attributes, which estimators and training look for:
+
+    - `usual`: its usual numbers of "members", training "steps" and fewest "epochs";
+    - `usual_windows(channels)` and `usual_options(windows)`: windows and options that depend on the data;
+    - `takes_key = True`: in training it is called with a `key` per example, for dropout;
+    - `many_devices = False`: it cannot be trained on several devices.
     """
 
     decoder: eqx.AbstractVar[Decoder]

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..fields import AbstractField, RotationField
 from ..paths.checks import check_whole
-from ..paths.scales import as_scales
+from ..paths.windows import as_scales
 from ..registry import config_of
 from ..signatures.bases import Basis, basis_channels
 from ..solvers import Direct, Exponential, solve

@@ -12,7 +12,7 @@ from ..fields import AbstractField, SelectiveField
 from ..frozen import Frozen
 from ..paths import Windows
 from ..paths.checks import check_whole
-from ..paths.scales import as_scales
+from ..paths.windows import as_scales
 from ..registry import config_of
 from ..signatures._log_signature import log_signatures as log_signatures_of
 from ..signatures.bases import Basis, basis_channels

@@ -8,7 +8,7 @@ import jax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..fields import AbstractField, BracketField, FreeField, check_controls
-from ..paths.scales import as_scales
+from ..paths.windows import as_scales
 from ..registry import accepted, config_of
 from ..signatures.bases import Basis, basis_channels
 from ..solvers import RK4, AbstractGradient, Direct, Recompute, solve

@@ -84,9 +84,13 @@ def as_numbers(values: Any, *, name: str = "values") -> Float[np.ndarray, "..."]
     return array.astype(np.float32 if array.dtype == np.float16 else np.float64)
 
 
+def is_number(value: Any) -> bool:
+    """Whether it is a real number; True and False are none."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
 def as_number(value: Any, *, name: str, example: str) -> float:
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not number:
+    if not is_number(value):
         raise TypeError(f"Got {name}={value!r}; expected a number, for example {example}.")
     if not np.isfinite(value):
         raise ValueError(f"Got {name}={value}; expected a finite number, for example {example}.")

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from .checks import as_numbers, check_not_infinite
 from .memory import check_fits
+from .table import rows_of_table
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -164,28 +165,7 @@ class Series:
         >>> series.ids.tolist(), series.lengths.tolist(), series.values[0, :, 0].tolist()
         (['b', 'a'], [2, 1], [60.0, 61.0])
         """
-        names = _column_names(table)
-        keys = [id] if time is None else [id, time]
-        if columns is None:
-            columns = [name for name in names if name not in keys]
-        absent = [name for name in [*keys, *columns] if name not in names]
-        if absent:
-            raise ValueError(
-                f"Got a table with the columns {names}; expected also {absent}. Name its columns, for "
-                'example `Series.from_table(table, id="patient", time="hour", columns=["hr", "bp"])`.'
-            )
-        if len(columns) == 0:
-            raise ValueError(f"Got a table with only the columns {names}; expected a channel beside {keys}.")
-        owners = np.asarray(table[id])
-        clock = None if time is None else as_numbers(_seconds(table[time]), name=f"column {time!r}")
-        data = [as_numbers(table[name], name=f"column {name!r}") for name in columns]
-        shapes = {column.shape for column in [owners, *data, *([] if clock is None else [clock])]}
-        if len(shapes) > 1 or owners.ndim != 1:
-            raise ValueError(f"Got columns of shapes {sorted(shapes)}; expected one-dimensional ones of one length.")
-        ids, owner = _number_ids(owners, id)
-        order = np.argsort(owner, kind="stable") if clock is None else np.lexsort((clock, owner))
-        times = None if clock is None else clock[order]
-        return cls._pack(np.stack(data, axis=-1)[order], times, np.bincount(owner), columns, ids)
+        return cls._pack(*rows_of_table(table, id=id, time=time, columns=columns))
 
     @classmethod
     def _pack(cls, points, times, lengths, channels, ids) -> "Series":
@@ -378,49 +358,6 @@ def _as_ids(ids: ArrayLike, samples: int) -> np.ndarray:
     if ids.shape != (samples,):
         raise ValueError(f"Got ids of shape {ids.shape}; expected ({samples},), one for each sample.")
     return ids
-
-
-def _number_ids(owners: np.ndarray, id: str) -> tuple[np.ndarray, np.ndarray]:
-    """The ids in the order in which they first appear, and for each row the number of its id."""
-    if len(owners) == 0:
-        raise ValueError("Got a table without rows; expected at least one, because an empty series has no path.")
-    try:
-        ids, first, owner = np.unique(owners, return_index=True, return_inverse=True)
-    except TypeError:
-        raise TypeError(
-            f"Got ids of mixed types in column {id!r}; expected numbers or strings only, without None. Leave "
-            "rows without an id out, or write `[str(i) for i in ids]`."
-        ) from None
-    if (owners != owners).any():
-        raise ValueError(
-            f"Got NaN in the id column {id!r} at row {int(np.argmax(owners != owners))}; expected an id in "
-            "every row, because a row without one belongs to no sample. Leave such rows out."
-        )
-    appearance = np.argsort(first)
-    return ids[appearance], np.argsort(appearance)[owner]
-
-
-def _seconds(column: Any) -> Any:
-    """Dates as seconds since 1970 UTC, durations as seconds, all else as it is."""
-    if getattr(getattr(column, "dtype", None), "tz", None) is not None:  # pandas would make objects of them
-        column = np.asarray(column, "datetime64[ns]")
-    array = np.asarray(column)
-    if array.dtype.kind == "M":
-        array = array - np.datetime64(0, "s")
-    return array / np.timedelta64(1, "s") if array.dtype.kind == "m" else column
-
-
-def _column_names(table: Any) -> list:
-    # Arrow's `columns` are the data; polars iterates over the data; pandas and mappings iterate over names.
-    for attribute in ("column_names", "columns"):
-        if hasattr(table, attribute):
-            return list(getattr(table, attribute))
-    if hasattr(table, "keys"):
-        return list(table)
-    raise TypeError(
-        f"Got a table of type {type(table).__name__}; expected a mapping from column names to "
-        'one-dimensional arrays, for example {"id": ids, "t": times, "hr": values}, or a DataFrame.'
-    )
 
 
 def frozen(array: np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """How series are cut into windows: by number of points or by time, to which depth, at which scales."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -9,7 +10,6 @@ from jaxtyping import Int
 from ..registry import Registry
 from .checks import as_positive, check_whole
 from .cuts import even_shifts, window_cuts
-from .scales import as_scales, depths_of
 from .series import Series
 
 
@@ -120,6 +120,40 @@ class Windows:
 
 def _step_for(lengths: np.ndarray, longest: int, count: int) -> int:
     return max(1, longest - 1 if count == 1 else round((float(np.median(lengths)) - 1) / count))
+
+
+def as_scales(scales: Any) -> tuple[int, ...]:
+    """Scales as a tuple: how many windows each looks back over, the one that ends included.
+
+    >>> as_scales([1, 2, 4])
+    (1, 2, 4)
+    """
+    several: Any = (
+        tuple(scales) if isinstance(scales, Sequence | np.ndarray) and not isinstance(scales, str) else (scales,)
+    )
+    whole = all(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in several)
+    if not several or not whole or min(several) < 1 or max(several) > 2**20 or len(set(several)) < len(several):
+        raise ValueError(
+            f"Got scales={scales!r}; expected different whole numbers from 1 on, because each counts the windows that "
+            "a scale looks back over. Write for example scales=(1, 2, 4, 8)."
+        )
+    return tuple(int(one) for one in several)
+
+
+def depths_of(depth: Any, scales: tuple[int, ...]) -> tuple[Any, ...]:
+    """The depth at each scale: one for all of them, or one for each.
+
+    >>> depths_of(2, (1, 4)), depths_of((3, 2), (1, 4))
+    ((2, 2), (3, 2))
+    """
+    if not isinstance(depth, tuple | list):
+        return (depth,) * len(scales)
+    if len(depth) != len(scales):
+        raise ValueError(
+            f"Got depth={depth!r} for scales={scales!r}; expected one depth for all scales, or {len(scales)}, one for "
+            "each."
+        )
+    return tuple(depth)
 
 
 WINDOWS = Registry("windows", Windows, {"windows": Windows})

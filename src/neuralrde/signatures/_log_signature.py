@@ -14,7 +14,7 @@ from jaxtyping import Float, Integer, Real
 
 from ..paths import check_finite
 from ..paths.memory import check_fits
-from ..paths.scales import as_scales, depths_of
+from ..paths.windows import as_scales, depths_of
 from . import _jax_form, _kernel
 from ._arrays import check_path, namespace
 from ._join import Run, runs

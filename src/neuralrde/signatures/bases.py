@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import sparse
 
-from ..paths.scales import depths_of
+from ..paths.windows import depths_of
 from . import lyndon
 from ._arrays import as_floating, namespace
 

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..paths.scales import depths_of
+from ..paths.windows import depths_of
 from .lyndon import lyndon_words
 
 # Series often come with seven digits (float32): an area that is a millionth of its natural size is none.

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from ..paths.checks import as_number, as_numbers, as_positive
 from ..paths.cuts import cuts_by_count, positions_in_windows
-from ..paths.scales import as_scales, depths_of
+from ..paths.windows import as_scales, depths_of
 from ._join import Run, join, runs
 from ._log_signature import log_signatures
 from .bases import Basis, basis_channels, change_bases

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ..paths.cuts import positions_in_windows
-from ..paths.scales import as_scales, depths_of
+from ..paths.windows import as_scales, depths_of
 from ._join import Run, join
 from ._log_signature import _numpy_runs, log_signatures
 from .bases import Basis, basis_channels, change_bases

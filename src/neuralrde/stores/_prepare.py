@@ -2,27 +2,25 @@
 
 import json
 import os
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .._cores import cores
 from ..models import MODELS
 from ..paths import Windows
-from ..registry import Registry
-from ..transforms import TRANSFORMS, Compose, Standard, Transform
+from ..registry import resolve
+from ..transforms import Transform
+from ..transforms.compose import composed
 from ._store import Store
 from .files import is_url
 from .index import Index, look_at
 from .npy import NpySource
 from .place import Place
 from .plan import FORMAT, INDEX, PLAN, Asked, Plan, index_file, make_plan, packed, unpacked
+from .pool import pool_of
 from .rows import Source, SourceError
 from .shard import is_done, make_shard, record_name, shard_name
 from .statistics import is_fitted
@@ -101,7 +99,7 @@ def prepare(
         windows, classes = None if windows is None else Windows.of(windows), None
     if model not in MODELS:
         raise ValueError(f"Got model={model!r}; expected one of {list(MODELS)}.")
-    transform = _as_transform(transform)
+    transform = composed(resolve("transform", transform))
     asked, place = Asked.of(source, windows, model, transform, task, classes), Place.at(store)
     if place.size("manifest.json") is not None:
         found = Store(store)
@@ -115,7 +113,7 @@ def prepare(
             "nothing is overwritten."
         )
     told = progress or (lambda stage, done, of: None)
-    with _pool(ray, workers, memory) as pool:
+    with pool_of(ray, workers, memory) as pool:
         plan = _planned(pool, source, asked, windows, transform, place, int(memory * _GIB), told)
         if plan.key != asked.key:
             raise _another(store)
@@ -215,20 +213,6 @@ def _has_ending(data: str | os.PathLike, endings: Sequence[str]) -> bool:
     return path.is_dir() and any(one.name.lower().endswith(tuple(endings)) for one in path.rglob("*"))
 
 
-def _as_transform(transform: Any) -> Transform:
-    if isinstance(transform, str):
-        if transform not in TRANSFORMS:
-            raise ValueError(f"Got transform={transform!r}; expected one of {list(TRANSFORMS)}, or a transform.")
-        transform = Registry.families["transform"][transform]()
-    if isinstance(transform, list | tuple):
-        transform = Compose(*transform)
-    if not isinstance(transform, Transform):
-        raise ValueError(
-            f'Got transform={transform!r}; expected "standard", a transform such as Scale(), or Compose(...).'
-        )
-    return transform.composed() if isinstance(transform, Standard) else transform
-
-
 def _another(store: Any) -> SourceError:
     return SourceError(
         f"Got the store {store}, which was made from other data or with other options; expected the same to go on with "
@@ -239,50 +223,3 @@ def _another(store: Any) -> SourceError:
 def _only_partial(place: Place) -> bool:
     """Whether nothing is there but what an interruption may leave behind before there is a plan."""
     return not place.remote and all(one.name in ("work", "shards") for one in Path(place.root).iterdir())
-
-
-class _Threads:
-    """Does tasks on all cores of this machine, a few at a time, and gives their results in order.
-
-    The kernel, pyarrow and NumPy release the interpreter's lock where they work.
-    """
-
-    def __init__(self, workers: int | None, memory: float):
-        self.workers, self.memory, self.stopped = workers, memory * _GIB, threading.Event()
-
-    def each(self, function: Any, tasks: Iterator[tuple[Any, ...]], count: int, needs: float) -> Iterator[Any]:
-        fitting = max(1, int(0.75 * self.memory / max(needs, 1)))
-        workers = min(self.workers or cores(), fitting, max(1, count))
-        with ThreadPoolExecutor(workers) as executor:
-            running: list[Future] = []
-            try:
-                for task in tasks:
-                    running.append(executor.submit(function, *task, self.stopped.is_set))
-                    if len(running) > workers:
-                        yield self._first(running)
-                while running:
-                    yield self._first(running)
-            except BaseException:
-                self.stopped.set()
-                executor.shutdown(wait=True, cancel_futures=True)
-                raise
-
-    @staticmethod
-    def _first(running: list[Future]) -> Any:
-        # Whichever fails ends all, without a wait for those before it.
-        while not running[0].done():
-            done, _ = wait([one for one in running if not one.done()], return_when=FIRST_COMPLETED)
-            for one in done:
-                one.result()
-        return running.pop(0).result()
-
-
-@contextmanager
-def _pool(ray: Any, workers: int | None, memory: float) -> Iterator[Any]:
-    if ray is None or ray is False:
-        yield _Threads(workers, memory)
-        return
-    from .cluster import RayTasks
-
-    with RayTasks(ray) as tasks:
-        yield tasks

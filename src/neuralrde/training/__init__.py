@@ -6,11 +6,10 @@ from .archive import FileRefused
 from .augmentation import AUGMENTATIONS, AbstractAugmentation, Augmented, TimeStretch, stretch_time
 from .cache import LogSignatureCache
 from .checkpoint import TrainingWarning, fingerprint_of, load_checkpoint, save_checkpoint
-from .events import EventFile
 from .examples import Examples, Source, predict, targets_at_cuts
 from .histogram import Histogram
 from .interrupt import Terminated, interrupts_between_steps
-from .listeners import JSONLines, Listener, ProgressBar
+from .listeners import EventFile, JSONLines, Listener, ProgressBar
 from .loop import fit
 from .losses import (
     AbstractLoss,

@@ -8,13 +8,13 @@ time; they are quick enough. Estimators take an `AbstractAugmentation`, which kn
 import abc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Shaped
 
 from ..paths import Series
-from ..paths.checks import check_whole
+from ..paths.checks import check_whole, is_number
 from ..registry import Registry
 from .examples import Examples
 
@@ -108,14 +108,14 @@ class TimeStretch(AbstractAugmentation):
         super().__post_init__()
         slowest, fastest = self.slowest, self.fastest
         object.__setattr__(self, "speeds", tuple(self.speeds))
-        if not (_is_number(slowest) and _is_number(fastest) and _SLOWEST <= slowest <= 1 <= fastest <= _FASTEST):
+        if not (is_number(slowest) and is_number(fastest) and _SLOWEST <= slowest <= 1 <= fastest <= _FASTEST):
             raise ValueError(
                 f"Got slowest={slowest} and fastest={fastest}; expected {_SLOWEST:g} <= slowest <= 1 <= fastest <= "
                 f"{_FASTEST:g}, factors of the speed. Write for example TimeStretch(0.7, 1.4)."
             )
         if not isinstance(self.rate, bool):
             raise ValueError(f"Got rate={self.rate!r}; expected True, for targets that are rates, or False.")
-        known = all(_is_number(speed) and slowest <= speed <= fastest for speed in self.speeds)
+        known = all(is_number(speed) and slowest <= speed <= fastest for speed in self.speeds)
         if not known or len(self.speeds) % 2 == 0 or len(self.speeds) > _MOST_SPEEDS:
             raise ValueError(
                 f"Got speeds={self.speeds}; expected an odd number of speeds from slowest={slowest:g} to "
@@ -143,10 +143,6 @@ class TimeStretch(AbstractAugmentation):
 
 
 AUGMENTATIONS = Registry("augmentation", AbstractAugmentation, {"time-stretch": TimeStretch})
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def stretch_time(series: Series, speeds: np.ndarray | float) -> Series:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..paths import cuts_by_count
-from ..paths.scales import depths_of
+from ..paths.windows import depths_of
 from ..signatures import Basis, log_signatures
 from .archive import FileRefused, read_archive, write_archive
 

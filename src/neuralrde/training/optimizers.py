@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import optax
 
+from ..paths.checks import is_number
 from ..registry import Registry
 
 
@@ -126,9 +127,9 @@ class AdamW:
     def __post_init__(self):
         for name in ("learning_rate", "clip"):
             value = getattr(self, name)
-            if value is not None and not (_is_number(value) and value > 0):
+            if value is not None and not (is_number(value) and value > 0):
                 raise ValueError(f"Got {name}={value!r}; expected a number above 0.")
-        if not _is_number(self.weight_decay) or not 0 <= self.weight_decay < float("inf"):
+        if not is_number(self.weight_decay) or not 0 <= self.weight_decay < float("inf"):
             raise ValueError(f"Got weight_decay={self.weight_decay!r}; expected a number of 0 (Adam) or more (AdamW).")
         if not callable(self.schedule):
             raise ValueError(f"Got schedule={self.schedule!r}; expected WarmupCosine(), Plateau() or ConstantRate().")
@@ -166,10 +167,6 @@ def as_optimizer(value: Any) -> AdamW | OptaxOptimizer:
     if isinstance(value, optax.GradientTransformation):
         return OptaxOptimizer(value)
     raise ValueError(f"Got optimizer={value!r}; expected AdamW(...), or one of Optax's, such as optax.lion(1e-4).")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @lru_cache

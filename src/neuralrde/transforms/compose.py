@@ -1,7 +1,7 @@
 """Several transforms as one: `Compose`, and `Standard`, which the estimators take by default."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..paths.series import Series
 from .channels import ObservationCounts, TimeChannel
@@ -135,3 +135,16 @@ class Standard(Transform):
     def online(self):
         """Before `fit` there is nothing that could be carried on; what `fit` returns can."""
         return self(None)  # type: ignore
+
+
+def composed(transform: Any) -> Transform:
+    """One transform from a list of several; `Standard` becomes the transforms that it stands for."""
+    if isinstance(transform, list | tuple):
+        transform = Compose(*transform)
+    if not isinstance(transform, Transform):
+        raise ValueError(
+            f'Got transform={transform!r}; expected "standard", a transform such as Scale(), or Compose(...).'
+        )
+    if isinstance(transform, Compose):
+        return Compose(*(composed(one) for one in transform.transforms))
+    return transform.composed() if isinstance(transform, Standard) else transform
