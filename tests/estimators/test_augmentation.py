@@ -8,8 +8,9 @@ from sklearn.model_selection import GridSearchCV
 from neuralrde import Config, NeuralRDEClassifier, NeuralRDERegressor, OscillatorRDE, Series, Windows
 from neuralrde.cli.config import RunSettings, as_toml, assignments, estimator_of, settings_of, with_settings
 from neuralrde.estimators import load
-from neuralrde.estimators.augmenting import AugmentedSamples, VersionOutputs, median_of, median_scores
-from neuralrde.estimators.division import Samples
+from neuralrde.estimators.division import AugmentedSamples, Samples
+from neuralrde.estimators.regressor import median_of, median_scores
+from neuralrde.estimators.sources import SeriesInMemory, VersionOutputs
 from neuralrde.models import MultiScaleRDE
 from neuralrde.training import FileRefused, Histogram, Huber, Quantiles, RandomChoice, SquaredError, TimeStretch
 from neuralrde.training.archive import read_archive, write_archive
@@ -46,7 +47,7 @@ def tiny():
 
 
 def test_labels_and_lengths_move_with_the_speed_and_the_seed_alone_decides():
-    samples = Samples(Series.from_array(PULSES), RATES[:, None].astype(np.float32))
+    samples = Samples(SeriesInMemory(Series.from_array(PULSES)), RATES[:, None].astype(np.float32))
     versions = AugmentedSamples(STRETCH, samples, seed=5)
     add_time = TimeChannel().fit(samples.series)
     prepared = [versions.prepared(number, add_time) for number in range(3)]

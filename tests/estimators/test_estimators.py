@@ -13,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from neuralrde.datasets import order_of_events, spirals
 from neuralrde.estimators import LogSignatureTransformer, NeuralRDEClassifier, NeuralRDERegressor
-from neuralrde.estimators.examples import inputs_of
+from neuralrde.estimators.sources import inputs_of
 from neuralrde.paths import Series, Windows, window_cuts
 from neuralrde.training import JSONLines
 from neuralrde.transforms import Standard

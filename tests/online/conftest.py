@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from neuralrde import Config, NeuralRDE, NeuralRDERegressor, Series
-from neuralrde.estimators.examples import inputs_of
+from neuralrde.estimators.sources import inputs_of
 from neuralrde.models import READOUTS
 from neuralrde.paths import concatenate
 

@@ -15,7 +15,7 @@ import pytest
 
 from neuralrde import Config, LogSignatureRegressor, NeuralRDEClassifier, Series, Windows
 from neuralrde.cli import main
-from neuralrde.estimators.examples import inputs_of
+from neuralrde.estimators.sources import inputs_of
 from neuralrde.fields import LinearField
 from neuralrde.models import LinearRDE, LogNCDE, MultiScaleRDE, NeuralCDE, NeuralRDE, OscillatorRDE
 from neuralrde.online import export, export_model

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from neuralrde import NeuralRDE, Series, Windows
-from neuralrde.estimators.examples import inputs_of
+from neuralrde.estimators.sources import inputs_of
 from neuralrde.signatures.streams import LogSignatureStreams
 from neuralrde.transforms import (
     TRANSFORMS,

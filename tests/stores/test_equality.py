@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from neuralrde import Compose, Config, FillForward, Scale, Series, TimeChannel, Windows, prepare
-from neuralrde.estimators.examples import inputs_of
+from neuralrde.estimators.sources import inputs_of
 from neuralrde.models import MultiScaleRDE
 from neuralrde.stores import SourceError
 from neuralrde.stores.plan import make_plan

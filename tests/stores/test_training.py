@@ -129,6 +129,22 @@ def test_what_a_store_cannot_give_is_refused(store, options, sentence):
         NeuralRDEClassifier(**options, verbose=False).fit(store)
 
 
+def test_a_store_validates_with_a_store(store):
+    estimator = NeuralRDEClassifier(model=SMALL, epochs=2, random_state=0, verbose=False)
+    found = estimator.fit(store[:30], validation=store[30:])
+    assert "validation_loss" in found.history_[-1]
+    series = np.zeros((4, 9, 3))
+    with pytest.raises(StoreError, match="expected a store too"):
+        estimator.fit(store, validation=(series, [0, 1, 0, 1]))
+    with pytest.raises(ValueError, match="expected series too"):
+        estimator.fit(series, ["ill", "well"] * 2, validation=(store, None))
+
+
+def test_partial_fit_takes_no_store(store):
+    with pytest.raises(ValueError, match="reads a store in parts"):
+        NeuralRDEClassifier(model=SMALL, verbose=False).partial_fit(store, None)
+
+
 def test_a_store_for_numbers_is_none_for_classes(store):
     with pytest.raises(StoreError, match="NeuralRDEClassifier"):
         NeuralRDERegressor(verbose=False).fit(store)

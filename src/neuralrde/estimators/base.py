@@ -1,4 +1,4 @@
-"""What all estimators share, trained or not: parameters by name, X and y as series and targets, saving, streams."""
+"""What all estimators share: parameters by name, X and y as series and targets, saving, streams."""
 
 import importlib
 from types import SimpleNamespace
@@ -9,16 +9,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..paths import Series
-from ..transforms import Compose, Standard, Transform
+from ..transforms import Transform
+from ..transforms.compose import composed
 from .division import Samples, check_groups, check_sample_weight
 from .file import Saved
 from .inputs import as_series
 from .parameters import Parameters
+from .sources import SeriesInMemory
 from .targets import are_known
 
 
 class SeriesEstimator(Parameters, Saved, BaseEstimator):
-    """An estimator of series with scikit-learn's interface. It knows nothing about how anything is learned.
+    """An estimator of series with scikit-learn's interface. Subclasses say how anything is learned.
 
     A subclass is a dataclass whose fields are its parameters. It says which of them are parts (`_parts`), which
     attributes it learns (`_learned`), and how targets are checked: `ClassTargets` and `NumberTargets` do that.
@@ -33,7 +35,7 @@ class SeriesEstimator(Parameters, Saved, BaseEstimator):
     _learned = ("transform_", "flat_", "n_channels_in_", "n_features_in_", "feature_names_in_")
 
     def _check_parameters(self) -> SimpleNamespace:
-        """The parts, by the names of their parameters: each resolved, once. Raises if a parameter is wrong."""
+        """The parts that parameters stand for, by parameter. Raises if a parameter is wrong."""
         parts = SimpleNamespace()
         for name, family in self._parts.items():
             part = self._part(name)
@@ -51,12 +53,16 @@ class SeriesEstimator(Parameters, Saved, BaseEstimator):
     def _check_fitted(self) -> None:
         check_is_fitted(self, "transform_")
 
+    def _source(self, X: Any, *, reset: bool) -> Any:
+        """X as a source of samples. With `reset` the estimator learns its channels."""
+        return SeriesInMemory(as_series(self, X, reset=reset))
+
     def _samples(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, *, reset: bool) -> Samples:
-        """What `fit` is given, checked. Series that have no target at any point are left out: they teach nothing."""
-        series = as_series(self, X, reset=reset)
-        target = self._check_targets(y, series, reset=reset)
-        weight, groups = check_sample_weight(sample_weight, len(series)), check_groups(groups, len(series))
-        samples = Samples(series, target, weight, groups)
+        """The arguments of `fit`, checked. Series without a target at any point are left out."""
+        source = self._source(X, reset=reset)
+        target = self._check_targets(source.targets(self, y), source.series, reset=reset)
+        groups = check_groups(source.groups if groups is None else groups, len(source))
+        samples = Samples(source, target, check_sample_weight(sample_weight, len(source)), groups)
         if not self.per_time_ or (rows := are_known(target).any(axis=1)).all():
             return samples
         if not rows.any():
@@ -96,16 +102,3 @@ class Streaming:
 
 def _online() -> Any:
     return importlib.import_module("neuralrde.online")
-
-
-def composed(transform: Any) -> Transform:
-    """Several transforms in a list as one, and the standard ones as what they are."""
-    if isinstance(transform, list | tuple):
-        transform = Compose(*transform)
-    if not isinstance(transform, Transform):
-        raise ValueError(
-            f'Got transform={transform!r}; expected "standard", a transform such as Scale(), or Compose(...).'
-        )
-    if isinstance(transform, Compose):
-        return Compose(*(composed(one) for one in transform.transforms))
-    return transform.composed() if isinstance(transform, Standard) else transform

@@ -14,11 +14,10 @@ from jaxtyping import Float, Int
 
 from ..models import CrossFitted, out_of_fold
 from ..processes import Processes
-from ..stores import Store
 from ..training import CrossEntropy, Huber, SquaredError, TrainingState, predict
-from .augmenting import VersionOutputs
 from .division import Samples
 from .run import Run
+from .sources import VersionOutputs
 
 Outputs = Float[np.ndarray, "samples outputs"]
 
@@ -64,7 +63,7 @@ def blended(closed: Outputs, neural: Outputs, weights: Any) -> Outputs:
 
 def _fitted_closed_form(estimator: Any, samples: Samples, weight: Any) -> Any:
     """The estimator in closed form for the same series; None where it has no weight."""
-    if isinstance(samples.series, Store):  # it needs whole series
+    if not samples.source.in_memory:  # it looks at series as a whole
         return None
     if not estimator.closed_form or not isinstance(estimator.loss_, CrossEntropy | SquaredError | Huber):
         return None

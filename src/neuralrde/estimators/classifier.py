@@ -45,9 +45,9 @@ class NeuralRDEClassifier(ClassTargets, BaseNeuralRDE):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, `(n, classes)`, or `(n, length, classes)` for labels at each point."""
-        versions, series, windows = self._outputs(X)
+        versions, at_points = self._outputs(X)
         proba = self._proba_from(np.mean([version.outputs for version in versions], axis=0))
-        return self._at_points(proba, series, windows) if self.per_time_ else proba
+        return at_points(proba) if self.per_time_ else proba
 
     def _proba_from(self, outputs: np.ndarray) -> np.ndarray:
         return scipy.special.softmax(outputs.astype(np.float64), axis=-1)

@@ -1,4 +1,4 @@
-"""Samples, and which of them to train on and to validate with: at random, by class, by group, or in their order."""
+"""Samples, and their division into training and validation sets: at random, by class, by group, or in order."""
 
 import warnings
 from dataclasses import dataclass, replace
@@ -9,6 +9,7 @@ from jaxtyping import Float, Int, Shaped
 
 from ..datasets import Dataset, by_group, random_split, stratified
 from ..paths import Series
+from ..training import AbstractAugmentation
 from ..transforms import Transform
 
 # Fewer series do not decide when to stop or which weights to keep: an accuracy of 0.8 has a standard error of 0.07 with
@@ -19,28 +20,79 @@ _TRIES = 10
 
 @dataclass(frozen=True)
 class Samples:
-    """Series, their targets, how much each counts, and the group of each."""
+    """A source of series, their targets, how much each counts, and the group of each."""
 
-    series: Any
-    """A `Series`, or a `Store`."""
+    source: Any
+    """`SeriesInMemory`, or `SeriesOnDisk`."""
     target: np.ndarray
     weight: np.ndarray | None = None
     groups: np.ndarray | None = None
 
+    @property
+    def series(self) -> Series:
+        return self.source.series
+
     def __len__(self) -> int:
-        return len(self.series)
+        return len(self.source)
 
     def __getitem__(self, rows: Any) -> "Samples":
         others = (None if array is None else array[rows] for array in (self.weight, self.groups))
-        return Samples(self.series[rows], self.target[rows], *others)
+        return Samples(self.source[rows], self.target[rows], *others)
 
     def prepared(self, transform: Transform) -> "Samples":
-        return replace(self, series=transform(self.series))
+        return replace(self, source=self.source.prepared(transform))
+
+    @property
+    def units(self) -> int:
+        """How many series there are, or groups: what is wrong for one series of a patient is wrong for the others."""
+        return len(self) if self.groups is None else len(np.unique(self.groups))
+
+
+@dataclass(frozen=True)
+class AugmentedSamples:
+    """A training set in the versions that an augmentation makes of it. The seed alone decides them; none is kept.
+
+    >>> from neuralrde import Series
+    >>> from neuralrde.estimators.sources import SeriesInMemory
+    >>> from neuralrde.training import TimeStretch
+    >>> from neuralrde.transforms import TimeChannel
+    >>> series = SeriesInMemory(Series.from_array(np.zeros((3, 9))))
+    >>> samples = Samples(series, np.array([[60.0], [70.0], [80.0]]))
+    >>> versions = AugmentedSamples(TimeStretch(0.5, 2.0, rate=True, versions=2), samples, seed=0)
+    >>> versions.targets().shape
+    (6, 1)
+    >>> first = versions.prepared(0, TimeChannel().fit(samples.series))
+    >>> bool((first.target == versions.targets()[:3]).all())
+    True
+    """
+
+    augmentation: AbstractAugmentation
+    samples: Samples
+    seed: int
+
+    def __len__(self) -> int:
+        return self.augmentation.versions
+
+    def targets(self) -> np.ndarray:
+        """The targets of all versions, for statistics."""
+        return np.concatenate([self._target(self._drawn(number)) for number in range(len(self))])
+
+    def prepared(self, number: int, transform: Transform) -> Samples:
+        """One version, prepared for the model."""
+        drawn = self._drawn(number)
+        version = self.samples.source.prepared(lambda series: transform(self.augmentation.apply(series, drawn)))
+        return replace(self.samples, source=version, target=self._target(drawn))
+
+    def _drawn(self, number: int) -> np.ndarray:
+        return self.augmentation.draw(len(self.samples), np.random.default_rng([self.seed, number, 3]))
+
+    def _target(self, drawn: np.ndarray) -> np.ndarray:
+        return self.augmentation.targets(self.samples.target, drawn)
 
 
 @dataclass(frozen=True)
 class Division:
-    """What to train on and what to validate with, and whether that decides when to stop and which weights to keep."""
+    """A training set and a validation set, and whether the latter decides when to stop and which weights to keep."""
 
     training: Samples
     validation: Samples | None = None
@@ -56,14 +108,14 @@ def divide(
     shuffle: bool = True,
     seed: int = 0,
 ) -> tuple[Int[np.ndarray, "train"], Int[np.ndarray, "validation"]]:
-    """Rows to train on and rows to validate with; a warning, and no rows to validate with, where there is no way.
+    """Rows to train on, and rows to validate with. Warns and gives none of the latter if the series cannot be divided.
 
     Args:
-        target: classes are kept in proportion where they are whole numbers, one per series.
-        fraction: of the series to validate with.
-        groups: whose series stay together; an error if that is impossible.
-        shuffle: False takes the last series, as they are ordered.
-        seed: of the shuffling.
+        target: where it is a class for each series, classes are kept in proportion.
+        fraction: the share of the series to validate with.
+        groups: series of one group stay together; raises if that is impossible.
+        shuffle: False validates with the last series, in their given order.
+        seed: decides the shuffling.
 
     >>> divide(Series.from_array(np.zeros((10, 5))), np.zeros(10), fraction=0.2, shuffle=False)[1]
     array([8, 9])
@@ -99,7 +151,7 @@ def folds(
     shuffle: bool = True,
     seed: int = 0,
 ) -> Int[np.ndarray, "samples"]:
-    """The fold of each series, for members of an ensemble that each leave out one; -1 for those that nobody leaves out.
+    """The fold of each series. Every member of an ensemble leaves out one fold; series with -1 are left out by nobody.
 
     Classes are dealt out evenly, and a class of a single series is left out by nobody. Groups stay together.
 
@@ -142,7 +194,7 @@ def _shuffled(series: Series, classes: Any, fraction: float, groups: Any, seed: 
 
 
 def _last_part(count: int, fraction: float, groups: Any) -> int:
-    """Where the last part begins: as near to the fraction as can be without cutting through a group."""
+    """Where the last part begins: as near to the fraction as possible without cutting through a group."""
     wanted = count - round(count * fraction)
     free = np.ones(count, bool)
     free[0] = False

@@ -1,4 +1,4 @@
-"""How a neural estimator is fitted: check everything, divide the data, choose windows, train, keep what was learned."""
+"""Fits a neural estimator: checks everything, divides the data, chooses windows, trains, keeps what was learned."""
 
 import os
 from collections.abc import Sequence
@@ -12,22 +12,21 @@ from sklearn.utils import check_random_state
 
 from ..devices import try_all_cores
 from ..models import CrossFitted
-from ..paths import Windows, window_counts
+from ..paths import Windows
 from ..processes import Processes
 from ..registry import Config
 from ..training import AdamW, ConstantRate, Listener, ProgressBar, Settings, TrainingState
 from ..training.archive import arrays_of, with_arrays
-from .augmenting import AugmentedSamples
 from .blend import fit_blend
 from .collapse import restarted_if_collapsed
-from .division import FEWEST_TO_DECIDE, Division, Samples, divide, folds
+from .division import FEWEST_TO_DECIDE, AugmentedSamples, Division, Samples, divide, folds
 from .families import choose_model, is_auto
 from .run import Run
-from .search import candidates, check_size, successive_halving
+from .search import check_size, successive_halving
 
-# Optimizer steps, whatever the number of samples, and the fewest epochs, of a model that does not say what is usual.
+# The number of optimizer steps, and the fewest epochs, for a model that has no `usual` numbers of its own.
 USUAL_STEPS, FEWEST_EPOCHS = 1000, 20
-# What a fitted estimator is built by: `warm_start` and `partial_fit` go on only if these are as they were.
+# A fitted estimator was built from these parameters. `warm_start` and `partial_fit` refuse to continue with others.
 KEPT = ("model", "members", "transform", "windows", "loss")
 
 
@@ -44,13 +43,13 @@ def fit(
     listeners: Sequence[Listener],
     mesh: Mesh | None,
 ) -> None:
-    """Train an estimator from the beginning, or with `warm_start` from where it is."""
+    """Train an estimator from the beginning, or with `warm_start` from its weights."""
     again = estimator.warm_start and hasattr(estimator, "model_")
     vars(estimator).pop("_state", None)
     parts, whole = _begin(estimator, X, y, sample_weight, groups, again, mesh)
     seed = _seed(estimator, mesh)
 
-    # The model, if it is to be chosen.
+    # Choose the model, if it is "auto".
     estimator.trials_ = []
     if is_auto(estimator.model) and not again:
         if checkpoint is not None:
@@ -61,12 +60,12 @@ def fit(
         estimator.config_, estimator.trials_ = choose_model(estimator, whole, seed, mesh)
         estimator.members_ = _members(estimator)
 
-    # Data: a validation set, and a transform that has seen the training set only.
+    # Divide off a validation set. The transform sees the training set only.
     wanted = estimator.windows_ if again else parts.windows
     data = _divided(estimator, whole, validation, seed, wanted.searched)
     run = _run(estimator, parts, data, again, seed, listeners, mesh)
 
-    # Candidates for the windows, each with a model of its own.
+    # Choose the windows. Each candidate has a model of its own.
     tried = [estimator.windows_] if again else _candidates(estimator, wanted, run)
     for one in tried:
         check_size(lambda one=one: estimator._build(run.channels, one, 0), run.channels, one)
@@ -78,19 +77,20 @@ def fit(
                 f"Got windows={estimator.windows!r} {what}; expected numbers then, because a search compares "
                 "validation losses and has many states. Write for example windows=Windows(step=32, depth=2)."
             )
-        # Too few to stop by are too precious to leave out: with all series, unless they were given apart.
+        # A validation set too small to decide is needed for training. The winner is trained with all series, unless
+        # the validation set was given.
         everything = None
         if not data.decides and validation is None:
             everything = lambda: _run(estimator, parts, Division(whole), False, seed, listeners, mesh)
         windows, state, run = _searched(estimator, tried, run, everything)
 
-    # Training; and again, if nothing was learned.
+    # Train, and train again if nothing was learned.
     run.say_share(windows)
     state, estimator.restarts_ = run(windows, state, checkpoint=checkpoint, resume=resume), []
     if estimator.members_ == 1:
         state, estimator.restarts_ = restarted_if_collapsed(run, windows, state)
     elif not run.data.decides:
-        # To its end: the loss of an epoch with dropout does not tell better weights from worse.
+        # Keep the last weights: with dropout, an epoch's loss does not tell better weights from worse.
         state = replace(state, best=state.model)
     _learn(estimator, run, windows, state)
     samples = whole if len(whole) == len(run.data.training) else data.training
@@ -100,9 +100,11 @@ def fit(
 
 
 def partial_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, *, listeners: Sequence[Listener]) -> None:
-    """One pass over these series."""
+    """Train an estimator for one pass over these series."""
     again = hasattr(estimator, "model_")
     parts, whole = _begin(estimator, X, y, sample_weight, None, again, None)
+    if not whole.source.in_memory:
+        raise ValueError("Got a store for `partial_fit`; expected series, or `fit`, which reads a store in parts.")
     if not again and is_auto(estimator.model):
         raise ValueError(
             'Got model="auto" for `partial_fit`; expected a model, because a comparison needs all series at once. '
@@ -118,7 +120,7 @@ def partial_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, *, listeners
     check_size(lambda: estimator._build(run.channels, windows, 0), run.channels, windows)
     state: TrainingState | None = getattr(estimator, "_state", None) if again else None
     earlier, done = estimator.history_ if again else [], 0 if state is None else state.epoch
-    # Nobody knows how long a stream of batches will be: no schedule, no decay over all of it, no budget.
+    # Nobody knows how many batches will come. So there is no schedule, no weight decay and no time budget.
     optimizer = replace(run.settings.optimizer, schedule=ConstantRate())
     optimizer = replace(optimizer, weight_decay=0.0) if isinstance(optimizer, AdamW) else optimizer
     settings = replace(run.settings, epochs=done + 1, patience=None, time_budget=None, optimizer=optimizer)
@@ -126,7 +128,7 @@ def partial_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, *, listeners
     estimator.trials_, estimator.restarts_ = [], []
     if not again:
         estimator.closed_form_, estimator.blend_ = None, [0.0, 1.0]
-    # The weights as they are now: of a stream of batches no loss is the best.
+    # Keep the last weights: losses of different batches cannot be compared.
     _learn(estimator, run, windows, replace(state, best=state.model))
     estimator.history_ = [*earlier, {**state.history[-1], "epoch": len(earlier) + 1}]
 
@@ -134,12 +136,13 @@ def partial_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, *, listeners
 def _begin(
     estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any, again: bool, mesh: Mesh | None
 ) -> tuple[SimpleNamespace, Samples]:
-    """Check everything before anything is computed: the parts that the parameters stand for, and the samples."""
+    """Check everything before anything is computed. Returns the parameters' parts, and the samples."""
     if mesh is None:
         try_all_cores()
     estimator._mesh = mesh
     parts = estimator._check_parameters()
     samples = estimator._samples(X, y, sample_weight, groups, reset=not again)
+    samples.source.check_possible(estimator, parts)
     if parts.windows.shifts > 1 and estimator.per_time_:
         raise ValueError(
             "Got windows with shifts and a target at every point; expected shifts=1, because predictions come at "
@@ -169,35 +172,28 @@ def _members(estimator: Any) -> int:
 
 
 def _seed(estimator: Any, mesh: Mesh | None) -> int:
-    # Of several processes each would draw another one.
+    # Without `agree`, every process would draw a seed of its own.
     return Processes(mesh).agree(int(check_random_state(estimator.random_state).randint(2**31 - 1)))
 
 
 def _divided(estimator: Any, whole: Samples, validation: Any, seed: int, searched: bool) -> Division:
-    """Training and validation set. Too few series to decide anything are held out only for a search."""
+    """The training and the validation set. A validation set too small to decide is held out only for a search."""
     if validation is not None:
-        if not isinstance(validation, tuple | list) or len(validation) not in (2, 3):
-            raise ValueError(
-                f"Got validation of type {type(validation).__name__}; expected (X, y), or (X, y, sample_weight)."
-            )
-        others = estimator._samples(*validation, reset=False)
+        others = estimator._samples(*whole.source.validation(validation), reset=False)
+        if others.source.in_memory != whole.source.in_memory:
+            raise ValueError("Got a store as validation beside series; expected series too.")
         return Division(whole, others, len(others) >= FEWEST_TO_DECIDE)
     if estimator.members_ > 1 and not searched:
         return Division(whole)  # every member leaves out a part of its own
     fraction = estimator.validation_fraction
-    if len(whole) * fraction < 2 or (_units(whole) * fraction < FEWEST_TO_DECIDE and not searched):
+    if len(whole) * fraction < 2 or (whole.units * fraction < FEWEST_TO_DECIDE and not searched):
         return Division(whole)
     options = {"groups": whole.groups, "shuffle": estimator.shuffle, "seed": seed}
     rows, held_out = divide(whole.series, whole.target, fraction=fraction, **options)
-    decides = _units(whole[held_out]) >= FEWEST_TO_DECIDE
+    decides = whole[held_out].units >= FEWEST_TO_DECIDE
     if not len(held_out) or not (decides or searched):
         return Division(whole)
     return Division(whole[rows], whole[held_out], decides)
-
-
-def _units(samples: Samples) -> int:
-    """How many series there are, or groups: what is wrong for one series of a patient is wrong for the others too."""
-    return len(samples) if samples.groups is None else len(np.unique(samples.groups))
 
 
 def _run(
@@ -209,18 +205,18 @@ def _run(
     listeners: Sequence[Listener],
     mesh: Mesh | None,
 ) -> Run:
-    """All that a training needs but the windows. Transform and loss learn from the training set here."""
+    """A training that lacks only the windows. Transform and loss are fitted to the training set here."""
     training, validation = data.training, data.validation
     estimator.augmentation_ = parts.augmentation
     versions = None if parts.augmentation is None else AugmentedSamples(parts.augmentation, training, seed)
     if again:
-        series = estimator.transform_(training.series)
+        source = training.source.prepared(estimator.transform_)
     else:
-        estimator.transform_, series = parts.transform.fit_and_call(training.series)
+        estimator.transform_, source = training.source.fit_and_prepare(parts.transform)
         estimator.loss_ = parts.loss.fit(training.target if versions is None else versions.targets())
     prepared = replace(
         data,
-        training=replace(training, series=series),
+        training=replace(training, source=source),
         validation=None if validation is None else validation.prepared(estimator.transform_),
     )
     bar = [] if estimator.verbose is False else [ProgressBar(always=estimator.verbose is True)]
@@ -234,14 +230,14 @@ def _run(
 
 
 def _candidates(estimator: Any, wanted: Windows, run: Run) -> list[Windows]:
-    """Those that are asked for, or the model's usual ones; the model's options that depend on their number are set."""
+    """The windows to try: those asked for, or the model's usual ones. Sets the model options that depend on them."""
     usual = getattr(estimator.config_.cls, "usual_windows", None)
     if estimator.windows is None and usual is not None:
         wanted = usual(run.channels)
-    found = candidates(wanted, run.data.training.series)
+    source = run.data.training.source
+    found = source.candidates(wanted)
     if (options := getattr(estimator.config_.cls, "usual_options", None)) is not None:
-        cuts = found[0].cuts(run.data.training.series)
-        number = int(np.median(window_counts(run.data.training.series, cuts)))
+        number = int(np.median(source.window_counts(found[0])))
         estimator.config_ = Config(estimator.config_.cls, **options(number) | estimator.config_.options)
     return found
 
@@ -255,7 +251,7 @@ def _settings(estimator: Any, optimizer: Any, samples: int, seed: int) -> Settin
         optimizer=optimizer,
         patience=estimator.patience,
         seed=seed,
-        # If the model was chosen, that took the other half.
+        # Choosing the model took the other half.
         time_budget=budget / 2 if budget is not None and is_auto(estimator.model) else budget,
     )
 
@@ -271,7 +267,7 @@ def _searched(
         run: with a validation set, which decides here even if it is small.
         everything: makes a run with all series; None if the search's own is to go on.
     """
-    # Half of the time for the search, the rest for the winner.
+    # The search takes half of the time, the winner the rest.
     clock = Processes(run.mesh).clock
     begun, budget = clock(), estimator.time_budget
     half = None if budget is None else budget / 2
@@ -279,7 +275,7 @@ def _searched(
     windows, state, trials = successive_halving(tried, search, epochs=run.settings.epochs, seconds=half, clock=clock)
     estimator.trials_ += [_record(**trial) for trial in trials]
     if not run.data.decides:
-        state = None  # the winner begins anew
+        state = None  # the winner is trained from the beginning
     if everything is not None:
         run = replace(everything(), listeners=run.listeners)
     if budget is not None:
@@ -299,7 +295,7 @@ def _learn(estimator: Any, run: Run, windows: Windows, state: TrainingState) -> 
     estimator.label_share_ = run.labels(windows)[1]
     estimator.history_ = list(state.history)
     estimator.best_epoch_, estimator.validation_loss_ = state.best_epoch, state.best_loss
-    # As loading makes it, so that a loaded model is the same in every respect.
+    # Built as loading builds it, so that a loaded model is the same in every respect.
     best = state.best.ensemble if isinstance(state.best, CrossFitted) else state.best
     estimator.model_ = with_arrays(estimator._template(), arrays_of(best))
     estimator._calibrate(None)

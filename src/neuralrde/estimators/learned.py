@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..paths import Series, Windows
-from ..paths.checks import check_whole
+from ..paths.checks import check_whole, is_number
 from ..registry import Config, params_of
 from ..signatures import basis_channels
 from ..training import AbstractAugmentation, AbstractLoss
 from ..transforms import BasePoint, Compose, FillForward, FillLinear, ObservationCounts, Scale, TimeChannel, Transform
 from ..transforms.filling import Fill
-from .augmenting import check_augmentation
+from .parameters import check_augmentation
 
 # Labels and column names as arrays: their kinds, and the sizes of their items.
 _TYPES = {"b": (1,), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8)}
@@ -169,16 +169,12 @@ def _kind(what: str, test: Callable[[Any], bool]) -> Callable[[str, Any], None]:
     return check
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, bool | int | float | str) or _is_list(value, _is_number)
+    return value is None or isinstance(value, bool | int | float | str) or _is_list(value, is_number)
 
 
 def _is_list(value: Any, test: Callable[[Any], bool]) -> bool:
@@ -211,7 +207,7 @@ LEARNED: dict[str, Callable[[str, Any], None]] = {
     "loss_": _kind("a loss", lambda value: isinstance(value, AbstractLoss)),
     "scores_": _kind(
         "lists of numbers, or None",
-        lambda value: value is None or _is_list(value, lambda one: _is_list(one, _is_number) and one == sorted(one)),
+        lambda value: value is None or _is_list(value, lambda one: _is_list(one, is_number) and one == sorted(one)),
     ),
     "per_time_": _truth,
     "outputs_": _whole(),
@@ -222,8 +218,8 @@ LEARNED: dict[str, Callable[[str, Any], None]] = {
     "history_": _records,
     "trials_": _records,
     "best_epoch_": _whole(low=0),
-    "validation_loss_": _kind("a number", _is_number),
-    "label_share_": _kind("a share, or None", lambda value: value is None or (_is_number(value) and 0 <= value <= 1)),
+    "validation_loss_": _kind("a number", is_number),
+    "label_share_": _kind("a share, or None", lambda value: value is None or (is_number(value) and 0 <= value <= 1)),
     "restarts_": _records,
     "flat_": _truth,
     "n_channels_in_": _whole(),
@@ -238,9 +234,9 @@ LEARNED: dict[str, Callable[[str, Any], None]] = {
     "members_": _whole(high=1000),
     "blend_": _kind(
         "two numbers of 0 or more",
-        lambda value: _is_list(value, _is_number) and len(value) == 2 and all(0 <= one < np.inf for one in value),
+        lambda value: _is_list(value, is_number) and len(value) == 2 and all(0 <= one < np.inf for one in value),
     ),
-    "penalty_": _kind("a positive number", lambda value: _is_number(value) and value > 0),
+    "penalty_": _kind("a positive number", lambda value: is_number(value) and value > 0),
 }
 # Names are learned from tables with named columns only; the others were not in the first files of this format.
 OPTIONAL = {"feature_names_in_", "label_share_", "restarts_", "scores_", "members_", "blend_", "augmentation_"}

@@ -1,4 +1,4 @@
-"""What the neural classifier and regressor share: parameters, models, predictions. `fitting.py` trains them."""
+"""What the neural classifier and regressor share: parameters, models, saving. `fitting.py` trains them."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from jax.sharding import Mesh
 from sklearn.utils.validation import check_is_fitted
 
 from ..models import Ensemble, MultiScaleRDE
-from ..paths import Series, Windows
+from ..paths import Windows
 from ..registry import FROM_DATA, Config, accepted
 from ..stores import Store
 from ..training import (
@@ -28,21 +28,18 @@ from ..training import (
 from ..training.archive import arrays_of, with_arrays
 from ..training.optimizers import as_optimizer
 from . import fitting
-from .augmenting import VersionOutputs, check_augmentation
 from .base import SeriesEstimator, Streaming
 from .closed_form import LogSignatureClassifier, LogSignatureRegressor
 from .division import Samples
-from .examples import Inputs, scales_for
 from .families import is_auto
-from .inputs import as_series
 from .learned import check_file
-from .parameters import Hidden, check_flag, check_number, check_whole
-from .predicting import outputs_of
-from .stored import fit_store
+from .parameters import Hidden, check_augmentation, check_flag, check_number, check_whole
+from .sources import AtPoints, VersionOutputs
+from .stored import SeriesOnDisk
 
 
 class _Learned:
-    """What a neural estimator learns beside its model, and its files hold. In a dataclass they would be parameters."""
+    """What a neural estimator learns beside its model, and saves. Fields of a dataclass would become parameters."""
 
     windows_: Windows
     config_: Config
@@ -68,31 +65,30 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
     Args:
         model: a short name such as "log-ncde" (`neuralrde.models.MODELS` has all), a class, or a class with options,
             `Config(NeuralRDE, state=64)`. Any Equinox module will do. "auto" compares families by cross-validation,
-            in half of `time_budget`, and takes the best; `trials_` says what it found.
-        members: how many models are trained side by side, each on all series but a part of its own; their outputs are
-            averaged. None takes 4 of `MultiScaleRDE` and one of any other model.
-        closed_form: whether the closed form (`LogSignatureClassifier`, `LogSignatureRegressor`) has a weight in
-            the predictions of an ensemble, as large as it earns on series that were left out.
-        transform: what is done to the series first: "standard", or a transform of your own, `Compose(...)`.
+            in half of `time_budget`, and takes the best; `trials_` holds the results.
+        members: how many models are trained side by side. Each leaves out a part of the series, and their outputs are
+            averaged. None trains 4 of `MultiScaleRDE` and one of any other model.
+        closed_form: whether to blend the closed form (`LogSignatureClassifier`, `LogSignatureRegressor`) into an
+            ensemble's predictions. Series that were left out decide its weight.
+        transform: prepares the series: "standard", or a transform of your own, `Compose(...)`.
         windows: `Windows(step=..., depth=...)`, a number of points, or "auto" to choose step and depth by validation;
-            None takes what is usual for the model: about 32 windows and depth 2, or short windows of several scales.
+            None takes the model's usual ones: about 32 windows and depth 2, or short windows of several scales.
         loss: a short name, a loss, or a function of one prediction and one target; None takes the usual one.
         optimizer: `AdamW(learning_rate=..., weight_decay=...)`, or any of Optax's.
-        augmentation: `TimeStretch(rate=True, ...)`, its short name, or one of your own: what training changes in the
-            series, and in targets with them, and from which versions of new series is predicted. None changes nothing.
-        epochs: passes over the training set, at most; None takes as many steps as are usual for the model.
-        batch_size: examples in a step.
-        validation_fraction: the part of the series that is held out to decide when to stop, which weights to keep,
-            and "auto". Where it would be fewer than 30 series, or fewer than 30 groups, too few to tell epochs apart,
-            none are held out: training runs to its end and keeps the weights with the best training loss. "auto" holds
-            out what it can, and then trains with all series. Ensembles hold out nothing else: every member leaves out a
-            part of its own.
-        shuffle: whether these are drawn at random, in proportion to the classes; False takes the last ones, for series
-            in order of time. `fit(..., groups=...)` keeps groups together.
+        augmentation: `TimeStretch(rate=True, ...)`, its short name, or one of your own. Training then sees changed
+            versions of the series and targets, and predictions may combine several versions. None changes nothing.
+        epochs: the largest number of passes over the training set; None takes the model's usual number of steps.
+        batch_size: examples per step.
+        validation_fraction: the share of the series that is held out. They decide when to stop, which weights to keep,
+            and "auto". Fewer than 30 series, or 30 groups, are too few to tell epochs apart, so none are held out then:
+            training runs to its end and keeps the weights with the best training loss. "auto" holds out what it can,
+            and then trains with all series. Ensembles hold out nothing, because every member leaves out a part.
+        shuffle: whether the held-out series are drawn at random, in proportion to the classes. False takes the last
+            ones, for series in order of time. `fit(..., groups=...)` keeps groups together.
         patience: epochs without a better validation loss after which training stops; None never stops early.
-        time_budget: seconds after which training stops; half of them for the search, if there is one. None
-            for no limit. Runs stopped by a time budget are not reproducible.
-        warm_start: whether `fit` goes on from the weights of the last `fit`, with its transform and windows.
+        time_budget: seconds after which training stops; a search takes half of them. None sets no limit. Runs stopped
+            by a time budget are not reproducible.
+        warm_start: whether `fit` continues from the weights of the last `fit`, with its transform and windows.
         random_state: a number fixes everything: validation set, initial weights, order of examples. Results are then
             the same to the bit on the same number of cores; on another number sums are rounded differently, and the
             differences grow with training.
@@ -101,18 +97,18 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
     Attributes:
         model_: the trained model.
         transform_: the fitted transform.
-        windows_: as chosen.
-        members_: how many models `model_` is the mean of.
-        closed_form_: the fitted estimator in closed form that has a weight in predictions, if one has.
-        blend_: by how much the outputs of the closed form and of the model are multiplied before they are added.
+        windows_: the windows that were chosen.
+        members_: the number of models that `model_` averages.
+        closed_form_: the fitted estimator in closed form, if predictions are blended with one.
+        blend_: the factors of the closed form's and the model's outputs in a prediction.
         loss_: the fitted loss.
-        augmentation_: as it was in `fit`.
-        n_iter_: epochs of training.
-        history_: a record for each epoch.
-        trials_: those of the search.
-        best_epoch_, validation_loss_: of the weights that were kept.
-        label_share_: with labels at points, the share of them that stand at windows' ends and are trained on.
-        restarts_: a record for each training, if the first predicted one class only and was followed by others.
+        augmentation_: the augmentation that `fit` used.
+        n_iter_: the number of epochs trained.
+        history_: one record per epoch.
+        trials_: one record per trial of a search.
+        best_epoch_, validation_loss_: the epoch and the monitored loss of the weights that were kept.
+        label_share_: with labels at points, the share of labels that stand at windows' ends and are trained on.
+        restarts_: one record per training, if the first one predicted a single class and others followed.
     """
 
     model: Any = Config(MultiScaleRDE)  # noqa: RUF009 (immutable)
@@ -147,20 +143,20 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
         own = (cls.__doc__ or "").replace("    Args:\n", f"    Args:\n{parameters.rstrip()}\n", 1)
         cls.__doc__ = own.replace("    Attributes:\n", f"    Attributes:\n{learned.rstrip()}\n", 1)
 
-    # What a subclass says.
+    # Defined by subclasses.
 
     def _metric(self) -> Callable:
         raise NotImplementedError
 
     def _weights(self, target: np.ndarray, training: np.ndarray) -> np.ndarray | None:
-        """How much each example counts, by statistics of the training targets."""
+        """How much each example counts; may depend on the training targets."""
         return None
 
     def _calibrate(self, held_out: Samples | None) -> None:
-        """Learn from held-out series how far to trust predictions; without any, forget what was learned."""
+        """Learn from held-out series how wide intervals must be; None forgets what was learned."""
 
     def _calibrate_with(self, versions: Sequence[VersionOutputs], target: np.ndarray) -> None:
-        """The same from outputs for series that were left out of training."""
+        """Learn the same from outputs for series that were left out of training."""
 
     # Fitting.
 
@@ -185,19 +181,18 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
                 and windows are taken; the closed form has no weight then.
             y: one target per series, or one at every point (see the class). None takes those of a store.
             sample_weight: how much each series counts; None counts all alike.
-            groups: one per series, such as its patient: series of a group are not divided between training and
-                validation, nor between what members of an ensemble learn from and leave out.
+            groups: one per series, such as its patient. All series of a group are trained on, or none; the same holds
+                for every member of an ensemble.
             validation: another `(X, y)`, or another store, to decide about stopping; None takes `validation_fraction`
-                of X. Fewer than 30 series decide nothing: of X none are held out then, and those given are only
+                of X. Fewer than 30 series decide nothing: none of X are held out then, and given ones are only
                 reported in `history_`.
             checkpoint: a file for the state of training; with `resume=True` training goes on from it.
             resume: whether to go on from the checkpoint, if there is one.
             listeners: told of every epoch; see `neuralrde.training`.
             mesh: the devices to train and predict on, as `neuralrde.devices.device_mesh` makes it; None takes all.
         """
-        train = fit_store if isinstance(X, Store) else fitting.fit
         with interrupts_between_steps():
-            train(
+            fitting.fit(
                 self,
                 X,
                 y,
@@ -217,8 +212,6 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
         The first call learns the transform's statistics, the windows and the classes: let it see series of every kind,
         or call `fit` first. Nothing is held out.
         """
-        if isinstance(X, Store):
-            raise ValueError("Got a store for `partial_fit`; expected series, or `fit`, which reads a store in parts.")
         with interrupts_between_steps():
             fitting.partial_fit(self, X, y, sample_weight, listeners=listeners)
         return self
@@ -230,28 +223,27 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
 
     # Predicting.
 
-    def _outputs(self, X: Any) -> tuple[list[VersionOutputs], Any, Any]:
+    def _outputs(self, X: Any) -> tuple[list[VersionOutputs], AtPoints]:
         """The model's outputs, for each series or after every window; several, if an augmentation says so."""
         self._check_fitted()
-        series = X if isinstance(X, Store) else as_series(self, X, reset=False)
-        versions, inputs = outputs_of(self, series)
-        return versions, series, inputs
+        return self._source(X, reset=False).outputs(self)
+
+    def _source(self, X: Any, *, reset: bool) -> Any:
+        if not isinstance(X, Store):
+            return super()._source(X, reset=reset)
+        if reset:
+            channels = len(X.channels)
+            self.flat_, self.n_channels_in_, self.n_features_in_ = False, channels, channels
+        return SeriesOnDisk(X)
 
     def _blended(self, outputs: np.ndarray, closed: Callable[[Any], np.ndarray], factor: float = 1.0) -> np.ndarray:
-        """Blended with the closed form; `closed` gives its outputs, times `factor`, for the same series."""
+        """The model's outputs, blended with those of the closed form, which `closed` computes for the same series."""
         if self.members_ == 1:
             return outputs
         beside: Any = 0.0
         if self.closed_form_ is not None and self.blend_[0] != 0:
             beside = closed(self.closed_form_) * (factor * float(self.closed_form_.model_.sharpness))
         return self.blend_[0] * beside + self.blend_[1] * outputs
-
-    def _at_points(self, outputs: np.ndarray, series: Series, inputs: Inputs) -> np.ndarray:
-        """Predictions after windows, held until the next: a point's prediction knows nothing that comes later."""
-        points = np.arange(series.values.shape[1])
-        cuts = np.broadcast_to(inputs.cuts, (len(series), inputs.cuts.shape[-1]))
-        latest = np.stack([np.searchsorted(row, points, side="right") - 1 for row in cuts])
-        return outputs[np.arange(len(series))[:, None], latest]
 
     # Models and losses, from the parameters.
 
@@ -269,7 +261,7 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
         return loss
 
     def _usual(self, what: str, otherwise: int) -> int:
-        """What is usual for the model: "members", "steps" of training, the fewest "epochs"."""
+        """The model's usual number of "members", of training "steps", or the fewest "epochs"."""
         return getattr(self.config_.cls, "usual", {}).get(what, otherwise)
 
     def _build(self, channels: int, windows: Windows, seed: int) -> Any:
@@ -285,13 +277,13 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
             raise ValueError(f"Got every={windows.every} and model={config!r}; expected windows by `step` for it.")
         sizes = {"channels": channels, "outputs": self.loss_.outputs(self.outputs_), "depth": windows.depth}
         sizes |= {} if step is None else {"step": step, "points": step + 1}  # type: ignore
-        sizes |= scales_for(config, windows)
+        sizes |= _scales_for(config, windows)
         key = jax.random.key(seed)
         make = _make if isinstance(key, Tracer) else _made  # only its shapes, or its numbers
         return make(key, config, self.members_, sizes)
 
     def _part(self, name: str) -> Any:
-        # Until it is chosen, the default stands for it.
+        # Until "auto" has chosen a model, the default stands in for it.
         return Config(MultiScaleRDE) if name == "model" and is_auto(self.model) else super()._part(name)
 
     def _check_parameters(self) -> SimpleNamespace:
@@ -318,7 +310,7 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
         check_whole("patience", self.patience, also=(None,))
         return parts
 
-    # Saving. A JAX function in the model cannot be pickled, its arrays can: the model is built again around them.
+    # Saving. A JAX function in a model cannot be pickled, but arrays can. So the model is built again around them.
 
     def _check_fitted(self) -> None:
         check_is_fitted(self, "model_")
@@ -332,7 +324,7 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
         return {"classification": LogSignatureClassifier, "regression": LogSignatureRegressor}[self._task]
 
     def _put_inside(self, closed_form: Any) -> None:
-        """From a file."""
+        """Take the closed form that a file holds."""
         shared = ("n_channels_in_", "outputs_", "per_time_")
         if any(getattr(self, name) != getattr(closed_form, name) for name in shared) or self.members_ == 1:
             raise ValueError("Got an estimator in closed form inside, which is one of other series")
@@ -363,3 +355,15 @@ def _make(key, config: Config, members: int, sizes: dict[str, int]) -> Any:
 
 # One compilation instead of one for every little array, and a quick one, because it runs once.
 _made: Any = eqx.filter_jit(_make, compiler_options={"xla_backend_optimization_level": 0})  # type: ignore
+
+
+def _scales_for(config: Config, windows: Windows) -> dict[str, Any]:
+    """The scales as an option of the model's constructor; an error if it takes none."""
+    if windows.scales == (1,):
+        return {}
+    if "scales" not in accepted(config.cls):
+        raise ValueError(
+            f"Got windows={windows!r} and model={config!r}, which looks at one window at a time; expected scales=(1,), "
+            "or a model whose constructor takes `scales`."
+        )
+    return {"scales": windows.scales}

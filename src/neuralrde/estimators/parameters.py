@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..paths import Windows
-from ..paths.checks import check_whole
+from ..paths.checks import check_whole, is_number
 from ..registry import config_of, did_you_mean, from_plain, params_of, with_params
+from ..training import AbstractAugmentation
 
-__all__ = ["Parameters", "check_choice", "check_flag", "check_number", "check_whole", "part"]
+__all__ = ["Parameters", "check_augmentation", "check_choice", "check_flag", "check_number", "check_whole", "part"]
 
 
 class Parameters:
@@ -127,8 +128,7 @@ def check_number(
     """With `above`, the number must be larger than `low`, and not `low` itself."""
     if value is None and None in also:
         return
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not (number and low <= float(value) <= high) or (above and value == low):  # type: ignore
+    if not (is_number(value) and low <= float(value) <= high) or (above and value == low):  # type: ignore
         others = "".join(f", or {other!r}" for other in also)
         span = f"above {low:g}" if above and high == np.inf else f"from {low:g} to {high:g}"
         raise ValueError(f"Got {name}={value!r}; expected a number {span}{others}.")
@@ -144,3 +144,19 @@ def check_choice(name: str, value: Any, choices: Any) -> None:
     if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
         meant = did_you_mean(str(value), [choice for choice in choices if isinstance(choice, str)])
         raise ValueError(f"Got {name}={value!r}; expected one of {choices}.{meant}")
+
+
+def check_augmentation(augmentation: Any, task: str) -> None:
+    """Raise unless it is None, or an augmentation that suits the task."""
+    if augmentation is None:
+        return
+    if not isinstance(augmentation, AbstractAugmentation):
+        raise ValueError(
+            f"Got augmentation={augmentation!r}; expected None, an augmentation such as TimeStretch(), or one of your "
+            "own, a subclass of AbstractAugmentation."
+        )
+    if augmentation.scales_targets and task == "classification":
+        raise ValueError(
+            f"Got augmentation={augmentation!r} for classification; expected one that leaves targets alone, because "
+            "classes cannot be multiplied. Write for example TimeStretch(rate=False)."
+        )

@@ -7,12 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..training import rmse
-from .augmenting import VersionOutputs, median_of, median_scores
 from .conformal import conformal_score
 from .division import Samples
 from .neural import BaseNeuralRDE
 from .parameters import check_number
-from .predicting import outputs_of
+from .sources import VersionOutputs
 from .targets import NumberTargets, are_known
 
 
@@ -55,8 +54,7 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
             interval: the share of targets that an interval should hold, such as 0.9. Then the result is a pair: the
                 predictions, and the intervals with their lower and upper ends on the last axis.
         """
-        versions, series, inputs = self._outputs(X)
-        at_points = lambda values: self._at_points(values, series, inputs)
+        versions, at_points = self._outputs(X)
         return self._predicted_from_versions(versions, interval, at_points if self.per_time_ else None)
 
     def _predicted_from(self, outputs: np.ndarray, interval: float | None = None) -> Any:
@@ -91,12 +89,12 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
         if held_out is None:
             self.scores_ = None
             return
-        versions, inputs = outputs_of(self, held_out.series)
+        versions, at_points = held_out.source.outputs(self)
         target = held_out.target
         if self.per_time_:
             # Points of one series are alike. One of each, drawn at random, is what the promise is about: a point of a
             # new series.
-            outputs = self._at_points(versions[0].outputs, held_out.series, inputs)
+            outputs = at_points(versions[0].outputs)
             known, rng = are_known(target), np.random.default_rng(0)
             points = np.array([rng.choice(np.flatnonzero(row)) for row in known])
             outputs, target = (array[np.arange(len(array)), points] for array in (outputs, target))
@@ -111,6 +109,31 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
 
     def _metric(self):
         return _RMSE(self.loss_)
+
+
+def median_of(versions: Sequence[VersionOutputs], predict: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """The median of the predictions that are made of each version's outputs, in the targets' own units.
+
+    >>> versions = [VersionOutputs(np.array([60.0 * factor]), factor) for factor in (1.0, 2.0, 0.5)]
+    >>> median_of(versions, np.asarray)
+    array([60.])
+    """
+    return np.median([predict(version.outputs) / version.factor for version in versions], axis=0)
+
+
+def median_scores(versions: Sequence[VersionOutputs], target: np.ndarray, loss: Any) -> np.ndarray:
+    """The scores of targets with which the medians of all versions' intervals just hold them.
+
+    The lower end of the median interval is below a target where the ends of most versions are. So the median score of
+    the versions that lie above the target decides, those below counting as 0; the same holds for the upper end.
+    """
+    low, high = [], []
+    for outputs, factor in versions:
+        scores, scaled = loss.scores(outputs, target * factor), target * factor
+        below = scaled < loss.predict(outputs)
+        low.append(np.where(below, scores, 0.0))
+        high.append(np.where(below, 0.0, scores))
+    return np.maximum(np.median(low, axis=0), np.median(high, axis=0))
 
 
 class _RMSE:

@@ -1,4 +1,4 @@
-"""One training of an estimator: its data, divided, and all that decides about it but the windows."""
+"""One training of an estimator. Everything is fixed but the windows, so that a search can try several."""
 
 import os
 import warnings
@@ -11,37 +11,35 @@ from jax.sharding import Mesh
 
 from ..models import CrossFitted, Ensemble
 from ..paths import Windows
-from ..training import EachMember, Examples, Listener, RandomChoice, Settings, TrainingState, fit, targets_at_cuts
-from .augmenting import AugmentedSamples
-from .division import Division, Samples
-from .examples import inputs_of
+from ..training import EachMember, Listener, RandomChoice, Settings, TrainingState, fit
+from .division import AugmentedSamples, Division, Samples
 from .targets import are_known, share_at_cuts
 
 
 @dataclass(frozen=True)
 class Run:
-    """Called with windows, it trains: `run(windows)`.
+    """A training that is called with windows: `run(windows)`.
 
-    The estimator says how weights, losses and models are made. `model` is the one to go on from, if any.
+    The estimator says how weights, losses and models are made. `model` is the model to continue with, if there is one.
     """
 
     estimator: Any
     data: Division
-    """Prepared, as the model sees it."""
+    """Prepared, so that the model can be trained on it."""
     settings: Settings
     seed: int
     listeners: Sequence[Listener]
     mesh: Mesh | None = None
     model: Any = None
     folds: np.ndarray | None = None
-    """Of the training samples, for an ensemble: each member leaves out one."""
+    """The fold of each training sample, for an ensemble: every member leaves out one fold."""
     augmented: AugmentedSamples | None = None
-    """What to train on instead of the training samples."""
+    """Versions of the training samples, to train on instead of them."""
 
     @property
     def channels(self) -> int:
-        """Of the prepared series."""
-        return self.data.training.series.values.shape[2]
+        """How many channels the prepared series have."""
+        return self.data.training.source.channels
 
     def __call__(
         self,
@@ -84,7 +82,7 @@ class Run:
     def _conditioned(self, model: Any, training: Any) -> Any:
         """The model with statistics of the training set."""
         if hasattr(model, "fit_inputs"):
-            model = model.fit_inputs(training.inputs, windows=training.windows)
+            model = self.data.training.source.fit_inputs(model, training)
         target = self.data.training.target if self.augmented is None else self.augmented.targets()
         scale = self.estimator.loss_.label_scale(target)
         return model.with_labels(scale) if scale is not None and hasattr(model, "with_labels") else model
@@ -98,21 +96,19 @@ class Run:
         return [self.examples(model, one, windows, shifts[i % len(shifts)]) for i, one in enumerate(prepared)]
 
     def examples(self, model: Any, samples: Samples, windows: Windows, shift: int = 0) -> Any:
-        """A model's inputs and targets at windows' ends; windows end at labels too, where these are sparse."""
+        """A model's inputs and targets. Where labels at points are sparse, windows end at them too."""
         estimator, target = self.estimator, samples.target
         at = are_known(target) if estimator.per_time_ and self.labels(windows)[0] else None
         keep = samples is self.data.training or samples is self.data.validation  # and not one of many versions
-        inputs = inputs_of(model, samples.series, windows, shift=shift, at=at, keep=keep)
         weight = estimator._weights(target, self.data.training.target)
         if samples.weight is not None:
             weight = samples.weight if weight is None else weight * samples.weight
-        if estimator.per_time_:
-            target = targets_at_cuts(target, inputs.cuts)
-        arrays = inputs.arrays
+        others = []
         if isinstance(model, Ensemble):
             fold = None if samples is self.data.validation else self.folds
-            arrays = (*arrays, np.full(len(samples), -1, np.int32) if fold is None else fold)
-        return Examples(arrays, target, windows=inputs.windows, weight=weight)
+            others.append(np.full(len(samples), -1, np.int32) if fold is None else fold)
+        how = {"shift": shift, "at": at, "per_time": estimator.per_time_, "keep": keep}
+        return samples.source.examples(model, windows, target, weight=weight, others=others, **how)
 
     def labels(self, windows: Windows) -> tuple[bool, float]:
         """Whether windows end at labels too, and the share of the training labels that are used."""
@@ -122,7 +118,7 @@ class Run:
         return share_at_cuts(samples.series, are_known(samples.target), windows)
 
     def say_share(self, windows: Windows) -> None:
-        """Warn, or raise, where labels do not stand at windows' ends."""
+        """Warn if some labels stand at no window's end; raise if all do."""
         _, share = self.labels(windows)
         how = f"step={windows.step}" if windows.every is None else f"every={windows.every}"
         if share == 0:
@@ -139,7 +135,7 @@ class Run:
 
 
 class _OfMean:
-    """A metric of the members' mean."""
+    """Applies a metric to the mean of the members' outputs."""
 
     def __init__(self, metric: Any):
         self.metric, self.__name__ = metric, getattr(metric, "__name__", "metric")

@@ -29,7 +29,7 @@ MOST_WEIGHTS = 50_000_000
 _BYTES_PER_WEIGHT = 108
 
 # Runs a candidate from its state (None at first) until an epoch.
-Run = Callable[[Any, TrainingState | None, int], TrainingState]
+Train = Callable[[Any, TrainingState | None, int], TrainingState]
 
 
 def candidates(windows: Windows, prepared: Series) -> list[Windows]:
@@ -77,7 +77,7 @@ def check_size(build: Callable[[], Any], channels: int, windows: Windows) -> Non
 
 def successive_halving(
     candidates: Sequence[Any],
-    run: Run,
+    run: Train,
     *,
     epochs: int,
     seconds: float | None = None,

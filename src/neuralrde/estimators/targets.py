@@ -16,9 +16,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, column_or_1d
 
 from ..paths import Series, Windows, window_counts
-from ..stores import Store
 from ..training import label_scale
-from .inputs import as_series, check_as_many, dimensions, is_list_of_series
+from .inputs import check_as_many, dimensions, is_list_of_series
 
 # Cutting at labels too may at most so many times multiply the windows, and with them the work.
 _MOST_TIMES = 2
@@ -55,11 +54,11 @@ class ClassTargets(ClassifierMixin):
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The share of series, or of points, whose label is right."""
-        y = _own(X, y)
-        predicted = self.predict(X)
+        predicted, source = self.predict(X), self._source(X, reset=False)  # type: ignore
+        y = _given(source.targets(self, y))
         if not self.per_time_:
             return float(np.average(predicted == np.asarray(y).reshape(predicted.shape), weights=sample_weight))
-        series = as_series(self, X, reset=False)
+        series = source.series
         if not are_at_points(y, series, expected=True):
             raise ValueError(f"Got labels of shape {np.shape(y)}; expected one at every point, as in `fit`.")
         labels, known = labels_at_points(y, series)
@@ -120,10 +119,9 @@ class NumberTargets(RegressorMixin):
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The coefficient of determination, R squared, where targets are known; the mean over outputs."""
-        y = _own(X, y)
-        series: Any = X if isinstance(X, Store) else as_series(self, X, reset=False)
-        at_points = y if isinstance(X, Store) else numbers_at_points(y, series, expected=self.per_time_)
-        predicted, y = self.predict(series), np.asarray(at_points)
+        predicted, source = self.predict(X), self._source(X, reset=False)  # type: ignore
+        series: Series = source.series
+        y = np.asarray(numbers_at_points(_given(source.targets(self, y)), series, expected=self.per_time_))
         if not self.per_time_:
             y = y.reshape(predicted.shape) if y.size == predicted.size else y
         if y.shape != predicted.shape:
@@ -193,10 +191,7 @@ class NumberTargets(RegressorMixin):
         return tags
 
 
-def _own(X: Any, y: Any) -> Any:
-    """The targets that were given, or those of a store."""
-    if y is None and isinstance(X, Store):
-        y = X.labels
+def _given(y: Any) -> Any:
     if y is None:
         raise ValueError("Got no y; expected the targets to compare predictions with.")
     return y

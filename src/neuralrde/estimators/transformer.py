@@ -11,9 +11,9 @@ from ..paths import Series, Windows
 from ..signatures import basis_channels, lyndon_words
 from ..transforms import Standard
 from .base import SeriesEstimator
-from .examples import log_signatures_of
 from .inputs import as_series
 from .learned import check_inputs, check_transform, most_windows, prepared_channels
+from .sources import log_signatures_of
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
