@@ -11,8 +11,8 @@ from ..datasets import Dataset, duplicates
 from ..paths import Windows
 from ..signatures import log_signature_channels
 from . import flags
-from .closed_form import is_closed_form
 from .describe import date, is_dated, is_timed, summary, task_hints, time_span
+from .estimator import is_closed_form
 from .loading import open_data
 from .predictions import is_classifier, load_model
 from .screen import count, number, pairs, print_json

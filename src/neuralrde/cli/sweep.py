@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from . import flags
-from .errors import INTERRUPTED, TERMINATED, WRONG_USE, Refusal, is_termination
+from .errors import WRONG_USE, Refusal, how_stopped
 from .run_folder import safe_name
 from .screen import count, going_on_unread, number, print_json, table
 
@@ -86,8 +86,7 @@ def _run(config: Path, folder: Path, address: str | None, *, no_ray: bool, retry
             try:
                 sweep.run(pool, told)
             except (KeyboardInterrupt, SystemExit) as error:  # Ray makes an exit of SIGTERM
-                ended = isinstance(error, SystemExit) or is_termination(error)
-                word, code = ("Terminated", TERMINATED) if ended else ("Interrupted", INTERRUPTED)
+                word, code = how_stopped(error)
                 left = told.left()
                 raise Refusal(f"{word}. What is done is kept; the same command goes on{left}.", code) from None
     _show(sweep.lines_of(folder), folder, json)

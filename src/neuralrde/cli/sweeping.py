@@ -35,9 +35,9 @@ from .._version import __version__
 from ..datasets import Dataset
 from ..sweeps import Search, Sweep, Task, content_key, grid_points
 from ..sweeps.summary import short
-from .closed_form import kind_for
-from .config import PARTS, TOP, RunSettings, check_names, estimator_of, read_toml, resolve, sections, settings_of
+from .config import PARTS, TOP, RunSettings, check_names, read_toml, sections, settings_of
 from .errors import WRONG_USE, Refusal
+from .estimator import estimator_for, resolve
 from .loading import open_data, targets, with_channels
 from .run_folder import fingerprint
 
@@ -157,14 +157,10 @@ class _Maker:
         return _only_for_closed_form(found) if lenient and found.closed_form else found
 
     def task(self, point: dict[str, Any], lenient: bool, search: tuple[str, int] | None = None) -> Task:
-        from ..estimators import NeuralRDEClassifier, NeuralRDERegressor
-
         settings = self.settings(point, lenient)
         word, data = self._open(settings)
         settings = with_channels(settings, data)
-        neural = NeuralRDERegressor if data.classes is None else NeuralRDEClassifier
-        kind = kind_for(data) if settings.closed_form else neural
-        resolved = resolve(settings, estimator_of(kind, settings, random_state=settings.seed))
+        resolved = resolve(settings, estimator_for(settings, data))
         content = {
             "neuralrde": __version__,
             "data": self._prints[word],
