@@ -16,6 +16,7 @@ import numpy as np
 
 from ..assessment import Baseline, Training, TrainingTargets, assess, baselines, measures, trivial, verdict
 from ..datasets import Dataset, Split
+from ..datasets.dataset import PARTS
 from ..registry import to_plain
 from ..stores import Store, is_store
 from .closed_form import Floor, fit_rows, floor, without_validation
@@ -29,7 +30,7 @@ from .loading import open_data, open_store, targets, with_channels
 from .pictures import draw_curves, draw_predictions, draw_windows
 from .predictions import PredictionTable, pooled, predictions_of, write_csv
 from .report import about_folds, about_training, about_trials, as_json, as_text, metric_line, picture_note
-from .run_folder import PARTS, RunFolder
+from .run_folder import RunFolder
 from .screen import count
 from .shell import in_flags
 from .workers import Worker
