@@ -41,8 +41,8 @@ def time_span(data: Dataset, value: float) -> str:
 
 
 def summary(data: Dataset) -> str:
-    """`Dataset.summary`, with flags where it has Python."""
-    return in_flags(data.summary())
+    """`Dataset.summary`, with flags where its sentence about the reading has Python."""
+    return data.summary().replace(data.reading, in_flags(data.reading)) if data.reading else data.summary()
 
 
 def task_hints(data: Dataset, table: dict[str, Any]) -> Iterator[str]:
