@@ -58,8 +58,8 @@ def runs() -> None:
 
 def _sweep(folder: Path, options: dict) -> float:
     """Seconds for eight runs, after two that compile."""
+    from neuralrde.cli.sweep_file import read_sweep
     from neuralrde.cli.sweep_run import run_in_worker
-    from neuralrde.cli.sweeping import plan
     from neuralrde.sweeps import RayPool
 
     folder.mkdir()
@@ -67,7 +67,7 @@ def _sweep(folder: Path, options: dict) -> float:
     pool = None
     for name, seeds in (("warm", [100, 101]), ("timed", list(range(8)))):
         (folder / f"{name}.toml").write_text(CONFIG.format(seeds=seeds, **options))
-        planned = plan(folder / f"{name}.toml", folder / name)
+        planned = read_sweep(folder / f"{name}.toml", folder / name)
         if pool is None:
             shared = {"data": planned.data, "folder": folder / "runs", "cores": planned.cores}
             pool = RayPool(run_in_worker, **shared).__enter__()

@@ -1,10 +1,12 @@
-"""Files that are whole or not there."""
+"""Files that are whole or not there, and JSON that every reader knows."""
 
 import contextlib
 import errno
+import json
+import math
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -61,3 +63,20 @@ def _sync_folder(folder: Path) -> None:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+
+
+def strict_json(value: Any) -> str:
+    """JSON on one line. What is not a finite number becomes null, because JSON has no NaN and no infinity.
+
+    >>> strict_json({"loss": float("nan"), "scales": (1, 4)})
+    '{"loss": null, "scales": [1, 4]}'
+    """
+    return json.dumps(_finite(value), allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

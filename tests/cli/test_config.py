@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neuralrde import NeuralRDEClassifier, Windows
-from neuralrde.cli.config import RunSettings, as_toml, assignments, estimator_of, resolve, settings_of, with_settings
+from neuralrde.cli.config import RunSettings, as_toml, assignments, settings_of, with_settings
+from neuralrde.cli.estimator import estimator_of, resolve
 
 # All that UTF-8 can hold: names of columns come from people's files.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

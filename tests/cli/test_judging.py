@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from neuralrde import Series
 from neuralrde.cli import main
 from neuralrde.cli.config import RunSettings
-from neuralrde.cli.dividing import divided, divided_for_all, folds
+from neuralrde.cli.dividing import divided, divided_for_all, divided_into_folds
 from neuralrde.cli.errors import Refusal
 from neuralrde.cli.predictions import PredictionTable, pooled
 from neuralrde.cli.training import Job
@@ -134,7 +134,7 @@ def dataset(samples=30, **options):
 
 def test_folds_keep_groups_together():
     data = dataset(groups=np.arange(30) // 3)
-    splits, told = folds(data, 5, "auto", 0)
+    splits, told = divided_into_folds(data, 5, "auto", 0)
     tested = []
     for split in splits:
         parts = [set(np.asarray(data.groups)[rows].tolist()) for rows in split]
@@ -146,22 +146,22 @@ def test_folds_keep_groups_together():
 
 def test_folds_have_each_class_in_proportion():
     data = dataset()
-    for split in folds(data, 5, "auto", 0)[0]:
+    for split in divided_into_folds(data, 5, "auto", 0)[0]:
         assert np.bincount(np.asarray(data.target)[split.test]).tolist() == [2, 2, 2]
 
 
 def test_folds_keep_twins_together():
     values = np.repeat(np.random.default_rng(0).normal(size=(15, 5, 1)), 2, axis=0)
     data = Dataset(Series(values), np.linspace(0, 1, 30))
-    for split in folds(data, 3, "auto", 0)[0]:
+    for split in divided_into_folds(data, 3, "auto", 0)[0]:
         assert (split.test[::2] + 1 == split.test[1::2]).all()
 
 
 def test_too_many_folds():
     with pytest.raises(Refusal, match="10 groups"):
-        folds(dataset(groups=np.arange(30) // 3), 11, "auto", 0)
+        divided_into_folds(dataset(groups=np.arange(30) // 3), 11, "auto", 0)
     with pytest.raises(Refusal, match="--divide order"):
-        folds(dataset(), 5, "order", 0)
+        divided_into_folds(dataset(), 5, "order", 0)
 
 
 def test_the_order_of_time():

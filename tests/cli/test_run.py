@@ -10,7 +10,7 @@ import pytest
 
 from neuralrde.estimators import load
 
-from .conftest import COLUMNS, QUICK
+from .conftest import COLUMNS, QUICK, SMALL
 
 
 def test_a_run_folder_holds_everything(trained):
@@ -200,6 +200,28 @@ def test_a_picture_that_cannot_be_drawn_spoils_nothing(run, hearts, tmp_path, mo
     outcome = run("fit", hearts, *COLUMNS, *QUICK, "--epochs", 1, "--out", tmp_path / "run", "--json")
     assert outcome.code == 0
     assert outcome.json["parts"]["test"]["samples"] > 0
+
+
+def test_a_run_from_a_store(run, hearts, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run("prepare", hearts, "hearts.store", *COLUMNS, "--step", 8, "--model", "neural-rde").code == 0
+    found = run("fit", "hearts.store", *SMALL, "--epochs", 2, "--out", "run")
+    assert found.code == 0, found.err
+    assert "Run folder: run" in found.out
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert (metrics["model"], metrics["epochs"], len(metrics["store"])) == ("neural-rde", 2, 32)
+    assert [one["name"] for one in metrics["assessment"]["baselines"]] == ["always `x first`"]
+    assert {file.name for file in (tmp_path / "run" / "pictures").iterdir()} == {"learning_curves.png", "confusion.png"}
+    assert run("predict", "run", "hearts.store", "--json").json["rows"] == 60
+    predicted = list(csv.DictReader((tmp_path / "predictions.csv").open()))
+    tested = list(csv.DictReader((tmp_path / "run" / "predictions.csv").open()))
+    assert [row for row in predicted if row["id"] in {row["id"] for row in tested}] == tested
+    # A picture that fails spoils no run, wherever its series are.
+    monkeypatch.setattr("neuralrde.cli.training.draw_curves", lambda *_: 1 / 0)
+    assert run("fit", "hearts.store", *SMALL, "--epochs", 1, "--out", "again").code == 0
+    for flags, what in ((["--folds", 3], "--folds"), (["--model", "closed-form"], "--model closed-form")):
+        refused = run("fit", "hearts.store", *flags)
+        assert (refused.code, f"Got {what} for a store" in refused.err) == (2, True)
 
 
 def test_classes_that_the_model_does_not_know(run, trained, hearts, tmp_path):

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from neuralrde.cli.sweeping import fingerprint_with_targets, plan
+from neuralrde.cli.run_folder import fingerprint_with_targets
+from neuralrde.cli.sweep_file import read_sweep
 from neuralrde.datasets import Dataset, order_of_events
 
 FIXED = """
@@ -45,7 +46,7 @@ def config(hearts, tmp_path):
 
 
 def keys(config, tmp_path):
-    return [task.key for task in plan(config, tmp_path / "out").sweep._tasks.values()]
+    return [task.key for task in read_sweep(config, tmp_path / "out").sweep._tasks.values()]
 
 
 def test_a_grid_is_run_once_shown_and_not_run_again(run, config, tmp_path):

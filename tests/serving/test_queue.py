@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neuralrde.serving import Limits, Refused
-from neuralrde.serving.jobs import Job
-from neuralrde.serving.queue import JobQueue
+from neuralrde.serving.jobs import Job, JobQueue
 
 
 @given(st.lists(st.tuples(st.sampled_from("mn"), st.integers(0, 5)), max_size=60), st.integers(1, 7))

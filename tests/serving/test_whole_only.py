@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from neuralrde import LogSignatureRegressor, NeuralRDERegressor
+from neuralrde.paths import Series
 from neuralrde.serving import Limits, Refused, Service
+from neuralrde.serving.hosted import Hosted
 from neuralrde.serving.jobs import Job
 from neuralrde.transforms import ScaleEach
 
@@ -28,7 +30,7 @@ def test_a_transform_that_looks_ahead_takes_whole_series_only():
     model = NeuralRDERegressor(**{**SMALL, "transform": ScaleEach(), "epochs": 1}).fit(X, X[:, -1, 0])
     service = Service({"m": model}, limits=Limits(batch=1))
     [found] = asyncio.run(asked(service, Job("m", service.whole_name(), kind="whole", values=X[3])))
-    assert np.isclose(found.answer["prediction"], model.predict(X[3:4])[0], rtol=1e-5)
+    assert np.isclose(found.prediction["prediction"], model.predict(X[3:4])[0], rtol=1e-5)
     with pytest.raises(Refused, match=r"takes no streams: .*ScaleEach"):
         asyncio.run(asked(Service({"m": model}, limits=Limits(batch=1)), Job("m", "s", values=X[3])))
 
@@ -42,4 +44,15 @@ def test_the_closed_form_keeps_the_last_points():
     *_, found = asyncio.run(asked(service, *jobs))
     assert found.points == 120
     # The same sums in the same order; only the batch differs.
-    assert np.isclose(found.answer["prediction"], model.predict(x[None, -50:])[0], rtol=1e-4)
+    assert np.isclose(found.prediction["prediction"], model.predict(x[None, -50:])[0], rtol=1e-4)
+
+
+def test_a_model_knows_its_channels_and_whether_they_had_times():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(20, 12, 2)).cumsum(axis=1)
+    for times in (None, np.arange(12.0)):
+        series = Series.from_array(values, times=times, channels=["pulse", "ecg"])
+        model = LogSignatureRegressor(draws=5, random_state=0).fit(series, values[:, -1, 0])
+        hosted = Hosted("hearts", model)
+        assert hosted.channels == ["pulse", "ecg"]
+        assert hosted.timed is (None if times is None else True)

@@ -10,6 +10,7 @@ from typing import Any
 from ._assess import Assessment
 from ._baselines import CHEAP, FLOOR
 from .intervals import wilson
+from .metrics import title_of
 
 # From here on, training and validation are so far apart that it is worth a sentence: a difference of accuracies, and a
 # ratio of errors.
@@ -69,7 +70,7 @@ def verdict(found: Assessment, training: Training | None = None) -> list[str]:
 def _against_trivial(found: Assessment) -> Iterator[str]:
     baseline, values = found.baselines[0]
     value = values[found.metric]
-    said = f"{_doing(baseline.name)} ({_name(found.metric)} {_number(value)})"
+    said = f"{_doing(baseline.name)} ({title_of(found.metric)} {_number(value)})"
     if found.metric == "accuracy":
         start = f"All predictions are `{found.same}`: " if found.same is not None else ""
     else:
@@ -90,7 +91,7 @@ def _against_trivial(found: Assessment) -> Iterator[str]:
 
 
 def _against_others(found: Assessment) -> Iterator[str]:
-    metric = _name(found.metric)
+    metric = title_of(found.metric)
     for baseline, values in found.baselines[1:]:
         value, gain = values[found.metric], found.gain(values[found.metric])
         numbers = f"{metric} {_number(value)} against {_number(found.value)}"
@@ -133,10 +134,10 @@ def _of_training(metric: str, training: Training) -> Iterator[str]:
     else:
         apart = other > _TIMES * one
     if apart:
-        name = _name(metric)
+        name = title_of(metric)
         yield (
             f"Training {name} {_number(one)}, validation {name} {_number(other)}: it overfits. More data, a smaller "
-            "--state and --width, or more --set weight_decay=... may help."
+            "model (--set model.width=...), or more decay (--set optimizer.weight_decay=...) may help."
         )
 
 
@@ -164,10 +165,6 @@ def _inside(found: Assessment) -> str:
 
 def _epochs(count: int) -> str:
     return f"{count:,} epoch{'' if count == 1 else 's'}"
-
-
-def _name(metric: str) -> str:
-    return metric.upper() if metric in ("rmse", "mae") else metric
 
 
 def _number(value: float) -> str:

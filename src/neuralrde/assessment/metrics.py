@@ -63,6 +63,15 @@ def measures(found: Predictions) -> dict[str, Any]:
     return result
 
 
+def title_of(metric: str) -> str:
+    """What people call a metric.
+
+    >>> title_of("rmse"), title_of("macro_f1"), title_of("balanced_accuracy")
+    ('RMSE', 'macro F1', 'balanced accuracy')
+    """
+    return {"rmse": "RMSE", "mae": "MAE", "r2": "R²", "macro_f1": "macro F1"}.get(metric, metric.replace("_", " "))
+
+
 def _log_loss(probability: np.ndarray, true: np.ndarray, classes: tuple[str, ...]) -> float:
     column = {name: k for k, name in enumerate(classes)}
     # A class that the model has never seen has probability 0; the loss of that is large, and finite.

@@ -12,7 +12,7 @@ import typer
 from .._version import __version__
 from .data import data_app
 from .demo import demo
-from .errors import FAILED, INTERRUPTED, LOST, TERMINATED, WRONG_USE, Refusal, is_lost, is_termination
+from .errors import FAILED, LOST, WRONG_USE, Refusal, how_stopped, is_lost
 from .evaluate import evaluate
 from .export import export
 from .fit import fit
@@ -106,7 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except typer.Exit as done:
             return done.exit_code
         except (KeyboardInterrupt, typer.Abort) as error:
-            return _say("Terminated.", TERMINATED) if is_termination(error) else _say("Interrupted.", INTERRUPTED)
+            word, code = how_stopped(error)
+            return _say(f"{word}.", code)
         except BrokenPipeError:  # `neuralrde ... | head`: who reads has had enough
             drop(sys.stdout)
             return 0

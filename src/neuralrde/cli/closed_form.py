@@ -8,6 +8,7 @@ import numpy as np
 
 from ..assessment import FLOOR, Baseline
 from ..datasets import Dataset, Split
+from .estimator import closed_form_for
 from .predictions import PredictionTable, predictions_of
 from .run_folder import RunFolder
 
@@ -26,19 +27,6 @@ class Floor:
     def baseline(self, data: Dataset) -> Baseline:
         """Its predictions, as one of the baselines."""
         return as_baseline(predictions_of(self.estimator, data))
-
-
-def is_closed_form(estimator: Any) -> bool:
-    from ..estimators import LogSignatureClassifier, LogSignatureRegressor
-
-    return isinstance(estimator, LogSignatureClassifier | LogSignatureRegressor)
-
-
-def kind_for(data: Dataset) -> Any:
-    """The estimator in closed form for these targets."""
-    from ..estimators import LogSignatureClassifier, LogSignatureRegressor
-
-    return LogSignatureRegressor if data.classes is None else LogSignatureClassifier
 
 
 def without_validation(rows: Split) -> Split:
@@ -60,7 +48,7 @@ def floor(data: Dataset, y: np.ndarray, rows: Split, *, seed: int) -> Floor:
     if len(rows.train) > _MOST:
         some = np.random.default_rng(seed).choice(rows.train, _MOST, replace=False)
         rows = replace(rows, train=np.sort(some))
-    fitted = fit_rows(kind_for(data)(random_state=seed), data, y, rows)
+    fitted = fit_rows(closed_form_for(data)(random_state=seed), data, y, rows)
     return Floor(fitted, time.monotonic() - begun)
 
 

@@ -11,8 +11,9 @@ from .._version import versions
 from ..datasets import Dataset, DatasetUnavailable, given, load, order_of_events, random_split
 from ..paths import Series
 from ..plots import PlotsUnavailable, accuracy_bars, confusion, learning_curves, save
-from .closed_form import kind_for, without_validation
+from .closed_form import without_validation
 from .demo_pictures import depth_and_scale, motions
+from .estimator import closed_form_for
 from .loading import targets
 from .pictures import draw_windows
 from .run_folder import write_json
@@ -73,7 +74,7 @@ def in_seconds(found: dict[str, Dataset], out: Path) -> dict[str, Any]:
         parts = without_validation(given(data, validation=0.0))
         train, test = data[parts.train], data[parts.test]
         begun = time.monotonic()
-        model = kind_for(data)().fit(train.series, targets(train))
+        model = closed_form_for(data)().fit(train.series, targets(train))
         probability = model.predict_proba(test.series)
         seconds = time.monotonic() - begun
         predicted = model.classes_[probability.argmax(axis=1)]
@@ -83,7 +84,7 @@ def in_seconds(found: dict[str, Dataset], out: Path) -> dict[str, Any]:
         rows.append([name, _size(data), f"{accuracy:.1%}", f"{seconds:.1f} s", *rockets])
         if name == MOTIONS:
             kept, asked = damaged(train.series, seed=0), damaged(test.series, seed=1)
-            broken = kind_for(data)().fit(kept, targets(train)).score(asked, targets(test))
+            broken = closed_form_for(data)().fit(kept, targets(train)).score(asked, targets(test))
             results[name]["damaged"] = broken
             picture = lambda test=test, model=model, p=probability: motions(test, model.classes_, p)
             _draw(lambda picture=picture: save(picture(), out / "motions.png"))
@@ -109,7 +110,7 @@ def beside(data: Dataset, out: Path) -> dict[str, Any]:
         split = random_split(data, seed=seed)
         train, validation, test = (data[rows] for rows in split)
         everything = data[without_validation(split).train]
-        closed = lambda everything=everything: kind_for(data)().fit(everything.series, targets(everything))
+        closed = lambda everything=everything: closed_form_for(data)().fit(everything.series, targets(everything))
         held_out = (validation.series, targets(validation))
         neural = lambda seed=seed, train=train, held_out=held_out: _classifier(seed, depth=2, **SETTINGS).fit(
             train.series, targets(train), validation=held_out

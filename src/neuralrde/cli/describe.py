@@ -1,13 +1,13 @@
-"""What data are, for people: dates as dates, spans of time in words, and what was taken for what."""
+"""Data in words for people: spans of time, and what was understood of the target."""
 
-import datetime
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from ..datasets import Dataset
+from ..datasets.targets import is_number
+from ..datasets.times import SINCE_1970
 from .shell import in_flags
 
 # Beyond so many distinct whole numbers nobody would speak of classes, and below it perhaps.
@@ -16,29 +16,13 @@ _SPANS = ((86400 * 7, "week"), (86400, "day"), (3600, "hour"), (60, "minute"), (
 
 
 def is_dated(data: Dataset) -> bool:
-    """Whether times are dates, counted in seconds since 1970."""
-    return "1970" in (getattr(data, "time_unit", None) or "")
+    """Whether the times were dates."""
+    return data.time_unit == SINCE_1970
 
 
 def is_timed(data: Dataset) -> bool:
-    """Whether the unit of times is known to be the second."""
-    return "second" in (getattr(data, "time_unit", None) or "")
-
-
-def date(seconds: float) -> str:
-    """
-    >>> date(1709121600.0), date(1709121600.25), date(1709078400.0)
-    ('2024-02-28 12:00', '2024-02-28 12:00:00.250', '2024-02-28')
-    """
-    try:
-        found = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=float(seconds))
-    except OverflowError:
-        return f"{seconds:.6g} s since 1970"
-    if found.microsecond:
-        return found.isoformat(" ", "milliseconds")
-    if found.second:
-        return found.isoformat(" ", "seconds")
-    return found.date().isoformat() if found.time() == datetime.time() else found.isoformat(" ", "minutes")
+    """Whether times are known to be in seconds."""
+    return data.time_unit is not None
 
 
 def span(seconds: float) -> str:
@@ -57,23 +41,16 @@ def time_span(data: Dataset, value: float) -> str:
 
 
 def summary(data: Dataset) -> str:
-    """`Dataset.summary`, with dates as dates, and what the reader understood."""
-    text = data.summary()
-    if is_dated(data) and data.series.times is not None:
-        first, last = data.series.times.min(), data.series.times.max()
-        text = re.sub(r"times [-+.\de]+ to [-+.\de]+", f"times {date(first)} to {date(last)}", text, count=1)
-    reading = getattr(data, "reading", None)
-    if not reading:
-        return text
-    return text.replace(reading, in_flags(reading)) if reading in text else f"{text}\n  read as {in_flags(reading)}"
+    """`Dataset.summary`, with flags where its sentence about the reading has Python."""
+    return data.summary().replace(data.reading, in_flags(data.reading)) if data.reading else data.summary()
 
 
 def task_hints(data: Dataset, table: dict[str, Any]) -> Iterator[str]:
-    """What was guessed of the task, where one could think otherwise."""
-    chosen = "task" in table or "task" in (getattr(data, "reading", None) or "")
+    """How the task was guessed, where somebody could think otherwise."""
+    chosen = "task" in table or "task" in data.reading
     if data.target is None or chosen:
         return
-    if data.classes is not None and len(data.classes) > 2 and all(map(_is_number, data.classes)):
+    if data.classes is not None and len(data.classes) > 2 and all(map(is_number, data.classes)):
         yield f"the target's {len(data.classes)} numbers are taken for classes; --task regression predicts numbers"
     if data.classes is None:
         known = np.asarray(data.target)[np.isfinite(data.target)]
@@ -83,11 +60,3 @@ def task_hints(data: Dataset, table: dict[str, Any]) -> Iterator[str]:
                 f"the target's {len(distinct)} distinct whole numbers are predicted as numbers; --task classification "
                 "takes them for classes"
             )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -5,14 +5,13 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from .. import datasets
-from ..datasets import Dataset, Split, duplicates, given, in_order
-from ..datasets.splits import WAYS, TooFewSamples, usual_way
+from ..datasets import Dataset, Split, duplicates, folds, given, in_order
+from ..datasets.splits import USUAL, WAYS, TooFewSamples, usual_way
 from .errors import WRONG_USE, Refusal
 from .screen import count
 
 DIVIDES = ("auto", "given", *WAYS, "order")
-_USUAL, _VALIDATION = (0.7, 0.15, 0.15), 0.15
+_VALIDATION = 0.15
 
 
 def divided(data: Dataset, how: str, seed: int) -> tuple[Split, str]:
@@ -27,7 +26,7 @@ def divided(data: Dataset, how: str, seed: int) -> tuple[Split, str]:
         sentence = "as the data's source gives it"
         sentence += "" if own else f", {_VALIDATION:.0%} of the training set to validate"
     else:
-        split = _divide(data, how, _USUAL, seed)
+        split = _divide(data, how, USUAL, seed)
         sentence = {
             "group": "70/15/15 by group, so that no group is in two parts",
             "class": "70/15/15 at random, each class in proportion",
@@ -44,7 +43,7 @@ def divided_for_all(data: Dataset, how: str, seed: int) -> Split:
     return _divide(data, usual_way(data) if how == "auto" else how, (1 - _VALIDATION, _VALIDATION, 0.0), seed)
 
 
-def folds(data: Dataset, number: int, how: str, seed: int) -> tuple[list[Split], str]:
+def divided_into_folds(data: Dataset, number: int, how: str, seed: int) -> tuple[list[Split], str]:
     """As many splits; each sample is in the test part of one of them. And how they were made."""
     if how == "auto":
         how = usual_way(data)
@@ -59,7 +58,7 @@ def folds(data: Dataset, number: int, how: str, seed: int) -> tuple[list[Split],
         raise Refusal(f"Got --folds {number} for {what}; expected at most one fold for each.", WRONG_USE)
     sentence = {"group": "by group", "class": "each class in proportion", "random": "at random"}[how]
     with _too_few(data, how):
-        return datasets.folds(data, number, by=how, validation=_VALIDATION, seed=seed), sentence  # type: ignore
+        return folds(data, number, by=how, validation=_VALIDATION, seed=seed), sentence  # type: ignore
 
 
 def _divide(data: Dataset, how: str, fractions: tuple[float, float, float], seed: int) -> Split:

@@ -14,9 +14,15 @@ class Refusal(Exception):
         return type(self), (str(self), self.code)  # from one of several processes to the others
 
 
-def is_termination(error: BaseException) -> bool:
-    """Whether an interrupt came from SIGTERM, as from a scheduler, and not from Ctrl-C."""
-    return type(error).__name__ == "Terminated"
+def how_stopped(error: BaseException) -> tuple[str, int]:
+    """The word and the exit code for an interrupt: by SIGTERM, as a scheduler sends it, or by Ctrl-C.
+
+    >>> how_stopped(KeyboardInterrupt())
+    ('Interrupted', 130)
+    """
+    # Training raises a KeyboardInterrupt of its own at SIGTERM. Ray makes an exit of it.
+    terminated = type(error).__name__ == "Terminated" or isinstance(error, SystemExit)
+    return ("Terminated", TERMINATED) if terminated else ("Interrupted", INTERRUPTED)
 
 
 def is_lost(error: BaseException) -> bool:

@@ -6,9 +6,9 @@ import typer
 
 from ..assessment import assess, measures, verdict
 from . import flags
-from .judging import as_json, as_text, baselines_for, part_to_judge
-from .loading import is_runs_own, open_for
-from .predictions import check_known, is_classifier, load_model, predictions_of
+from .judging import baselines_for, predictions_to_judge
+from .loading import is_runs_own
+from .report import as_json, as_text
 from .screen import number, pairs, print_json
 
 
@@ -28,11 +28,7 @@ def evaluate(
         neuralrde evaluate runs/hearts
         neuralrde evaluate runs/hearts other.csv
     """
-    estimator = load_model(model)
-    dataset = open_for(model, data, table, classifier=is_classifier(estimator))
-    part, rows = part_to_judge(model, data, dataset, everything=everything)
-    found = predictions_of(estimator, dataset[rows])
-    check_known(found)
+    dataset, part, found = predictions_to_judge(model, data, table, everything=everything)
     known = found.known()
     result = measures(known)
     beside = baselines_for(model, part, dataset, found)

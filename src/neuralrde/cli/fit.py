@@ -5,13 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
-from ..stores import is_store
 from . import flags
 from .config import assignments, settings_of, whole_or_auto
 from .errors import WRONG_USE, Refusal
 from .launchers import launch_of
 from .screen import going_on_unread, print_json
-from .stored import train_from_store
 from .training import train
 from .workers import ARGUMENTS, Worker, supervise
 
@@ -140,8 +138,7 @@ def fit(
         worker.join()
     alone = worker is None or worker.number == 0
     with going_on_unread():
-        from_store = settings.data is not None and is_store(settings.data)
-        result = (train_from_store if from_store else train)(
+        result = train(
             settings,
             out,
             resume=resume,

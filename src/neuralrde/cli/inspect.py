@@ -11,8 +11,8 @@ from ..datasets import Dataset, duplicates
 from ..paths import Windows
 from ..signatures import log_signature_channels
 from . import flags
-from .closed_form import is_closed_form
-from .describe import date, is_dated, is_timed, summary, task_hints, time_span
+from .describe import is_dated, is_timed, summary, task_hints, time_span
+from .estimator import is_closed_form
 from .loading import open_data
 from .predictions import is_classifier, load_model
 from .screen import count, number, pairs, print_json
@@ -79,7 +79,9 @@ def about_data(data: Dataset) -> dict[str, Any]:
         middle = float(np.median(gaps))
         uneven = float((np.abs(gaps - middle) > _JITTER * middle).mean())
         irregular = f"irregular: {uneven:.0%} of the gaps are not the usual one"
-        ends = f"{date(series.times.min())} to {date(series.times.max())}, " if is_dated(data) else ""
+        ends = (
+            f"{data.time_text(series.times.min())} to {data.time_text(series.times.max())}, " if is_dated(data) else ""
+        )
         found["times"] = f"{ends}{'evenly spaced' if uneven < 0.01 else irregular}"
         most = "" if gaps.min() == gaps.max() else f", {time_span(data, gaps.min())} to {time_span(data, gaps.max())}"
         rate = f" ({1 / middle:.4g} per {'second' if is_timed(data) else 'unit of time'})"

@@ -1,4 +1,4 @@
-"""What part of the data a result is judged on, and how the judgement is printed and kept."""
+"""Which samples a trained model is judged on, and which baselines it is compared with."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,19 +6,28 @@ from typing import Any
 
 import numpy as np
 
-from ..assessment import Assessment, Baseline, TrainingTargets, baselines, trivial
+from ..assessment import Baseline, TrainingTargets, baselines, trivial
 from ..datasets import Dataset
 from .closed_form import as_baseline, kept_floor
 from .errors import Refusal
-from .loading import is_runs_own
-from .predictions import PredictionTable, predictions_of
+from .loading import is_runs_own, open_for
+from .predictions import PredictionTable, check_known, is_classifier, load_model, predictions_of
 from .run_folder import RunFolder
-from .screen import number, table
-
-_NAMES = {"accuracy": "accuracy", "rmse": "RMSE", "mae": "MAE"}
 
 
-def part_to_judge(model: Path, word: str | None, data: Dataset, *, everything: bool) -> tuple[str, np.ndarray]:
+def predictions_to_judge(
+    model: Path, word: str | None, table: dict[str, Any], *, everything: bool = False
+) -> tuple[Dataset, str, PredictionTable]:
+    """DATA, which part of it a model is judged on ("test" or "all"), and the model's predictions for that part."""
+    estimator = load_model(model)
+    data = open_for(model, word, table, classifier=is_classifier(estimator))
+    part, rows = _part_to_judge(model, word, data, everything=everything)
+    found = predictions_of(estimator, data[rows])
+    check_known(found)
+    return data, part, found
+
+
+def _part_to_judge(model: Path, word: str | None, data: Dataset, *, everything: bool) -> tuple[str, np.ndarray]:
     """ "test" or "all", and which samples: of the data that a run was trained with, only its test samples count."""
     every = np.arange(len(data))
     if everything or not model.is_dir():
@@ -72,40 +81,3 @@ def pooled_baselines(folds: Sequence[tuple[list[Baseline], np.ndarray]]) -> list
         name = names[0] if len(names) == 1 else "largest class" if kind == "trivial" else kind
         result.append(Baseline(kind, name, np.concatenate([one.predicted for one in each])[order], each[0].explained))
     return result
-
-
-def as_text(found: Assessment, sentences: Sequence[str], title: str) -> str:
-    """A table of the model beside the baselines, and the verdict."""
-    metrics = [name for name in ("accuracy", "rmse", "mae") if name in found.intervals]
-    rows = [["this model", *(number(found.measures[name]) for name in metrics), _intervals(found, metrics)]]
-    rows += [[one.name, *(number(values[name]) for name in metrics), one.explained] for one, values in found.baselines]
-    text = f"{title}\n" + table(rows, header=["", *(_NAMES[name] for name in metrics), ""])
-    return text + "\n\nVerdict\n" + "\n".join(f"  - {sentence}" for sentence in sentences)
-
-
-def _intervals(found: Assessment, metrics: Sequence[str]) -> str:
-    parts = []
-    for name in metrics:
-        ends = found.intervals[name]
-        if ends is not None:
-            which = "" if len(metrics) == 1 else f"{_NAMES[name]} "
-            parts.append(f"{which}{number(ends[0])} to {number(ends[1])}")
-    off = found.measures.get("calibration_error")
-    calibration = "" if off is None else f"; calibration error {number(off)}"
-    return (f"95 % interval {', '.join(parts)}" if parts else "no interval: one unit only") + calibration
-
-
-def picture_note(found: Assessment) -> str:
-    """One line for a picture: the interval, and the baselines."""
-    ends = "" if found.interval is None else f"95 % interval {_short(found, found.interval[0])} to "
-    ends += "" if found.interval is None else _short(found, found.interval[1])
-    others = [f"{one.name} {_short(found, values[found.metric])}" for one, values in found.baselines]
-    return "; ".join(filter(None, [ends, *others])).replace("`", "'")
-
-
-def _short(found: Assessment, value: float) -> str:
-    return f"{value:.1%}" if found.metric == "accuracy" else f"{value:.3g}"
-
-
-def as_json(found: Assessment, sentences: Sequence[str], part: str) -> dict[str, Any]:
-    return {"part": part, **found.as_dict(), "verdict": list(sentences)}

@@ -1,4 +1,4 @@
-"""From a word on the command line to series and their targets."""
+"""From a word on the command line to series, or to a store of them, and their targets."""
 
 import os
 from dataclasses import replace
@@ -9,6 +9,8 @@ import numpy as np
 
 from ..datasets import Dataset, column_names, endings, load, read
 from ..datasets.table import USUAL
+from ..paths import Series
+from ..stores import Store
 from .config import RunSettings, settings_of
 from .errors import WRONG_USE, Refusal
 
@@ -51,6 +53,45 @@ def open_data(word: str | None, table: dict[str, Any]) -> Dataset:
             WRONG_USE,
         )
     return load(word)
+
+
+def open_store(settings: RunSettings) -> tuple[Store, Dataset]:
+    """The store that settings name, and a data set to divide in its place. Settings that need series are refused."""
+    store = Store(str(settings.data))
+    _check_possible(settings, store)
+    return store, _stand_in(store, Path(str(settings.data).rstrip("/")).name)
+
+
+def _check_possible(settings: RunSettings, store: Store) -> None:
+    """Refuse settings that need whole series."""
+    wrong = None
+    if settings.folds:
+        wrong = "--folds", "one training"
+    elif settings.closed_form:
+        wrong = "--model closed-form", "a neural model, because the closed form needs whole series"
+    elif settings.table:
+        wrong = (
+            f"--{next(iter(settings.table)).replace('_', '-')}",
+            "it in `neuralrde prepare`, which has read the table",
+        )
+    elif store.task is None:
+        wrong = "a store without a target", "one that was prepared with --target"
+    if wrong is not None:
+        raise Refusal(f"Got {wrong[0]} for a store; expected {wrong[1]}.", WRONG_USE)
+
+
+def _stand_in(store: Store, name: str) -> Dataset:
+    """A data set with the store's ids, targets and groups, and one number in place of each series.
+
+    It can be divided like any other, and knows what is true.
+    """
+    series = Series.from_array(np.arange(float(len(store)))[:, None], ids=store.ids)
+    target, classes = store.target, store.classes
+    if target is not None and classes is None:
+        target = np.asarray(target, np.float64)
+        target = target[:, 0] if target.shape[1] == 1 else target
+    names = None if classes is None else [str(one) for one in classes]
+    return Dataset(series, target, task=store.task, classes=names, groups=store.groups, name=name)  # type: ignore
 
 
 def with_channels(settings: RunSettings, data: Dataset) -> RunSettings:

@@ -10,12 +10,12 @@ from ..paths import Windows
 from ..plots import save, windows_over_series
 from ..transforms import Standard
 from . import flags
-from .closed_form import is_closed_form
 from .errors import WRONG_USE, Refusal
-from .judging import part_to_judge
+from .estimator import is_closed_form
+from .judging import predictions_to_judge
 from .loading import open_data, open_for
 from .pictures import draw_curves, draw_predictions, draw_windows
-from .predictions import check_known, is_classifier, load_model, predictions_of
+from .predictions import is_classifier, load_model
 from .run_folder import RunFolder
 
 plot_app = typer.Typer(no_args_is_help=True, help="Draw learning curves, predictions against truth, or windows.")
@@ -41,11 +41,7 @@ def predictions(
     out: Out = None,
 ) -> None:
     """The confusion matrix of a classifier, or predicted against true numbers; of a run's data its test samples."""
-    estimator = load_model(model)
-    dataset = open_for(model, data, table, classifier=is_classifier(estimator))
-    part, rows = part_to_judge(model, data, dataset, everything=False)
-    found = predictions_of(estimator, dataset[rows])
-    check_known(found)
+    _, part, found = predictions_to_judge(model, data, table)
     print(draw_predictions(found, out or Path("."), note=None if part == "all" else f"{part} part"))
 
 

@@ -11,7 +11,6 @@ from . import flags
 from .loading import open_for
 from .predictions import is_classifier, load_model, predictions_of, write_csv
 from .screen import count, print_json
-from .stored import predictions_from_store
 
 
 @flags.with_table
@@ -32,10 +31,9 @@ def predict(
         neuralrde predict runs/hearts new.csv --out predicted.csv
     """
     estimator = load_model(model)
-    if is_store(data):
-        found = predictions_from_store(estimator, Store(data))
-    else:
-        found = predictions_of(estimator, open_for(model, data, table, classifier=is_classifier(estimator)))
+    stored = is_store(data)
+    given = Store(data) if stored else open_for(model, data, table, classifier=is_classifier(estimator))
+    found = predictions_of(estimator, given)
     if str(out) == "-":
         write_csv(found, sys.stdout)
         return

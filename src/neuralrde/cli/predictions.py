@@ -11,6 +11,8 @@ import numpy as np
 from .._write import writing
 from ..assessment import Predictions
 from ..datasets import Dataset
+from ..paths import Series
+from ..stores import Store
 from .errors import Refusal
 from .loading import targets
 from .run_folder import RunFolder
@@ -87,28 +89,14 @@ def is_classifier(model: Any) -> bool:
     return hasattr(model, "classes_")
 
 
-def predictions_of(model: Any, data: Dataset) -> PredictionTable:
-    """Predictions, and what is true where the data say so."""
-    series, true = data.series, None
-    if data.target is not None:
-        if (data.classes is not None) != is_classifier(model):
-            wanted = "classes" if is_classifier(model) else "numbers"
-            raise Refusal(
-                f"Got data whose target is {'real numbers' if data.classes is None else 'classes'} for a model that "
-                f"predicts {wanted}. Say --task {'classification' if is_classifier(model) else 'regression'}, or name "
-                "another --target."
-            )
-        true = targets(data)
-        if data.per_time != model.per_time_:
-            raise Refusal(
-                f"Got data with a target for each {'point' if data.per_time else 'series'} and a model that predicts "
-                f"for each {'point' if model.per_time_ else 'series'}; expected the same."
-            )
+def predictions_of(model: Any, data: Dataset | Store) -> PredictionTable:
+    """A model's predictions for series, in memory or in a store, and what is true where the data say so."""
+    series, true = (data, data.labels) if isinstance(data, Store) else (data.series, _true_targets(model, data))
     probability = model.predict_proba(series) if is_classifier(model) else None
     predicted = model.predict(series) if probability is None else model.classes_[probability.argmax(axis=-1)]
-    ids, sample = np.arange(len(series)) if series.ids is None else np.asarray(series.ids), np.arange(len(series))
-    points = None
-    if model.per_time_:
+    sample, points = np.arange(len(series)), None
+    ids = sample if series.ids is None else np.asarray(series.ids)
+    if isinstance(series, Series) and model.per_time_:
         valid = series.valid
         times = np.broadcast_to(np.arange(valid.shape[1]), valid.shape) if series.times is None else series.times
         ids, sample, points = np.repeat(ids, series.lengths), np.repeat(sample, series.lengths), times[valid]
@@ -117,6 +105,25 @@ def predictions_of(model: Any, data: Dataset) -> PredictionTable:
     classes = None if probability is None else [str(name) for name in model.classes_]
     groups = None if data.groups is None else np.asarray(data.groups)[sample]
     return PredictionTable(ids, sample, points, predicted, probability, classes, true, groups)
+
+
+def _true_targets(model: Any, data: Dataset) -> np.ndarray | None:
+    """What is true, as the model predicts it; None if the data do not say. Targets of another kind are refused."""
+    if data.target is None:
+        return None
+    if (data.classes is not None) != is_classifier(model):
+        wanted = "classes" if is_classifier(model) else "numbers"
+        raise Refusal(
+            f"Got data whose target is {'real numbers' if data.classes is None else 'classes'} for a model that "
+            f"predicts {wanted}. Say --task {'classification' if is_classifier(model) else 'regression'}, or name "
+            "another --target."
+        )
+    if data.per_time != model.per_time_:
+        raise Refusal(
+            f"Got data with a target for each {'point' if data.per_time else 'series'} and a model that predicts "
+            f"for each {'point' if model.per_time_ else 'series'}; expected the same."
+        )
+    return targets(data)
 
 
 def pooled(folds: Sequence[tuple[PredictionTable, np.ndarray]]) -> PredictionTable:

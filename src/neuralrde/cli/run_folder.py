@@ -4,7 +4,7 @@ settings.toml      resolved; `neuralrde fit --config` repeats the run
 versions.json      of neuralrde, Python and the libraries, the machine, the command
 split.json         which samples were in which part, and a fingerprint of the data
 checkpoint.nrde    the state of training, for `--resume`
-history.jsonl      a line an epoch
+history.jsonl      one line per epoch
 model.nrde         the trained model
 closed_form.nrde   the closed form that a neural model is compared with
 metrics.json       of each part
@@ -27,9 +27,9 @@ from .._lock import Lock, Locked
 from .._version import versions
 from .._write import writing
 from ..datasets import Dataset, Split
+from ..datasets.dataset import PARTS
 from .errors import WRONG_USE, Refusal
 
-PARTS = ("train", "validation", "test")
 # File systems end names at 255 bytes; a number may follow.
 _LONGEST = 100
 
@@ -42,18 +42,15 @@ class RunFolder:
 
     def __init__(self, path: Path, lock: Lock | None = None):
         self.path, self._lock = path, lock
-        self.settings, self.model, self.checkpoint = (
-            path / "settings.toml",
-            path / "model.nrde",
-            path / "checkpoint.nrde",
-        )
-        self.history, self.predictions, self.pictures = (
-            path / "history.jsonl",
-            path / "predictions.csv",
-            path / "pictures",
-        )
-        self.metrics, self.split = path / "metrics.json", path / "split.json"
+        self.settings = path / "settings.toml"
+        self.split = path / "split.json"
+        self.checkpoint = path / "checkpoint.nrde"
+        self.history = path / "history.jsonl"
+        self.model = path / "model.nrde"
         self.closed_form = path / "closed_form.nrde"
+        self.metrics = path / "metrics.json"
+        self.predictions = path / "predictions.csv"
+        self.pictures = path / "pictures"
 
     @classmethod
     def new(cls, name: str, out: Path | None, *, resume: bool) -> Self:
@@ -203,6 +200,20 @@ def fingerprint(data: Dataset) -> str:
     for array in (series.values, series.lengths, series.times):
         if array is not None:
             digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def fingerprint_with_targets(data: Dataset) -> str:
+    """The same for the same series, targets, groups and given parts, in the same order."""
+    digest = blake2b(fingerprint(data).encode(), digest_size=16)
+    ids = None if data.series.ids is None else np.asarray(data.series.ids)
+    for array in (data.target, data.groups, data.split, ids):
+        text = "none" if array is None else f"{array.dtype} {array.shape}"
+        digest.update(text.encode())
+        if array is not None:
+            plain = array.astype(str) if array.dtype == object else array
+            digest.update(np.ascontiguousarray(plain).tobytes())
+    digest.update(repr((data.classes, data.series.channels)).encode())
     return digest.hexdigest()
 
 

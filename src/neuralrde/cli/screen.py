@@ -4,12 +4,12 @@ Output may lose its reader: `neuralrde fit ... | head -1` goes on training.
 """
 
 import contextlib
-import json
-import math
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from .._write import strict_json
 
 
 def table(rows: Sequence[Sequence[Any]], *, header: Sequence[str] | None = None, indent: int = 2) -> str:
@@ -53,16 +53,8 @@ def count(n: int, noun: str) -> str:
 
 
 def print_json(value: Any) -> None:
-    """One object on one line, for scripts; what is not a finite number is null, which all readers of JSON know."""
-    print(json.dumps(_finite(value), allow_nan=False))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _finite(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    """One object on one line, for scripts."""
+    print(strict_json(value))
 
 
 @contextlib.contextmanager

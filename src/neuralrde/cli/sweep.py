@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from . import flags
-from .errors import INTERRUPTED, TERMINATED, WRONG_USE, Refusal, is_termination
+from .errors import WRONG_USE, Refusal, how_stopped
 from .run_folder import safe_name
 from .screen import count, going_on_unread, number, print_json, table
 
@@ -60,17 +60,17 @@ def sweep(
 
 def _run(config: Path, folder: Path, address: str | None, *, no_ray: bool, retry_failed: bool, json: bool) -> None:
     from ..sweeps import InProcess, RayPool, Results
+    from .sweep_file import read_sweep
     from .sweep_run import run_in_worker, run_one
-    from .sweeping import plan
 
     say: Callable[[str], None] = (lambda text: None) if json else print
-    planned = plan(config, folder)
-    sweep = planned.sweep
+    read = read_sweep(config, folder)
+    sweep = read.sweep
     if retry_failed and sweep.results.exists():
         with Results(sweep.results) as results:
             results.forget({line["key"] for line in results if line["status"] == "failed"})
-    options: Any = {"data": planned.data, "folder": sweep.runs.resolve()}
-    told = _Told(say)
+    options: Any = {"data": read.data, "folder": sweep.runs.resolve()}
+    progress = _ProgressLines(say)
     if sweep.finished():
         sweep.remember()
         say(f"Nothing to run: every task has a result in {sweep.results}.")
@@ -81,19 +81,18 @@ def _run(config: Path, folder: Path, address: str | None, *, no_ray: bool, retry
             if no_ray:
                 pool = InProcess(run_one, **options)
             else:
-                cluster = RayPool(run_in_worker, cores=planned.cores, gpus=planned.gpus, address=address, **options)
+                cluster = RayPool(run_in_worker, cores=read.cores, gpus=read.gpus, address=address, **options)
                 pool = stack.enter_context(cluster)
             try:
-                sweep.run(pool, told)
+                sweep.run(pool, progress)
             except (KeyboardInterrupt, SystemExit) as error:  # Ray makes an exit of SIGTERM
-                ended = isinstance(error, SystemExit) or is_termination(error)
-                word, code = ("Terminated", TERMINATED) if ended else ("Interrupted", INTERRUPTED)
-                left = told.left()
+                word, code = how_stopped(error)
+                left = progress.left()
                 raise Refusal(f"{word}. What is done is kept; the same command goes on{left}.", code) from None
     _show(sweep.lines_of(folder), folder, json)
 
 
-class _Told:
+class _ProgressLines:
     """A line for each run that ends, and on a terminal one that changes."""
 
     def __init__(self, say: Callable[[str], None]):

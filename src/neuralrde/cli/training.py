@@ -1,4 +1,8 @@
-"""A run: data, model, training, and what came out of it. Or several trainings, one per fold, and one on everything."""
+"""A run: data are read and divided, an estimator is trained and judged, and a run folder keeps what came out.
+
+With folds there are several trainings: one per fold, to judge, and one on everything, to keep. The series may be in a
+store: then everything that needs whole series (folds, the closed form, a picture of windows) is left out.
+"""
 
 import inspect
 import sys
@@ -10,20 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from ..assessment import Training, TrainingTargets, assess, baselines, measures, verdict
+from ..assessment import Baseline, Training, TrainingTargets, assess, baselines, measures, trivial, verdict
 from ..datasets import Dataset, Split
+from ..datasets.dataset import PARTS
 from ..registry import to_plain
-from .closed_form import Floor, fit_rows, floor, is_closed_form, kind_for, without_validation
-from .config import CLOSED_FORM, RunSettings, as_toml, estimator_of, resolve
+from ..stores import Store, is_store
+from .closed_form import Floor, fit_rows, floor, without_validation
+from .config import CLOSED_FORM, RunSettings, as_toml
 from .describe import summary, task_hints
-from .dividing import divided, divided_for_all, folds
-from .errors import INTERRUPTED, TERMINATED, WRONG_USE, Refusal, is_termination
-from .judging import as_json, as_text, picture_note, pooled_baselines
-from .loading import open_data, targets, with_channels
+from .dividing import divided, divided_for_all, divided_into_folds
+from .errors import WRONG_USE, Refusal, how_stopped
+from .estimator import estimator_for, is_closed_form, resolve
+from .judging import pooled_baselines
+from .loading import open_data, open_store, targets, with_channels
 from .pictures import draw_curves, draw_predictions, draw_windows
 from .predictions import PredictionTable, pooled, predictions_of, write_csv
-from .run_folder import PARTS, RunFolder
-from .screen import count, number, table
+from .report import about_folds, about_training, about_trials, as_json, as_text, metric_line, picture_note
+from .run_folder import RunFolder
+from .screen import count
 from .shell import in_flags
 from .workers import Worker
 
@@ -37,9 +45,12 @@ class Job:
     settings: RunSettings
     estimator: Any
     data: Dataset
+    """With a store, a stand-in for it."""
     y: np.ndarray
     verbose: bool | None
     listeners: list[Any]
+    store: Store | None = None
+    """Where the series are, if they are not in `data`."""
 
     @property
     def closed_form(self) -> bool:
@@ -49,7 +60,7 @@ class Job:
     @property
     def searched(self) -> bool:
         """Whether windows are searched for, or models compared."""
-        if self.closed_form:
+        if self.closed_form or self.store is not None:
             return False
         return self.estimator._part("windows").searched or self.settings.compared
 
@@ -61,11 +72,26 @@ class Job:
         if self.closed_form:
             return fit_rows(estimator, self.data, self.y, rows)
         estimator.set_params(verbose=self.verbose)
+        options["listeners"] = self.listeners
+        if self.store is not None:
+            if len(rows.validation):
+                options["validation"] = self.store[rows.validation]
+            return estimator.fit(self.store[rows.train], **options)
         if len(rows.validation):
             options["validation"] = self.data[rows.validation].series, self.y[rows.validation]
         elif self.data.groups is not None and "groups" in inspect.signature(estimator.fit).parameters:
             options["groups"] = self.data.groups[rows.train]
-        return estimator.fit(self.data[rows.train].series, self.y[rows.train], listeners=self.listeners, **options)
+        return estimator.fit(self.data[rows.train].series, self.y[rows.train], **options)
+
+    def predict(self, estimator: Any, rows: np.ndarray) -> PredictionTable:
+        """An estimator's predictions for some of the samples."""
+        return predictions_of(estimator, self.data[rows] if self.store is None else self.store[rows])
+
+    def baselines(self, train: np.ndarray, test: np.ndarray) -> list[Baseline]:
+        """Those that can be had: without whole series, only the trivial one."""
+        if self.store is None:
+            return baselines(self.data[train], self.data[test], seed=self.settings.seed)
+        return [trivial(TrainingTargets.of(self.data[train]), len(test))]
 
 
 def train(
@@ -87,22 +113,28 @@ def train(
     A sweep has read the data already, listens to every epoch, and has the closed form as a run of its own.
     """
     # Data, and its parts.
-    if data is None:
+    store = None
+    if data is None and settings.data is not None and is_store(settings.data):
+        store, data = open_store(settings)
+        say(repr(store))
+    elif data is None:
         data = open_data(settings.data, settings.table)
         settings = with_channels(settings, data)
     y = targets(data)
-    say(summary(data))
-    for hint in task_hints(data, settings.table):
-        say(f"  note    {hint}")
+    if store is None:
+        say(summary(data))
+        for hint in task_hints(data, settings.table):
+            say(f"  note    {hint}")
     if settings.closed_form and data.per_time:
         raise Refusal(
             "Got a target for each point with --model closed-form; expected one for each series, because the closed "
             "form looks at series as a whole. Leave --model out.",
             WRONG_USE,
         )
+    splits: list[Split] = []
     if settings.folds:
         rows, how_split = divided_for_all(data, settings.divide, settings.seed), f"{settings.folds} folds"
-        splits, how = folds(data, settings.folds, settings.divide, settings.seed)
+        splits, how = divided_into_folds(data, settings.folds, settings.divide, settings.seed)
         say(f"  folds   {settings.folds}, {how}; then training on all of the data")
     else:
         rows, how_split = divided(data, settings.divide, settings.seed)
@@ -112,35 +144,17 @@ def train(
 
     # Model. Loaded here and not above, because scikit-learn and diffrax would slow every --help down.
     from ..devices import try_all_cores
-    from ..estimators import NeuralRDEClassifier, NeuralRDERegressor
     from ..processes import Processes
     from ..training import EventFile, JSONLines
 
     try_all_cores()
     processes = Processes()
-    neural = NeuralRDERegressor if data.classes is None else NeuralRDEClassifier
-    kind = kind_for(data) if settings.closed_form else neural
-    job = Job(
-        settings,
-        estimator_of(kind, settings, random_state=settings.seed),
-        data,
-        y,
-        None if progress == "bar" else False,
-        [*listeners, *([JSONLines(sys.stderr)] if progress == "json" else [])],
-    )
+    heard = [*listeners, *([JSONLines(sys.stderr)] if progress == "json" else [])]
+    verbose = None if progress == "bar" else False
+    job = Job(settings, estimator_for(settings, data), data, y, verbose, heard, store)
     once = job.searched or job.closed_form or bool(settings.folds)
     if resume and once:
-        what = "folds" if settings.folds else "--model closed-form" if job.closed_form else "depth, step or model auto"
-        raise Refusal(
-            f"Got --resume with {what}; expected a single training, because that has one state to go on from. Run it "
-            "again"
-            + (
-                "."
-                if settings.folds or job.closed_form
-                else ", or give --model, --depth and --step as an earlier metrics.json names them."
-            ),
-            WRONG_USE,
-        )
+        raise _no_resume(job)
 
     # Training. What is resumed keeps its own settings until the checkpoint is found to belong to these.
     with RunFolder.of_all(processes, data.name, out, resume=resume) as folder:
@@ -151,41 +165,53 @@ def train(
             folder.begin(resolved, data, rows, how_split)
         if tensorboard and processes.is_first:
             job.listeners.append(EventFile(folder.path / "events"))
-        has_floor = with_floor and not job.closed_form and not data.per_time and processes.is_first
+        has_floor = with_floor and store is None and not job.closed_form and not data.per_time and processes.is_first
         lowest = _floor(job, rows, folder, say) if has_floor else None
         begun = time.monotonic()
         try:
-            cross = _cross_validated(job, splits, say, with_floor=lowest is not None) if settings.folds else None
+            cross = _cross_validated(job, splits, say, with_floor=lowest is not None) if splits else None
             options = {} if once else {"checkpoint": folder.checkpoint, "resume": resume}
             estimator = job.fit(rows, **options)
         except KeyboardInterrupt as error:
             again = "" if worker is None else f" {worker.flags}"
             hint = "" if once else f" Go on with `neuralrde fit --resume --out {folder.path}{again}`."
-            word, code = ("Terminated", TERMINATED) if is_termination(error) else ("Interrupted", INTERRUPTED)
+            word, code = how_stopped(error)
             raise Refusal(f"{word}.{hint}", code) from None
         seconds = time.monotonic() - begun
-        if not processes.is_first:
-            _predicted(estimator, data, rows)  # their part of the work; the first process has the results
-            processes.agree(None)
-            return {}
-        if resume:
-            folder.begin(resolved, data, rows, how_split)
-        estimator.save(folder.model)
-        options = {"seconds": seconds, "plots": plots, "say": say}
-        result = _finish(job, folder, rows, estimator, lowest, cross, **options)
+        found = _predicted(job, estimator, rows)  # all processes share this work
+        result: dict[str, Any] = {}
+        if processes.is_first:
+            if resume:
+                folder.begin(resolved, data, rows, how_split)
+            estimator.save(folder.model)
+            options = {"seconds": seconds, "plots": plots, "say": say}
+            result = _finish(job, folder, rows, estimator, found, lowest, cross, **options)
         processes.agree(None)  # until now the others have waited
         return result
 
 
-def _predicted(estimator: Any, data: Dataset, rows: Split) -> tuple[dict[str, Dataset], dict[str, PredictionTable]]:
-    """The parts, and the predictions for them. After that, this process predicts for itself alone."""
-    parts = {part: data[getattr(rows, part)] for part in PARTS if len(getattr(rows, part))}
-    found = {part: predictions_of(estimator, one) for part, one in parts.items()}
-    if not is_closed_form(estimator):
+def _no_resume(job: Job) -> Refusal:
+    what, advice = (
+        "depth, step or model auto",
+        ", or give --model, --depth and --step as an earlier metrics.json names them",
+    )
+    if job.settings.folds or job.closed_form:
+        what, advice = "folds" if job.settings.folds else "--model closed-form", ""
+    return Refusal(
+        f"Got --resume with {what}; expected a single training, because that has one state to go on from. Run it "
+        f"again{advice}.",
+        WRONG_USE,
+    )
+
+
+def _predicted(job: Job, estimator: Any, rows: Split) -> dict[str, PredictionTable]:
+    """The predictions for each part. After that, this process predicts for itself alone."""
+    found = {part: job.predict(estimator, own) for part in PARTS if len(own := getattr(rows, part))}
+    if not job.closed_form:
         import jax
 
         estimator._mesh = jax.local_devices()
-    return parts, found
+    return found
 
 
 def _floor(job: Job, rows: Split, folder: RunFolder, say: Say) -> Floor | None:
@@ -200,10 +226,9 @@ def _floor(job: Job, rows: Split, folder: RunFolder, say: Say) -> Floor | None:
     judged = rows.test if len(rows.test) else rows.validation
     if job.settings.folds or not len(judged):
         return found
-    values = measures(predictions_of(found.estimator, job.data[judged]).known())
-    metric = "accuracy" if job.data.classes is not None else "rmse"
+    values = measures(job.predict(found.estimator, judged).known())
     which = f"on {count(len(judged), 'test sample')}" if len(rows.test) else "on the validation part"
-    say(f"  closed form, in {found.seconds:.1f} s: {_title(metric)} {number(values[metric])} {which}")
+    say(f"  closed form, in {found.seconds:.1f} s: {metric_line(values)} {which}")
     say("  now the neural model ...")
     return found
 
@@ -213,20 +238,21 @@ def _finish(
     folder: RunFolder,
     rows: Split,
     estimator: Any,
+    found: dict[str, PredictionTable],
     lowest: Floor | None,
-    cross: Any,
+    cross: "_Folds | None",
     *,
     seconds: float,
     plots: bool,
     say: Say,
 ) -> dict[str, Any]:
     """What came out: metrics, a verdict, predictions, pictures."""
-    parts, found = _predicted(estimator, job.data, rows)
     measured = {part: measures(one.known()) for part, one in found.items()}
     last = list(found)[-1]
+    test = job.data[getattr(rows, last)]
     if cross is None:
-        judged, beside = found[last], baselines(parts["train"], parts[last], seed=job.settings.seed)
-        beside += [] if lowest is None else [lowest.baseline(parts[last])]
+        judged, beside = found[last], job.baselines(rows.train, getattr(rows, last))
+        beside += [] if lowest is None else [lowest.baseline(test)]
         part, where = last, f"{last.capitalize()} samples"
     else:
         judged, beside, part, where = cross.found, cross.beside, "folds", "All samples, each tested in its fold"
@@ -239,23 +265,25 @@ def _finish(
         "seconds": round(seconds, 2),
         "parts": measured,
         "assessment": as_json(assessment, sentences, part),
-        "training_targets": asdict(TrainingTargets.of(parts["train"])),
+        "training_targets": asdict(TrainingTargets.of(job.data[rows.train])),
     }
     if lowest is not None:
         result["closed_form"] = {"seconds": round(lowest.seconds, 2)}
     if cross is not None:
         result["folds"] = cross.rows
+    if job.store is not None:
+        result["store"] = job.store.fingerprint
     folder.finish([] if job.closed_form else estimator.history_, result)
     write_csv(judged, folder.predictions)
     said = [
-        _trials(result),
-        _summary(result),
+        about_trials(result),
+        about_training(result),
         as_text(assessment, sentences, f"{where}, and what is reached without this model"),
     ]
     if plots:
         target = job.settings.table.get("target")
         names = {"name": target if isinstance(target, str) else "target", "note": picture_note(assessment)}
-        said += _pictures(estimator, judged, names, parts[last], folder)
+        said += _pictures(estimator, judged, names, None if job.store is not None else test, folder)
     say("\n" + "\n\n".join(filter(None, said)) + f"\n\nRun folder: {folder.path}")
     return result | {"folder": str(folder.path)}
 
@@ -295,17 +323,19 @@ def _about_closed_form(estimator: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Folds:
+    """All folds together: the predictions, the baselines, and a row of metrics.json per fold."""
+
     found: PredictionTable
-    beside: list[Any]
+    beside: list[Baseline]
     rows: list[dict[str, Any]]
 
 
-def _cross_validated(job: Job, splits: Any, say: Say, *, with_floor: bool) -> _Folds:
+def _cross_validated(job: Job, splits: Sequence[Split], say: Say, *, with_floor: bool) -> _Folds:
     """Train once per fold; say how each went, and how much they differ."""
     found, beside, rows, metric = [], [], [], ""
     for split in splits:
-        one = predictions_of(job.fit(split), job.data[split.test])
-        others = baselines(job.data[split.train], job.data[split.test], seed=job.settings.seed)
+        one = job.predict(job.fit(split), split.test)
+        others = job.baselines(split.train, split.test)
         if with_floor:
             others.append(floor(job.data, job.y, split, seed=job.settings.seed).baseline(job.data[split.test]))
         judged = assess(one.known(), others, seed=job.settings.seed)
@@ -314,26 +344,13 @@ def _cross_validated(job: Job, splits: Any, say: Say, *, with_floor: bool) -> _F
         beside.append((others, split.test[one.sample[one.rows]]))
         values = {other.kind: values[metric] for other, values in judged.baselines}
         rows.append({"fold": len(rows) + 1, "samples": len(one.rows), metric: judged.value, "baselines": values})
-        say(f"  fold {len(rows)} of {job.settings.folds}: {_title(metric)} {number(judged.value)}")
-    say("\n" + _folds_table(rows, metric))
+        say(f"  fold {len(rows)} of {job.settings.folds}: {metric_line({metric: judged.value})}")
+    say("\n" + about_folds(rows, metric))
     return _Folds(pooled(found), pooled_baselines(beside), rows)
 
 
-def _folds_table(rows: list[dict[str, Any]], metric: str) -> str:
-    kinds = [kind for kind in rows[0]["baselines"] if all(kind in row["baselines"] for row in rows)]
-    values = [[row[metric], *(row["baselines"][kind] for kind in kinds)] for row in rows]
-    body = [[row["fold"], row["samples"], *map(number, own)] for row, own in zip(rows, values, strict=True)]
-    mean, spread = np.mean(values, axis=0), np.std(values, axis=0, ddof=1)
-    body.append(["mean", "", *(f"{number(float(m))} ± {s:.2g}" for m, s in zip(mean, spread, strict=True))])
-    return table(body, header=["fold", "samples", _title(metric), *kinds])
-
-
-def _title(metric: str) -> str:
-    return {"rmse": "RMSE", "mae": "MAE", "r2": "R²", "macro_f1": "macro F1"}.get(metric, metric.replace("_", " "))
-
-
 def _pictures(
-    estimator: Any, judged: PredictionTable, names: dict[str, str], part: Dataset, folder: RunFolder
+    estimator: Any, judged: PredictionTable, names: dict[str, str], part: Dataset | None, folder: RunFolder
 ) -> list[str]:
     """Draw them; what could not be drawn is said."""
     try:
@@ -341,41 +358,10 @@ def _pictures(
         if is_closed_form(estimator):
             return []
         draw_curves(estimator.history_, folder.pictures)
-        if (part.series.lengths > 1).any():
-            draw_windows(estimator, part.series, folder.pictures)
-        else:
+        if part is not None and not (part.series.lengths > 1).any():
             return ["No picture of windows, because every series has only one point."]
+        if part is not None:
+            draw_windows(estimator, part.series, folder.pictures)
     except Exception as error:  # the model is trained and saved: nothing that a picture does may spoil that
         return [f"No pictures: {in_flags(str(error))}"]
     return []
-
-
-def _trials(result: dict[str, Any]) -> str:
-    """A row for each trial: of models, the best first, and then of windows; what was gone on with is marked."""
-    every, texts = result.get("trials") or [], []
-    titles = {"loss": "validation loss", "epoch": "epochs"}
-    for models in (True, False):
-        trials = [trial for trial in every if ("model" in trial) == models]
-        if not trials:
-            continue
-        chosen = trials[0] if models else min(trials, key=lambda trial: (-trial["epoch"], trial["loss"]))
-        shown = lambda value: value if isinstance(value, str) else number(value)
-        rows = [[*(shown(value) for value in trial.values()), "chosen" if trial is chosen else ""] for trial in trials]
-        header = [*(titles.get(name, name) for name in trials[0]), ""]
-        what = "Models" if models else "Search"
-        texts.append(f"{what}: {count(len(trials), 'trial')}\n" + table(rows, header=header))
-    return "\n\n".join(texts)
-
-
-def _summary(result: dict[str, Any]) -> str:
-    names = list(next(iter(result["parts"].values())))
-    rows = [[part, *(number(values[name]) for name in names)] for part, values in result["parts"].items()]
-    if result["model"] == CLOSED_FORM:
-        how = f"{result['features']:,} features, penalty {result['penalty']:.3g}, in {result['seconds']:.1f} s"
-    else:
-        cut = f"step {result['step']}" if result["step"] is not None else f"every {result['every']:g}"
-        how = (
-            f"{result['model']}, depth {result['depth']}, {cut}: {count(result['epochs'], 'epoch')} in "
-            f"{result['seconds']:.0f} s, the weights of epoch {result['best_epoch']} kept"
-        )
-    return f"{result['estimator']}, {how}\n" + table(rows, header=["part", *(_title(name) for name in names)])

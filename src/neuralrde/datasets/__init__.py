@@ -9,7 +9,7 @@ from .dataset import Dataset, concatenate
 from .errors import DatasetUnavailable, ReadError
 from .npz import read_npz, write_npz
 from .parquet import read_parquet
-from .readers import endings
+from .readers import Reader, endings, register_reader
 from .simulated import fractional_brownian_motion, order_of_events, spirals
 from .splits import Split, by_group, duplicates, folds, given, in_order, random_split, stratified
 from .targets import guess_task
@@ -19,6 +19,7 @@ __all__ = [
     "Dataset",
     "DatasetUnavailable",
     "ReadError",
+    "Reader",
     "Split",
     "available",
     "by_group",
@@ -41,6 +42,7 @@ __all__ = [
     "read_npz",
     "read_parquet",
     "read_ts",
+    "register_reader",
     "spirals",
     "stratified",
     "write_npz",

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from .dataset import Dataset
-from .folder import first_file, read_file, read_folder
+from .folder import first_file, read_folder
 from .labels import with_labels
-from .readers import names_in
+from .readers import names_in, read_file
 from .table import TableOptions
 from .targets import Task
 

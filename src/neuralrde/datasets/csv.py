@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .dataset import Dataset
 from .errors import ReadError
 from .layouts import read_table
-from .numerals import SPELLINGS, NotANumber, Numerals, convert_numbers, numerals_of
+from .numerals import SPELLINGS, Numerals, convert_numbers, numerals_of, respell_targets
 from .table import Roles, Source, Table, TableOptions, each_distinct, find_roles, set_text
 from .targets import Task
 from .text import is_missing, number, read_bytes
@@ -64,7 +64,7 @@ def load_csv(path: str | Path, options: TableOptions, *, channels_needed: bool =
         signs = "decimal commas" if numerals.decimal == "," else "decimal points"
         table.notes.append(f"{signs}, thousands by {numerals.thousands!r}" if numerals.thousands else signs)
     convert_numbers(table, numerals, options)
-    _convert_targets(table, numerals)
+    respell_targets(table, numerals)
     return table
 
 
@@ -92,7 +92,8 @@ class _Text:
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Python's own reading of the rows, with the lines where they begin: slow, and only to name mistakes."""
-        yield from _rows(self.data, self.start, self.first_line, self.delimiter, self.path)
+        rows = _rows(self.data, self.start, self.first_line, self.delimiter, self.path)
+        return ((row.line, row.cells) for row in rows)
 
     def line_of(self, row: int) -> int | None:
         return next((line for i, (line, _) in enumerate(self.rows()) if i == row), None)
@@ -111,16 +112,14 @@ def _open(path, header: bool | None) -> _Text:
     if not re.compile(rb"\S").search(data, start):
         raise ReadError(path, "Got only comments and empty lines; expected a table.")
     delimiter = _delimiter(_LINE.match(data, start).group().decode())  # type: ignore
-    rows = _rows(data, start, line, delimiter, path)
-    _, first = next(rows, (line, None))
+    first = next(_rows(data, start, line, delimiter, path), None)
     if first is None:
         raise ReadError(path, "Got empty rows only; expected a table.", line=line)
-    if header is False or (header is None and all(map(_is_data, first))):
+    if header is False or (header is None and all(map(_is_data, first.cells))):
         text = _Text(path, data, start, line, delimiter, [], 0)
         return replace(text, names=[str(i) for i in range(_width(text))])
-    after = next(_ends(data, start, delimiter, path))
-    names = _names(first, path, line)
-    return _Text(path, data, after[0], line + after[1], delimiter, names, line)
+    names = _names(first.cells, path, first.line)
+    return _Text(path, data, first.end, first.next_line, delimiter, names, first.line)
 
 
 def _delimiter(line: str) -> str:
@@ -131,40 +130,35 @@ def _delimiter(line: str) -> str:
     return max(signs, key=outside.count)
 
 
-def _lines(data: bytes, start: int) -> Iterator[str]:
-    for match in _LINE.finditer(data, start):
-        if match.group():
-            yield match.group().decode()
+class _Row(NamedTuple):
+    """A row as Python's own reader sees it."""
+
+    line: int  # where it begins
+    cells: list[str]
+    next_line: int
+    end: int  # in the bytes
 
 
-def _rows(data: bytes, start: int, line: int, delimiter: str, path) -> Iterator[tuple[int, list[str]]]:
-    """Rows and the lines where they begin; empty lines are none, as for pandas."""
-    reader = csv.reader(_lines(data, start), delimiter=delimiter, skipinitialspace=True)
+def _rows(data: bytes, start: int, line: int, delimiter: str, path) -> Iterator[_Row]:
+    """The rows from a place in the bytes on; empty lines are no rows, as for pandas."""
+    end = start
+
+    def lines() -> Iterator[str]:
+        nonlocal end
+        for match in _LINE.finditer(data, start):
+            if match.group():
+                end = match.end()
+                yield match.group().decode()
+
+    reader = csv.reader(lines(), delimiter=delimiter, skipinitialspace=True)
     before = 0
     try:
-        for row in reader:
-            if len(row) > 1 or "".join(row).strip():
-                yield line + before, row
+        for cells in reader:
+            if len(cells) > 1 or "".join(cells).strip():
+                yield _Row(line + before, cells, line + reader.line_num, end)
             before = reader.line_num
     except csv.Error as error:
         raise ReadError(path, f"Got a damaged table ({error}).", line=line + before) from None
-
-
-def _ends(data: bytes, start: int, delimiter: str, path) -> Iterator[tuple[int, int]]:
-    """Where rows end: the place in the bytes, and how many lines further."""
-    place, count = start, 0
-
-    def counted():
-        nonlocal place, count
-        for match in _LINE.finditer(data, start):
-            place, count = match.end(), count + 1
-            yield match.group().decode()
-
-    try:
-        for _ in csv.reader(counted(), delimiter=delimiter, skipinitialspace=True):
-            yield place, count
-    except csv.Error as error:
-        raise ReadError(path, f"Got a damaged header ({error}).") from None
 
 
 def _is_data(cell: str) -> bool:
@@ -302,13 +296,3 @@ def _short_row(text: _Text, width: int, frame) -> tuple[int, str] | None:
 def _text_columns(frame, roles: Roles) -> list[Any]:
     columns = [name for name in (*roles.numeric, roles.time, *roles.target) if name is not None and name in frame]
     return [frame[name].unique() for name in columns if frame[name].dtype.kind == "O"]
-
-
-def _convert_targets(table: Table, numerals: Numerals) -> None:
-    """Targets stay text, in which numbers are spelled as Python spells them."""
-    for name in table.roles.target if numerals != Numerals() else ():
-        try:
-            values = numerals.column(table.frame[name])
-        except NotANumber:
-            continue
-        set_text(table.frame, name, ["" if np.isnan(value) else repr(float(value)) for value in values])

@@ -1,19 +1,15 @@
 """What can go wrong with data: files that are damaged, wrong or too large, and sets that cannot be downloaded.
 
-A sentence that names the file, never a raw error.
+An error is a sentence that names the file, never a raw one.
 """
 
 import errno
-import gzip
-import io
 import lzma
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 from neuralrde.paths.memory import check_fits
 
@@ -49,10 +45,6 @@ _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
 )
-
-# Text of numbers packs to a tenth or so of its size, and one number again and again to a thousandth. A file
-# that stays below _SMALL bytes may be packed as tightly as it likes.
-_RATIO, _SMALL = 250, 64 * 2**20
 
 
 @contextmanager
@@ -90,41 +82,6 @@ def check_room(size: float, path: object, what: str, instead: str = "Read it in 
     """Refuse a file, by its name, if `size` bytes for `what` are more than are free."""
     with name_file(path):
         check_fits(size, what, instead)
-
-
-def unpacked(stream: Any, path: object, kind: str, size: int) -> io.BufferedReader:
-    """A stream that unpacks a file of `size` bytes; damage, and a bomb, are a ReadError when they are met."""
-    return io.BufferedReader(_Unpacked(stream, path, kind, size), 1 << 16)
-
-
-def open_gzip(path: Path) -> io.BufferedReader:
-    return unpacked(gzip.open(path), path, "gzip file", path.stat().st_size)
-
-
-class _Unpacked(io.RawIOBase):
-    def __init__(self, stream: Any, path: object, kind: str, size: int):
-        self.stream, self.path, self.kind, self.size, self.done = stream, path, kind, size, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        with name_damage(self.path, self.kind):
-            block = self.stream.read(len(buffer))
-        self.done += len(block)
-        if self.done > max(_SMALL, _RATIO * self.size):
-            raise ReadError(
-                self.path,
-                f"Got {self.size:,} bytes that unpack to more than {self.done:,}; expected at most {_RATIO} times as "
-                "many, because a small file must not fill the memory. Unpack it yourself, for example with "
-                "`gunzip`, if you trust it.",
-            )
-        buffer[: len(block)] = block
-        return len(block)
-
-    def close(self) -> None:
-        self.stream.close()
-        super().close()
 
 
 def _too_large(error: MemoryError) -> str:

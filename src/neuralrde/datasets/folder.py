@@ -1,7 +1,7 @@
 """Folders: a training and a test file, parts in sub-folders, classes in sub-folders, or a file per series."""
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ from .dataset import Dataset, concatenate
 from .errors import ReadError
 from .labels import with_labels
 from .layouts import from_table
-from .readers import Reader, names_in, reader_of
+from .readers import load_table, read_file, reader_of
 from .table import Table, TableOptions, join_tables, set_text
 from .targets import Task
 
@@ -124,7 +124,7 @@ def _from_tables(path: Path, found: _Found, options: TableOptions, task: Task | 
         raise ReadError(path, f"Got the files {both}; expected different names, because a name is an id.")
     tables = []
     for file, name in zip(found.files, names, strict=True):
-        table = _load(reader_of(file.path), file.path, options)
+        table = load_table(file.path, options)
         if found.single and table.roles.id is None:
             set_text(table.frame, _FILE, [name] * len(table.frame))
             table.roles = replace(table.roles, id=_FILE)
@@ -193,44 +193,6 @@ def _from_files(path: Path, found: _Found, options: TableOptions, task: Task | N
         return concatenate(parts)
     except ValueError as error:
         raise ReadError(path, str(error)) from None
-
-
-def read_file(path: Path, options: TableOptions, *, task: Task | None, name: str | None = None) -> Dataset:
-    """The series of one file; labels in a second file are still to come."""
-    reader = reader_of(path)
-    if reader.read is not None:
-        _check_no_options(path, reader, options)
-        return reader.read(path, task=task, name=name)
-    table = _load(reader, path, options)
-    plain = replace(options, labels=None, labels_id=None)
-    return from_table(table, plain, task=task, name=name or path.name.split(".")[0])
-
-
-def _load(reader: Reader, path: Path, options: TableOptions) -> Table:
-    """A table; if its targets are in a second file, that may also have groups and parts."""
-    assert reader.load is not None
-    if options.labels is None:
-        return reader.load(path, options)
-    names = names_in(path, options.header)
-    elsewhere = {role: None for role in ("group", "split") if str(getattr(options, role)) not in names}
-    table = reader.load(path, replace(options, target=None, **elsewhere))
-    table.roles = replace(table.roles, target=())
-    return table
-
-
-def _check_no_options(path: Path, reader: Reader, options: TableOptions) -> None:
-    """Options of tables mean nothing to a file that says itself what is what."""
-    allowed = ["labels", "labels_id", "drop_unlabelled"]
-    allowed += [] if options.labels is None else ["target", "group", "split"]
-    for one in fields(TableOptions):
-        value = getattr(options, one.name)
-        if value != one.default and one.name not in allowed:
-            kind = reader.endings[0]
-            raise ReadError(
-                path,
-                f"Got `{one.name}={value!r}` for a {kind} file; expected it for tables only, because a {kind} file "
-                "says itself what is what. Leave it out.",
-            )
 
 
 def _inside(path: Path) -> tuple[list[Path], list[Path]]:

@@ -9,8 +9,8 @@ import numpy as np
 from .errors import ReadError, check_room
 from .numerals import convert_numbers
 from .table import Source, Table, TableOptions, find_roles
-from .text import read_bytes, seconds
-from .times import SINCE_1970
+from .text import read_bytes
+from .times import SINCE_1970, seconds
 
 _LARGER = 12  # times: lists of Python's numbers, beside the text that they were made from
 

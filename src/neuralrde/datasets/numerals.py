@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .errors import ReadError
-from .table import Table, TableOptions
+from .table import Table, TableOptions, set_text
 from .text import MISSING, is_missing, number
 
 # Missing values as pandas' reader compares them: to the letter.
@@ -136,6 +136,16 @@ def convert_numbers(table: Table, numerals: Numerals | None, options: TableOptio
             frame[name] = numerals.column(frame[name])
         except NotANumber as error:
             table.words[name] = error.row, error.cell
+
+
+def respell_targets(table: Table, numerals: Numerals) -> None:
+    """Spell numbers among the targets, which stay text, as Python does."""
+    for name in table.roles.target if numerals != Numerals() else ():
+        try:
+            values = numerals.column(table.frame[name])
+        except NotANumber:
+            continue
+        set_text(table.frame, name, ["" if np.isnan(value) else repr(float(value)) for value in values])
 
 
 def _is_text(column: Any) -> bool:

@@ -15,7 +15,7 @@ from .numerals import convert_numbers
 from .table import Source, Table, TableOptions, find_roles
 from .targets import Task
 from .text import check_file
-from .times import SINCE_1970
+from .times import SINCE_1970, since_1970
 
 
 def read_parquet(path: str | Path, *, task: Task | None = None, name: str | None = None, **options: Any) -> Dataset:
@@ -125,7 +125,9 @@ def _values(column, name: str, path, *, dates: bool) -> tuple[Any, bool]:
             if cell.is_valid:
                 cells[i], dated = _values(cell.values, name, path, dates=dates)
                 if isinstance(cells[i], pd.Series):
-                    cells[i], dated = _seconds(cells[i]), True
+                    if cells[i].isna().any():
+                        raise ValueError("a date is missing in a list")
+                    cells[i], dated = since_1970(cells[i]), True
         return cells, dated
     if dates and (arrow.types.is_timestamp(kind) or arrow.types.is_date(kind)):
         unit = kind.unit if arrow.types.is_timestamp(kind) else "s" if arrow.types.is_date32(kind) else "ms"
@@ -146,9 +148,3 @@ def _values(column, name: str, path, *, dates: bool) -> tuple[Any, bool]:
         )
     exact = arrow.float32() if kind == arrow.float32() else arrow.float64()
     return np.asarray(column.cast(exact, safe=False)), False
-
-
-def _seconds(moments) -> np.ndarray:
-    if moments.isna().any():
-        raise ValueError("a date is missing in a list")
-    return moments.to_numpy().astype("M8[ns]").astype(np.int64) / 1e9

@@ -1,11 +1,12 @@
-"""The readers of files: one table of what there is, how a file is known, and who reads it.
+"""The registry of readers: which file formats there are, how a file is recognised, and which function reads it.
 
-A new format is a file of its own, with a function that reads it, and an entry here: `read`, folders, tables of labels,
-the command line and its messages take the rest from this table.
+A new format is one file with a function that reads it, and one entry in `READERS`. `read`, folders, tables of labels,
+the command line and its messages take everything from this list. A format of your own is entered with
+`register_reader`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from .arff import read_arff
@@ -13,25 +14,30 @@ from .csv import csv_names, load_csv
 from .dataset import Dataset
 from .errors import ReadError
 from .jsonl import jsonl_names, load_jsonl
-from .layouts import Load
+from .layouts import Load, from_table
 from .npz import read_npz
 from .parquet import load_parquet, parquet_names
+from .table import Table, TableOptions
+from .targets import Task
 from .text import check_file, open_text
 from .ts import read_ts
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A format: either `read` gives a data set, or `load` a table, whose columns `names` lists.
+    """A file format and the function that reads it.
+
+    A format that says itself what is what has `read`. A table, whose columns the caller explains, has `load` and
+    `names` instead.
 
     Args:
-        about: what it is, in a few words.
-        endings: of files' names, the usual one first; files of text may also end with .gz.
-        read: called with the path, `task` and `name`; for files that say themselves what is what.
-        load: called with the path and the `TableOptions`; for tables, whose columns the caller explains.
-        names: called with the path and `header`.
-        magic: the first bytes of a binary file.
-        starts: what the first word of a file of text starts with, if nothing else starts so.
+        about: what the format is, in a few words.
+        endings: how names of its files end, the usual ending first. Text files may also end with .gz.
+        read: called as `read(path, task=..., name=...)`; it returns a `Dataset`.
+        load: called with the path and the `TableOptions`; it returns a `Table`.
+        names: called with the path and `header`; it returns the names of the columns.
+        magic: the first bytes of every such file, if the format is binary.
+        starts: how the first word of every such file starts, if the format is text and no other starts so.
     """
 
     about: str
@@ -42,19 +48,47 @@ class Reader:
     magic: bytes = b""
     starts: tuple[str, ...] = ()
 
+    def __post_init__(self):
+        if (self.read is None) == (self.load is None) or (self.load is None) != (self.names is None):
+            raise ValueError(f"Got the reader {self.about!r}; expected either `read`, or both `load` and `names`.")
+        if wrong := [ending for ending in self.endings if ending and not ending.startswith(".")]:
+            raise ValueError(f"Got the ending {wrong[0]!r}; expected it with its dot, {'.' + wrong[0]!r}.")
 
-READERS = (
+
+READERS = [
     Reader("table in text", (".csv", ".tsv", ".txt", ".dat", ""), load=load_csv, names=csv_names),
     Reader("Parquet table", (".parquet", ".pq"), load=load_parquet, names=parquet_names, magic=b"PAR1"),
     Reader("JSON lines", (".jsonl", ".ndjson"), load=load_jsonl, names=jsonl_names, starts=("{",)),
     Reader("NumPy's arrays by name", (".npz",), read_npz, magic=b"PK\x03\x04"),
     Reader("series of Weka", (".arff",), read_arff, starts=("@relation", "@attribute")),
     Reader("series of sktime and aeon", (".ts",), read_ts, starts=("@",)),
-)
+]
+_OURS = tuple(READERS)
+
+
+def register_reader(reader: Reader) -> Reader:
+    """Enter a file format of your own, for this process: `read` and the command line then know its endings.
+
+    >>> import numpy as np
+    >>> from neuralrde.datasets import Dataset
+    >>> from neuralrde.paths import Series
+    >>> def read_wav(path, *, task=None, name=None):
+    ...     values = np.fromfile(path, "<i2", offset=44).astype(float)
+    ...     return Dataset(Series.from_arrays([values]), name=name or path.stem)
+    >>> register_reader(Reader("sound", (".wav",), read_wav)).endings
+    ('.wav',)
+    >>> READERS.pop().about  # and out again
+    'sound'
+    """
+    for ending in reader.endings:
+        if taken := [one for one in READERS if ending in one.endings]:
+            raise ValueError(f"Got the ending {ending!r}; expected a new one: {taken[0].about!r} has it.")
+    READERS.append(reader)
+    return reader
 
 
 def endings(*, tables: bool = False) -> tuple[str, ...]:
-    """What the names of files that `read` reads may end with; with `tables`, of those whose columns it asks for.
+    """The endings of the files that `read` can read; with `tables`, only of tables, whose columns the caller explains.
 
     >>> endings()[:3]
     ('.csv', '.tsv', '.txt')
@@ -64,7 +98,7 @@ def endings(*, tables: bool = False) -> tuple[str, ...]:
 
 
 def reader_of(path: Path) -> Reader:
-    """The reader for what a file holds, and if that does not tell, for its ending."""
+    """The reader for a file: by its content, or by its ending where the content does not tell."""
     path = check_file(path)
     with open(path, "rb") as file:
         head = file.read(max(len(reader.magic) for reader in READERS))
@@ -73,8 +107,8 @@ def reader_of(path: Path) -> Reader:
     for reader in READERS:
         if reader.magic and head.startswith(reader.magic):
             return reader
-    if by_ending is not None and by_ending.magic:
-        return by_ending  # which says that it is not
+    if by_ending is not None and (by_ending.magic or by_ending not in _OURS):
+        return by_ending  # a binary reader says what is wrong; the text of another format may look like anything
     word = _first_word(path)
     for reader in READERS:
         if reader.starts and word.startswith(reader.starts):
@@ -96,3 +130,41 @@ def names_in(path: Path, header: bool | None = None) -> list[str]:
     """The names of a table's columns; none if the file is no table."""
     reader = reader_of(path)
     return [] if reader.names is None else reader.names(path, header)
+
+
+def read_file(path: Path, options: TableOptions, *, task: Task | None, name: str | None = None) -> Dataset:
+    """The series of one file, without the labels that a second file may hold."""
+    reader = reader_of(path)
+    if reader.read is not None:
+        _check_no_options(path, reader, options)
+        return reader.read(path, task=task, name=name)
+    plain = replace(options, labels=None, labels_id=None)
+    return from_table(load_table(path, options), plain, task=task, name=name or path.name.split(".")[0])
+
+
+def load_table(path: Path, options: TableOptions) -> Table:
+    """The table in a file. If a second file holds the targets, that may also hold groups and parts."""
+    reader = reader_of(path)
+    assert reader.load is not None
+    if options.labels is None:
+        return reader.load(path, options)
+    names = names_in(path, options.header)
+    elsewhere = {role: None for role in ("group", "split") if str(getattr(options, role)) not in names}
+    table = reader.load(path, replace(options, target=None, **elsewhere))
+    table.roles = replace(table.roles, target=())
+    return table
+
+
+def _check_no_options(path: Path, reader: Reader, options: TableOptions) -> None:
+    """Refuse options of tables for a file that says itself what is what."""
+    allowed = ["labels", "labels_id", "drop_unlabelled"]
+    allowed += [] if options.labels is None else ["target", "group", "split"]
+    for one in fields(TableOptions):
+        value = getattr(options, one.name)
+        if value != one.default and one.name not in allowed:
+            kind = reader.endings[0]
+            raise ReadError(
+                path,
+                f"Got `{one.name}={value!r}` for a {kind} file; expected it for tables only, because a {kind} file "
+                "says itself what is what. Leave it out.",
+            )

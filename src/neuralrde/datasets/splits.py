@@ -18,7 +18,7 @@ from .dataset import PARTS, Dataset
 
 Fractions = Sequence[float]
 Way = Literal["group", "class", "random"]
-_USUAL = (0.7, 0.15, 0.15)
+USUAL = (0.7, 0.15, 0.15)
 
 
 class TooFewSamples(ValueError):
@@ -49,7 +49,7 @@ class Split:
         return f"Split({sizes}{twins}{leaks})"
 
 
-def random_split(dataset: Dataset, fractions: Fractions = _USUAL, *, seed: int = 0) -> Split:
+def random_split(dataset: Dataset, fractions: Fractions = USUAL, *, seed: int = 0) -> Split:
     """Divide the samples at random.
 
     >>> from neuralrde.datasets import spirals
@@ -65,7 +65,7 @@ def random_split(dataset: Dataset, fractions: Fractions = _USUAL, *, seed: int =
     return _divide(twins, np.zeros(len(dataset), int), twins, fractions, seed)
 
 
-def stratified(dataset: Dataset, fractions: Fractions = _USUAL, *, seed: int = 0) -> Split:
+def stratified(dataset: Dataset, fractions: Fractions = USUAL, *, seed: int = 0) -> Split:
     """Divide the samples of each class by the fractions, to within one sample.
 
     Every class has a sample in the training set. Twins may cost some exactness. Arguments as in
@@ -80,7 +80,7 @@ def stratified(dataset: Dataset, fractions: Fractions = _USUAL, *, seed: int = 0
     return _divide(twins, np.asarray(dataset.target), twins, fractions, seed)
 
 
-def by_group(dataset: Dataset, fractions: Fractions = _USUAL, *, seed: int = 0) -> Split:
+def by_group(dataset: Dataset, fractions: Fractions = USUAL, *, seed: int = 0) -> Split:
     """Divide the groups (patients, speakers) at random, so that no group is in two parts.
 
     The fractions are of samples, met as nearly as whole groups can. Arguments as in `random_split`.
@@ -95,7 +95,7 @@ def by_group(dataset: Dataset, fractions: Fractions = _USUAL, *, seed: int = 0) 
 
 
 def in_order(
-    dataset: Dataset, fractions: Fractions = _USUAL, *, by_time: bool = False, keep_groups: bool = True
+    dataset: Dataset, fractions: Fractions = USUAL, *, by_time: bool = False, keep_groups: bool = True
 ) -> Split:
     """Divide the samples in the order in which they come: the first are to train on, the last to test.
 

@@ -72,7 +72,7 @@ def guess_task(distinct: Sequence[str], samples: int) -> tuple[Task, str]:
     >>> guess_task([str(age) for age in range(30, 71)], 69)
     ('regression', '41 distinct whole numbers')
     """
-    if not all(map(_is_number, distinct)):
+    if not all(map(is_number, distinct)):
         return "classification", "words"
     if any(_CODE.fullmatch(label.strip()) for label in distinct):
         return "classification", "codes such as 01"
@@ -90,7 +90,8 @@ _WHOLE = re.compile(r"[+-]?\d+(\.0*)?", re.ASCII)
 _CODE = re.compile(r"0\d+", re.ASCII)
 
 
-def _is_number(label: object) -> bool:
+def is_number(label: object) -> bool:
+    """Whether a label is written as a number."""
     try:
         number(str(label))
     except ValueError:
@@ -132,7 +133,7 @@ def _as_real(target: np.ndarray) -> np.ndarray:
         real = np.array([number(str(x)) for x in target.ravel()]).reshape(target.shape) if words else target
         real = real.astype(np.float64, copy=False)
     except (TypeError, ValueError):
-        wrong = next((label for label in target.ravel() if not _is_number(label)), target.ravel()[0])
+        wrong = next((label for label in target.ravel() if not is_number(label)), target.ravel()[0])
         raise ValueError(
             f"Got the target {str(wrong)!r} in a regression; expected numbers. Write "
             'task="classification" if the targets are names of classes.'

@@ -1,17 +1,18 @@
-"""Text files as people have them: zipped, with byte order marks, in old encodings, numbers missing, dates."""
+"""Text files as people have them: zipped, with byte order marks, in old encodings, with missing numbers."""
 
 import codecs
 import contextlib
+import gzip
 import io
 import re
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from .errors import ReadError, check_room, open_gzip
+from .errors import ReadError, check_room, name_damage
 
 # How files spell a value that is not there.
 MISSING = frozenset({"", "?", "nan", "na", "n/a", "#n/a", "#na", "<na>", "null", "none", "-", ".", "missing"})
@@ -21,6 +22,9 @@ NO_LABEL = frozenset({"", "?", "nan"})
 # Archives carry old encodings in comments and names; each byte becomes a letter, and different ones stay so.
 codecs.register_error("latin", lambda e: (e.object[e.start : e.end].decode("latin-1"), e.end))  # type: ignore
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x19\x1b-\x1f]")
+# Text of numbers packs to a tenth or so of its size, and one number again and again to a thousandth. A file
+# that stays below _SMALL bytes may be packed as tightly as it likes.
+_RATIO, _SMALL = 250, 64 * 2**20
 
 
 def check_file(path: str | Path) -> Path:
@@ -55,6 +59,41 @@ def open_text(path: str | Path) -> io.TextIOWrapper:
         )
     encoding = "utf-16" if wide else "utf-8-sig"
     return io.TextIOWrapper(unpack(path), encoding=encoding, errors="latin", newline="")
+
+
+def unpacked(stream: Any, path: object, kind: str, size: int) -> io.BufferedReader:
+    """A stream that unpacks a file of `size` bytes; damage, and a bomb, are a ReadError when they are met."""
+    return io.BufferedReader(_Unpacked(stream, path, kind, size), 1 << 16)
+
+
+def open_gzip(path: Path) -> io.BufferedReader:
+    return unpacked(gzip.open(path), path, "gzip file", path.stat().st_size)
+
+
+class _Unpacked(io.RawIOBase):
+    def __init__(self, stream: Any, path: object, kind: str, size: int):
+        self.stream, self.path, self.kind, self.size, self.done = stream, path, kind, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with name_damage(self.path, self.kind):
+            block = self.stream.read(len(buffer))
+        self.done += len(block)
+        if self.done > max(_SMALL, _RATIO * self.size):
+            raise ReadError(
+                self.path,
+                f"Got {self.size:,} bytes that unpack to more than {self.done:,}; expected at most {_RATIO} times as "
+                "many, because a small file must not fill the memory. Unpack it yourself, for example with "
+                "`gunzip`, if you trust it.",
+            )
+        buffer[: len(block)] = block
+        return len(block)
+
+    def close(self) -> None:
+        self.stream.close()
+        super().close()
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -99,32 +138,6 @@ def is_missing(cell: str) -> bool:
 
 def is_no_label(label: object) -> bool:
     return str(label).strip().lower() in NO_LABEL
-
-
-def seconds(cells: Iterable[str]) -> np.ndarray:
-    """Times as numbers: as they are if they are numbers, else dates in ISO 8601 as seconds since 1970.
-
-    Dates without a time zone count as UTC; dates with and without one must not be mixed, because their
-    distance is not known.
-
-    >>> seconds(["2024-01-01", "2024-01-01 00:01:00.5"]) - 1704067200
-    array([ 0. , 60.5])
-    """
-    cells = list(cells)
-    try:
-        return np.array(list(map(float, cells)))
-    except ValueError:
-        pass
-    dates = []
-    for cell in cells:
-        try:
-            dates.append(datetime.fromisoformat(cell.strip()))
-        except ValueError:
-            raise ValueError(f"the time {cell.strip()!r}") from None
-    zoned = {date.tzinfo is not None for date in dates}
-    if len(zoned) > 1:
-        raise ValueError("dates with and without a time zone")
-    return np.array([date.timestamp() if date.tzinfo else date.replace(tzinfo=UTC).timestamp() for date in dates])
 
 
 def lengths_without_gaps(values: np.ndarray) -> np.ndarray:

@@ -1,12 +1,14 @@
 """Columns of times as numbers: numbers, dates and clock times; and numbers as times that people can read."""
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 
 from .table import each_distinct
+from .text import is_missing
 
 # What the numbers are that stand for dates and clock times; see `Dataset.time_unit`.
 SINCE_1970 = "seconds since 1970"
@@ -50,7 +52,7 @@ def as_times(column: Any, *, time_format: str | None = None) -> tuple:
         )
     if column.dtype.kind == "M":
         _check_there(column)
-        return _seconds(column), SINCE_1970, "dates, in seconds"
+        return since_1970(column), SINCE_1970, "dates, in seconds"
     if column.dtype.kind in "fiub" and time_format in (None, "number"):
         return _from_numbers(column, time_format)
     text = pd.Series(each_distinct(column, _as_text), dtype=object)
@@ -62,6 +64,32 @@ def as_times(column: Any, *, time_format: str | None = None) -> tuple:
     except WrongTime as error:
         raise WrongTime(str(error), None if error.row is None else int(np.argmax(codes == error.row))) from None
     return values[codes], unit, what
+
+
+def seconds(cells: Iterable[str]) -> np.ndarray:
+    """Times as numbers: as they are if they are numbers, else dates in ISO 8601 as seconds since 1970.
+
+    Dates without a time zone count as UTC; dates with and without one must not be mixed, because their
+    distance is not known.
+
+    >>> seconds(["2024-01-01", "2024-01-01 00:01:00.5"]) - 1704067200
+    array([ 0. , 60.5])
+    """
+    cells = list(cells)
+    try:
+        return np.array(list(map(float, cells)))
+    except ValueError:
+        pass
+    dates = []
+    for cell in cells:
+        try:
+            dates.append(datetime.fromisoformat(cell.strip()))
+        except ValueError:
+            raise ValueError(f"the time {cell.strip()!r}") from None
+    zoned = {date.tzinfo is not None for date in dates}
+    if len(zoned) > 1:
+        raise ValueError("dates with and without a time zone")
+    return np.array([date.timestamp() if date.tzinfo else date.replace(tzinfo=UTC).timestamp() for date in dates])
 
 
 def time_text(value: float, unit: str | None) -> str:
@@ -96,7 +124,7 @@ def _eight_digits(values: np.ndarray) -> np.ndarray | None:
         return None
     distinct, places = np.unique(values.astype(np.int64), return_inverse=True)
     dates = pd.Series(pd.to_datetime(distinct.astype(str), format="%Y%m%d", errors="coerce"))
-    return None if dates.isna().any() else _seconds(dates)[places]
+    return None if dates.isna().any() else since_1970(dates)[places]
 
 
 def _from_text(cells, time_format: str | None) -> tuple:
@@ -127,8 +155,8 @@ def _from_text(cells, time_format: str | None) -> tuple:
     if moments.isna().any():
         raise _wrong(cells, moments.isna().to_numpy(), f"a time in the format {time_format!r} of `time_format`")
     if not re.search("%[YyjdmbBcxuUWGVDFeA]", time_format):  # no date in it
-        return _seconds(moments) % 86400, SINCE_MIDNIGHT, "clock times, in seconds since midnight"
-    return _seconds(moments), SINCE_1970, "dates, in seconds"
+        return since_1970(moments) % 86400, SINCE_MIDNIGHT, "clock times, in seconds since midnight"
+    return since_1970(moments), SINCE_1970, "dates, in seconds"
 
 
 def _from_iso(cells) -> tuple:
@@ -145,7 +173,7 @@ def _from_iso(cells) -> tuple:
                 "them, because their distance is not known.",
                 max(int(np.argmax(zoned)), int(np.argmin(zoned))),
             )
-        return _seconds(moments), SINCE_1970, "dates, in seconds"
+        return since_1970(moments), SINCE_1970, "dates, in seconds"
     if _all(_CLOCK_ONLY, cells):
         return _from_clocks(cells)
     found = [_YEAR_FIRST.fullmatch(cell) for cell in cells]
@@ -211,7 +239,7 @@ def _from_parts(cells, parts: list, order: str = "year first") -> tuple:
     bad = moments.isna().to_numpy() | np.isnan(clocks)
     if bad.any():
         raise _wrong(cells, bad, f"a date that exists, {order.replace('-', ' ')}")
-    return _seconds(moments) + clocks, SINCE_1970, f"dates, {order.replace('-', ' ')}, in seconds"
+    return since_1970(moments) + clocks, SINCE_1970, f"dates, {order.replace('-', ' ')}, in seconds"
 
 
 def _clock(parts) -> float:
@@ -224,7 +252,7 @@ def _clock(parts) -> float:
     return 3600 * hours + 60 * minutes + seconds if hours < 24 and minutes < 60 and seconds < 60 else np.nan
 
 
-def _seconds(moments) -> np.ndarray:
+def since_1970(moments) -> np.ndarray:
     """Dates of pandas as seconds since 1970, those without a zone counted as UTC."""
     values = moments.array
     return values.asi8 / _PER_SECOND[values.unit]
@@ -244,7 +272,7 @@ def _check_there(column) -> None:
     """A point without a time has no place on the path."""
     absent = column.isna().to_numpy()
     if column.dtype.kind == "O":
-        absent = absent | column.isin(["", "?", "NaT", "nan", "NaN", "NA", "N/A", "null", "None", "#N/A"]).to_numpy()
+        absent = absent | np.array([is_missing(str(cell)) or str(cell) == "NaT" for cell in column])
     if absent.any():
         more = int(absent.sum()) - 1
         raise WrongTime(

@@ -123,8 +123,8 @@ class Follower:
 
 
 def channel_names(transform: Transform, channels: int) -> tuple[str, ...]:
-    """What the channels were called in training, if a transform knows: of others nobody asks."""
-    inner = transform.transforms if isinstance(transform, Compose) else (transform,)
+    """What the channels were called in training, if the transform knows; x0, x1, ... otherwise."""
+    inner: Any = transform.transforms if isinstance(transform, Compose) else (getattr(transform, "fill_", transform),)
     for one in inner:
         if isinstance(one, Fill | Scale) and one.channels_ is not None:
             return tuple(one.channels_[:channels])

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any
+from urllib.parse import parse_qs
 
 import msgspec
 from starlette.applications import Starlette
@@ -17,8 +18,8 @@ from .errors import Refused
 from .openapi import document
 from .page import FILES
 from .recording import Recording
-from .replaying import Replay, Wish
-from .rest import Rest, answer, body_of
+from .replaying import Replay, ReplayRequest
+from .rest import Rest, body_of, json_response
 from .security import COOKIE, Guard, cookie_of, same
 from .service import Service
 from .sockets import Connection, refusal
@@ -108,21 +109,21 @@ class Extras:
         await self.service.hub.serve(socket)
 
     async def openapi(self, request: Request) -> Response:
-        return answer(document(list(self.service.models)))
+        return json_response(document(list(self.service.models)))
 
     async def replay_status(self, request: Request) -> Response:
-        return answer(self._replay().status())
+        return json_response(self._replay().status())
 
     async def replay_change(self, request: Request) -> Response:
         replay, body = self._replay(), await body_of(request, self.service.limits.message_bytes)
         try:
-            wish = msgspec.json.decode(body, type=Wish)
+            asked = msgspec.json.decode(body, type=ReplayRequest)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise Refused(
-                400, f'Got no wish: {error}. Expected JSON such as {{"running": true, "speed": 2}}.'
+                400, f'Got no request to replay: {error}. Expected JSON such as {{"running": true, "speed": 2}}.'
             ) from None
-        replay.change(wish)
-        return answer(replay.status())
+        replay.change(asked)
+        return json_response(replay.status())
 
     def _replay(self) -> Replay:
         if self.replay is None:
@@ -131,11 +132,8 @@ class Extras:
 
     async def login(self, request: Request) -> Response:
         """The page's form: the right token becomes a cookie."""
-        body = await body_of(request, 4096)
-        given = body.removeprefix(b"token=").decode("latin-1")
-        from urllib.parse import unquote_plus
-
-        if self.token is None or not same(unquote_plus(given), self.token):
+        form = parse_qs((await body_of(request, 4096)).decode("latin-1"))
+        if self.token is None or not same(form.get("token", [""])[0], self.token):
             raise Refused(401, "Got a wrong token; expected the one that the service was started with.")
         response = Response(status_code=303, headers={"Location": "/"})
         response.set_cookie(
@@ -162,7 +160,7 @@ def _file(content: bytes, kind: str) -> Callable:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refused)
-    response = answer(error.body, error.status)
+    response = json_response(error.body, error.status)
     response.headers.update(error.headers)
     return response
 
@@ -170,10 +168,10 @@ async def _refused(request: Request, error: Exception) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     """Starlette's own: there is no such address, or it takes another method."""
     assert isinstance(error, HTTPException)
-    response = answer({"error": f"{error.detail}."}, error.status_code)
+    response = json_response({"error": f"{error.detail}."}, error.status_code)
     response.headers.update(error.headers or {})
     return response
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    return answer({"error": "Something went wrong that should not have."}, 500)
+    return json_response({"error": "Something went wrong that should not have."}, 500)

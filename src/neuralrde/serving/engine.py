@@ -6,14 +6,13 @@ import threading
 import time
 from collections.abc import Callable
 
+from .directory import StreamDirectory
 from .errors import Refused
-from .holding import Holding
 from .hosted import Hosted
-from .jobs import Job
+from .jobs import Job, JobQueue
 from .journal import Logged
 from .limits import Limits
 from .metrics import Metrics
-from .queue import JobQueue
 from .store import Change, Store
 
 log = logging.getLogger("neuralrde.serving")
@@ -47,7 +46,7 @@ class Engine:
         self.ready = threading.Event()
         self.failure: BaseException | None = None
         """Why the thread has ended, if it has."""
-        self._holding = Holding(models, store=store, limits=limits, metrics=metrics)
+        self._directory = StreamDirectory(models, store=store, limits=limits, metrics=metrics)
         self._last_size, self._last_step = 0, 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="neuralrde engine", daemon=True)
@@ -63,7 +62,7 @@ class Engine:
 
     def _run(self) -> None:
         try:
-            self._holding.know()
+            self._directory.know()
             for hosted in self.models.values():
                 hosted.warm_up(self.limits.batch)
             # Models and compiled programs stay: looking through them for garbage took a third of the time of a push.
@@ -74,7 +73,7 @@ class Engine:
             while not (self._stop.is_set() and not len(self.queue)):
                 self._gather()
                 jobs = self.queue.take(self.limits.batch, timeout=_WAIT)
-                if self.store.error is not None and not self._holding.forget():
+                if self.store.error is not None and not self._directory.forget():
                     for job in jobs:
                         job.refuse(_unkept(self.store.error))
                     self.deliver(jobs)
@@ -85,7 +84,7 @@ class Engine:
                 if time.monotonic() - looked > _WAIT:
                     self._let_rest()
                     looked = time.monotonic()
-            if self.store.durable and (changes := self._holding.evict_all()):
+            if self.store.durable and (changes := self._directory.evict_all()):
                 self.store.write(changes)
         except BaseException as error:  # whoever watches must see it: without this thread nothing is answered
             self.failure = error
@@ -102,7 +101,7 @@ class Engine:
 
     def _let_rest(self) -> None:
         for hosted in self.models.values():
-            if changes := self._holding.evict_idle(hosted):
+            if changes := self._directory.evict_idle(hosted):
                 self.store.submit(changes, lambda error: None)
 
     def _step(self, jobs: list[Job]) -> None:
@@ -115,7 +114,7 @@ class Engine:
         changes: list[Change] = []
         try:
             if hosted.streams is None:
-                _answer_whole(hosted, jobs)
+                _predict_whole(hosted, jobs)
             else:
                 self._advance(hosted, jobs, changes)
         except Exception:  # a bug of ours, which must not take the other batches with it
@@ -151,20 +150,20 @@ class Engine:
             self._bring_back(hosted, jobs)
             ready = [job for job in jobs if job.outcome.error is None and self._prepared(hosted, job, changes)]
             self._push(hosted, [job for job in ready if job.values is not None], changes)
-            asked = [job for job in ready if job.answer and job.outcome.error is None and job.outcome.points]
-            answers = hosted.answers(job.stream for job in asked)
+            asked = [job for job in ready if job.predict and job.outcome.error is None and job.outcome.points]
+            predictions = hosted.predictions(job.stream for job in asked)
         finally:
             for job in whole:
                 hosted.streams.discard(job.stream)
         for job in asked:
-            answer = answers[job.stream]
-            if isinstance(answer, Refused):
-                job.refuse(answer)
+            found = predictions[job.stream]
+            if isinstance(found, Refused):
+                job.refuse(found)
             else:
-                job.outcome.answer = answer
+                job.outcome.prediction = found
         for job in ready:
             if job.kind == "drop" or (job.end and job.outcome.error is None):
-                changes += self._holding.drop(hosted, job.stream)
+                changes += self._directory.drop(hosted, job.stream)
 
     def _bring_back(self, hosted: Hosted, jobs: list[Job]) -> None:
         """Streams that rest in the store and are asked for."""
@@ -175,7 +174,7 @@ class Engine:
         }
         resting = {name: job for name, job in resting.items() if not job.start}
         if resting:
-            for name, error in self._holding.bring_back(hosted, resting).items():
+            for name, error in self._directory.bring_back(hosted, resting).items():
                 resting[name].refuse(error)
 
     def _prepared(self, hosted: Hosted, job: Job, changes: list[Change]) -> bool:
@@ -189,10 +188,10 @@ class Engine:
             elif not there and not job.create and not job.start:
                 raise _absent(hosted, job)
             if there and (job.start or job.kind == "write"):
-                changes += self._holding.drop(hosted, name)
+                changes += self._directory.drop(hosted, name)
                 there = False
             if not there:
-                changes += self._holding.open(hosted, name, job.owner, job.state)
+                changes += self._directory.open(hosted, name, job.owner, job.state)
         except Refused as error:
             job.refuse(error)
             return False
@@ -218,7 +217,7 @@ class Engine:
             if error is not None:
                 job.refuse(Refused(400, str(error)))
                 if live is not None and not live.points:  # its first push: there is no such stream
-                    lost += self._holding.drop(hosted, job.stream)
+                    lost += self._directory.drop(hosted, job.stream)
                 continue
             points += len(job.values)
             if live is None:  # a whole series
@@ -232,17 +231,17 @@ class Engine:
         self.metrics.points.labels(hosted.name).inc(points)
         changes += lost
         if logged:
-            changes += self._holding.logged(hosted, logged)
+            changes += self._directory.logged(hosted, logged)
 
 
-def _answer_whole(hosted: Hosted, jobs: list[Job]) -> None:
+def _predict_whole(hosted: Hosted, jobs: list[Job]) -> None:
     """Of a model that takes no streams."""
     for job in jobs:
         if job.kind != "whole" or job.values is None:
             job.refuse(Refused(400, f"The model {hosted.name!r} takes no streams: {hosted.whole_only}"))
             continue
         try:
-            job.outcome.answer = hosted.whole(job.values, job.times)
+            job.outcome.prediction = hosted.whole(job.values, job.times)
             job.outcome.points = len(job.values)
         except (ValueError, TypeError, ArithmeticError) as error:
             job.refuse(Refused(400, str(error)))

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..estimators.inputs import as_series
-from ..online.batch import looks_at_whole_series
+from ..online.arrivals import fitted_with_times
+from ..online.buffers import looks_at_whole_series
+from ..online.following import channel_names
 from ..online.programs import SIZES
 from ..paths import Series
-from ..transforms import Scale, TimeChannel
 from .errors import Refused
 
 
@@ -45,7 +46,8 @@ class Hosted:
         """By last use, the longest unused first."""
         self.known: dict[str, tuple[int, str]] = {}
         """Number and owner of every stream, live or kept."""
-        self.timed = _is_timed(estimator)
+        self.timed = fitted_with_times(estimator)
+        """Whether its series have times; None if they may or may not."""
         self.whole_only: str | None = None
         """Why this model takes no streams; None if it does."""
         try:
@@ -55,13 +57,8 @@ class Hosted:
 
     @property
     def channels(self) -> list[str]:
-        """Of the series that it was trained on."""
-        count, transform = int(self.estimator.n_channels_in_), getattr(self.estimator, "transform_", None)
-        for one in getattr(transform, "transforms", (transform,)):
-            names = getattr(one, "channels_", None)
-            if isinstance(one, Scale) and names and len(names) >= count:
-                return [str(name) for name in names[:count]]
-        return [f"x{k}" for k in range(count)]
+        """The names of the channels that it was trained on."""
+        return list(channel_names(self.estimator.transform_, int(self.estimator.n_channels_in_)))
 
     @property
     def window(self) -> dict[str, float] | None:
@@ -95,19 +92,19 @@ class Hosted:
         """How many points a stream has had."""
         return self.streams.points(name)
 
-    def answers(self, names: Iterable[str]) -> dict[str, dict[str, Any] | Refused]:
+    def predictions(self, names: Iterable[str]) -> dict[str, dict[str, Any] | Refused]:
         """A prediction for each stream. One that fails is an error of its own."""
         names = list(names)
         if not names:
             return {}
         try:
-            return self._answers(names)
+            return self._predictions(names)
         except (ValueError, ArithmeticError) as error:
             if len(names) == 1:
                 return {names[0]: Refused(400, str(error))}
-            return {name: answer for one in names for name, answer in self.answers([one]).items()}
+            return {name: found for one in names for name, found in self.predictions([one]).items()}
 
-    def _answers(self, names: list[str]) -> dict[str, Any]:
+    def _predictions(self, names: list[str]) -> dict[str, Any]:
         if self.classes is not None:
             found = self.streams.predict_proba(names)
             return {name: self.classified(np.asarray(found[name], float)) for name in names}
@@ -154,15 +151,3 @@ def plain(value: Any) -> Any:
     ([1.0, 2.0], 0.5, 'ill')
     """
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-
-
-def _is_timed(estimator: Any) -> bool | None:
-    """Whether its series have times; None if they may or may not."""
-    windows = getattr(estimator, "windows_", None)
-    if windows is not None and windows.every is not None:
-        return True
-    transform = getattr(estimator, "transform_", None)
-    for one in getattr(transform, "transforms", (transform,)):
-        if isinstance(one, TimeChannel):
-            return one.timed_
-    return None

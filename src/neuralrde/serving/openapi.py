@@ -74,7 +74,7 @@ _SCHEMAS: dict[str, Any] = {
     "Stream": _object(["stream", "points", "state"], stream=_TEXT, points=_WHOLE, state={"type": "object"}),
     "Put": _object(["state"], state={"type": "object"}, stream=_TEXT, points=_WHOLE),
     "Taken": _object(["stream", "points"], stream=_TEXT, points=_WHOLE),
-    "Wish": {
+    "ReplayRequest": {
         **_object(
             running=_TRUE,
             speed={"type": "number", "minimum": 0.1, "maximum": 100},
@@ -183,7 +183,7 @@ def document(models: list[str]) -> dict[str, Any]:
         "/replay": {
             "get": _operation("The replay", _ref("Replay"), refusals=(404,)),
             "post": _operation(
-                "Start, pause or change it", _ref("Replay"), refusals=(400, 404, 413), body=_ref("Wish")
+                "Start, pause or change it", _ref("Replay"), refusals=(400, 404, 413), body=_ref("ReplayRequest")
             ),
         },
     }

@@ -16,7 +16,7 @@ _MOST_STREAMS, _FASTEST = 64, 100.0
 _LATE = 0.5  # seconds behind its time after which a replay does not hurry to catch up
 
 
-class Wish(msgspec.Struct, forbid_unknown_fields=True):
+class ReplayRequest(msgspec.Struct, forbid_unknown_fields=True):
     """What the page asks for; what it leaves out stays as it is."""
 
     running: bool | None = None
@@ -51,16 +51,16 @@ class Replay:
             "streams": self.streams,
         }
 
-    def change(self, wish: Wish) -> None:
+    def change(self, asked: ReplayRequest) -> None:
         """Start, pause, or play faster or slower."""
-        if wish.speed is not None and not 0.1 <= wish.speed <= _FASTEST:
-            raise Refused(400, f"Got speed={wish.speed}; expected 0.1 to {_FASTEST:g}.")
+        if asked.speed is not None and not 0.1 <= asked.speed <= _FASTEST:
+            raise Refused(400, f"Got speed={asked.speed}; expected 0.1 to {_FASTEST:g}.")
         most = min(_MOST_STREAMS, len(self.recording))
-        if wish.streams is not None and not 1 <= wish.streams <= most:
-            raise Refused(400, f"Got streams={wish.streams}; expected 1 to {most}.")
-        self.speed = self.speed if wish.speed is None else wish.speed
-        self.streams = self.streams if wish.streams is None else wish.streams
-        self.running = self.running if wish.running is None else wish.running
+        if asked.streams is not None and not 1 <= asked.streams <= most:
+            raise Refused(400, f"Got streams={asked.streams}; expected 1 to {most}.")
+        self.speed = self.speed if asked.speed is None else asked.speed
+        self.streams = self.streams if asked.streams is None else asked.streams
+        self.running = self.running if asked.running is None else asked.running
         if self.running:
             self._go.set()
         else:
@@ -87,7 +87,7 @@ class Replay:
                 await asyncio.sleep(1)
         finally:
             with contextlib.suppress(Refused, asyncio.CancelledError):
-                await self.service.ask(Job(self.model, name, owner="replay", answer=False, create=False, end=True))
+                await self.service.ask(Job(self.model, name, owner="replay", predict=False, create=False, end=True))
 
     async def _once(self, k: int, name: str) -> None:
         clock, before, first = time.monotonic(), 0.0, True

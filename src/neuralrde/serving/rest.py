@@ -11,9 +11,19 @@ from starlette.responses import Response
 from .._version import __version__
 from .errors import Refused
 from .hosted import Hosted
-from .inference import VERSION, inputs_of, metadata_of, number_of, outputs_of, sequence_of, truth_of
 from .jobs import Job, Outcome
-from .protocol import HEADER, parse, respond
+from .protocol import (
+    HEADER,
+    VERSION,
+    inputs_of,
+    metadata_of,
+    number_of,
+    outputs_of,
+    parse,
+    respond,
+    sequence_of,
+    truth_of,
+)
 from .service import Service
 from .sockets import client_of
 
@@ -43,20 +53,22 @@ class Rest:
         return await self.ready(request)
 
     async def server(self, request: Request) -> Response:
-        return answer({"name": "neuralrde", "version": __version__, "extensions": ["sequence", "binary_tensor_data"]})
+        return json_response(
+            {"name": "neuralrde", "version": __version__, "extensions": ["sequence", "binary_tensor_data"]}
+        )
 
     async def index(self, request: Request) -> Response:
         """Triton's list of models."""
         await body_of(request, self.service.limits.message_bytes)
         state = "READY" if self.service.ready else "LOADING"
-        return answer([{"name": name, "version": VERSION, "state": state} for name in self.service.models])
+        return json_response([{"name": name, "version": VERSION, "state": state} for name in self.service.models])
 
     async def metadata(self, request: Request) -> Response:
-        return answer(metadata_of(self._model(request)))
+        return json_response(metadata_of(self._model(request)))
 
     async def config(self, request: Request) -> Response:
         hosted, limits = self._model(request), self.service.limits
-        return answer(
+        return json_response(
             {
                 "name": hosted.name,
                 "platform": "neuralrde",
@@ -138,11 +150,13 @@ class Rest:
     async def streams(self, request: Request) -> Response:
         hosted = self._model(request)
         known, live = list(hosted.known), set(hosted.live)
-        return answer({"count": len(known), "live": len(live), "streams": known[:_LISTED]})
+        return json_response({"count": len(known), "live": len(live), "streams": known[:_LISTED]})
 
     async def read(self, request: Request) -> Response:
         outcome = await self.service.ask(self._job(request, "read"))
-        return answer({"stream": request.path_params["stream"], "points": outcome.points, "state": outcome.state})
+        return json_response(
+            {"stream": request.path_params["stream"], "points": outcome.points, "state": outcome.state}
+        )
 
     async def write(self, request: Request) -> Response:
         job = self._job(request, "write")
@@ -154,7 +168,7 @@ class Rest:
                 400, f'Got a body that holds no state: {error}. Expected {{"state": ...}}, as GET gives it.'
             ) from None
         outcome = await self.service.ask(job)
-        return answer({"stream": job.stream, "points": outcome.points})
+        return json_response({"stream": job.stream, "points": outcome.points})
 
     async def drop(self, request: Request) -> Response:
         await self.service.ask(self._job(request, "drop"))
@@ -163,7 +177,7 @@ class Rest:
     def _job(self, request: Request, kind: Any) -> Job:
         hosted = self._model(request)
         return Job(
-            hosted.name, request.path_params["stream"], kind=kind, owner=client_of(request), answer=False, create=False
+            hosted.name, request.path_params["stream"], kind=kind, owner=client_of(request), predict=False, create=False
         )
 
     def _model(self, request: Request) -> Hosted:
@@ -184,7 +198,7 @@ class _Put(msgspec.Struct):
     points: int = 0
 
 
-def answer(body: Any, status: int = 200) -> Response:
+def json_response(body: Any, status: int = 200) -> Response:
     """A response in JSON."""
     return Response(msgspec.json.encode(body), status, media_type="application/json")
 

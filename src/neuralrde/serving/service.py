@@ -11,9 +11,8 @@ from .engine import Engine
 from .errors import Refused
 from .hosted import Hosted
 from .jobs import Job, Outcome, future_of
-from .limits import Limits
+from .limits import Limits, Rates
 from .metrics import Metrics
-from .rates import Rates
 from .store import Store
 from .watch import Hub
 

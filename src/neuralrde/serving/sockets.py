@@ -14,7 +14,6 @@ from starlette.websockets import WebSocket
 
 from .errors import Refused
 from .jobs import Job
-from .points import as_points, from_bytes
 from .service import Service
 
 _number = float | None
@@ -121,7 +120,7 @@ class Connection:
                 values=values,
                 times=times,
                 at=item.at,
-                answer=item.answer,
+                predict=item.answer,
                 create=values is not None,
                 start=item.start,
                 end=item.end,
@@ -150,8 +149,8 @@ class Connection:
         answer: dict[str, Any] = {"stream": job.stream, "points": outcome.points}
         if id is not None:
             answer["id"] = id
-        if outcome.answer is not None:
-            answer |= outcome.answer
+        if outcome.prediction is not None:
+            answer |= outcome.prediction
         self._answer(reply, k, answer)
 
     def _answer(self, reply: Reply, k: int, answer: dict[str, Any]) -> None:
@@ -202,6 +201,57 @@ def _decoded(data: str | bytes, channels: int) -> tuple[list[Message], bool, lis
     if place != len(data):
         raise Refused(400, f"Got {len(data) - place} bytes after the last point; expected none.")
     return items, listed, points
+
+
+def as_points(values, times) -> tuple[np.ndarray, np.ndarray | None]:
+    """Points `(count, channels)` and their times, or a refusal.
+
+    >>> as_points([[1.0, None]], None)
+    (array([[ 1., nan]]), None)
+    """
+    try:
+        array = np.array(values, np.float64)
+    except (ValueError, TypeError):
+        raise Refused(
+            400,
+            "Got `values` whose rows differ in length; expected one list of numbers per point, all of one length.",
+        ) from None
+    if array.ndim != 2 or not array.size:
+        raise Refused(
+            400, f"Got `values` of shape {list(array.shape)}; expected (count, channels), with at least one point."
+        )
+    clock = None if times is None else np.array(times, np.float64)
+    if clock is not None and clock.shape != array.shape[:1]:
+        raise Refused(400, f"Got {clock.size} times for {len(array)} points; expected one per point.")
+    return array, clock
+
+
+def from_bytes(
+    data: bytes, place: int, shape: tuple[int, int], *, small: bool, timed: bool
+) -> tuple[np.ndarray, np.ndarray | None, int]:
+    """Points and times that lie in `data` from `place` on, and where they end.
+
+    Args:
+        data, place: where they lie.
+        shape: (count, channels).
+        small: whether values are float32; times are always float64.
+        timed: whether there are times.
+
+    >>> from_bytes(np.arange(4, dtype=np.float32).tobytes(), 0, (2, 2), small=True, timed=False)
+    (array([[0., 1.],
+           [2., 3.]]), None, 16)
+    """
+    count = shape[0] * shape[1]
+    size = count * (4 if small else 8)
+    end = place + size + 8 * shape[0] * timed
+    if end > len(data):
+        raise Refused(
+            400,
+            f"Got {len(data) - place} bytes for {shape[0]} points of {shape[1]} channels"
+            f"{' with times' if timed else ''}; expected {end - place} or more.",
+        )
+    values = np.frombuffer(data, "<f4" if small else "<f8", count, place).reshape(shape).astype(np.float64)
+    return values, np.frombuffer(data, "<f8", shape[0], place + size) if timed else None, end
 
 
 def _messages(data: str | bytes) -> tuple[list[Message], bool]:

@@ -16,7 +16,7 @@ _TILE_POINTS = 12  # points of a tile in one frame
 _FOCUS_POINTS = 2_000
 
 
-class View:
+class Watcher:
     """What one page has not been shown yet."""
 
     def __init__(self):
@@ -45,8 +45,8 @@ class View:
         if job.start:
             entry["restarted"] = True
         entry["points"], entry["latency"] = job.outcome.points, 1000 * latency
-        if job.outcome.answer is not None:
-            entry["answer"] = job.outcome.answer
+        if job.outcome.prediction is not None:
+            entry["answer"] = job.outcome.prediction
         if job.truth is not None:
             entry["truth"] = job.truth
         if job.values is not None:
@@ -86,52 +86,52 @@ class Hub:
     """All pages that watch. A slow page gets fewer frames; nobody waits for it."""
 
     def __init__(self):
-        self.views: set[View] = set()
+        self.watchers: set[Watcher] = set()
         self.replay: Callable[[], dict[str, Any] | None] = lambda: None
         """What the replay is doing, so that all pages show the same."""
 
     @property
     def watched(self) -> bool:
-        return bool(self.views)
+        return bool(self.watchers)
 
     def note(self, job: Job, latency: float) -> None:
-        """A push was answered."""
-        for view in self.views:
-            view.note(job, latency)
+        """Tell every page of a push that is done."""
+        for watcher in self.watchers:
+            watcher.note(job, latency)
 
     async def serve(self, socket: WebSocket) -> None:
         """Send frames until the page goes. It may say which stream is in focus: `{"focus": name}`."""
         await socket.accept()
-        view = View()
-        self.views.add(view)
-        reader = asyncio.create_task(_listen(socket, view))
+        watcher = Watcher()
+        self.watchers.add(watcher)
+        reader = asyncio.create_task(_listen(socket, watcher))
         try:
             while not reader.done():
                 await asyncio.sleep(FRAME)
-                if (frame := view.frame(self.replay())) is not None:
+                if (frame := watcher.frame(self.replay())) is not None:
                     await socket.send_text(frame.decode())
         except (WebSocketDisconnect, RuntimeError):
             return
         finally:
-            self.views.discard(view)
+            self.watchers.discard(watcher)
             reader.cancel()
 
 
-class _Wish(msgspec.Struct):
+class _WatchRequest(msgspec.Struct):
     focus: str | None = None
     model: str | None = None
 
 
-async def _listen(socket: WebSocket, view: View) -> None:
+async def _listen(socket: WebSocket, watcher: Watcher) -> None:
     while True:
         message = await socket.receive()
         if message["type"] == "websocket.disconnect":
             return
         try:
-            wish = msgspec.json.decode(message.get("text") or message.get("bytes") or b"", type=_Wish)
+            asked = msgspec.json.decode(message.get("text") or message.get("bytes") or b"", type=_WatchRequest)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             continue
-        if wish.model != view.model:
-            view.shown.clear()
-            view.pending.clear()
-        view.focus, view.model = wish.focus, wish.model
+        if asked.model != watcher.model:
+            watcher.shown.clear()
+            watcher.pending.clear()
+        watcher.focus, watcher.model = asked.focus, asked.model

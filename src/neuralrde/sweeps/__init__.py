@@ -5,16 +5,14 @@ is given a function that runs one task. It sees to it that each is run once, wha
 can be read at any time. `neuralrde sweep` is built on it.
 """
 
-from .content import content_key
 from .driver import Progress, Sweep
-from .grid import grid_points
 from .page import as_page
 from .pool import InProcess, Report
 from .ray_pool import RayPool
 from .results import Results
 from .search import Search
 from .summary import Group, summarise
-from .task import Pruned, Task
+from .task import Pruned, Task, content_key, grid_points
 
 __all__ = [
     "Group",

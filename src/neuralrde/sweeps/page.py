@@ -7,11 +7,11 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from ..assessment.metrics import title_of
 from .chart import chart_of_groups, chart_of_trials
 from .summary import Group, names, short, summarise
 
 _TEMPLATE = Path(__file__).with_name("page_template.html")
-_TITLES = {"rmse": "RMSE", "mae": "MAE"}
 
 
 def as_page(
@@ -61,7 +61,7 @@ def _charts(lines: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> str:
             varied = [one for one in names(own) if one != "data" and len({short(g.point.get(one)) for g in own}) > 1]
             varied = varied or [one for one in names(own) if one != "data"]
             labels = [_label(group, varied) for group in own]
-            metric = _TITLES.get(own[0].metric, own[0].metric)
+            metric = title_of(own[0].metric)
             found.append(chart_of_groups(own, labels, title=f"{data}: {metric}" if data else metric))
     for search in dict.fromkeys(line["search"][0] for line in lines if line.get("search")):
         own = [line for line in lines if line.get("search") and line["search"][0] == search]
@@ -84,7 +84,7 @@ def _group_rows(groups: Sequence[Group]) -> tuple[list[str], list[list[Any]]]:
     rows = [
         [
             *(group.point.get(name) for name in columns),
-            _TITLES.get(group.metric, group.metric),
+            title_of(group.metric),
             group.mean,
             group.deviation,
             len(group.values),

@@ -1,13 +1,13 @@
 """The file of results: JSON lines, written by one process, read by any at any time."""
 
 import json
-import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
 from .._lock import Lock, Locked
+from .._write import strict_json
 
 
 class Results:
@@ -59,7 +59,7 @@ class Results:
         """Write a line through to the disk; False if its key is there already."""
         if line["key"] in self._lines:
             return False
-        data = (json.dumps(_finite(line), allow_nan=False) + "\n").encode()
+        data = (strict_json(line) + "\n").encode()
         written = os.write(self._handle, data)
         if written < len(data):  # a full disk: half a line must not stay
             os.ftruncate(self._handle, os.fstat(self._handle).st_size - written)
@@ -111,12 +111,3 @@ class Results:
     def _cut_torn_line(self) -> None:
         text = self.path.read_bytes()
         os.ftruncate(self._handle, text.rfind(b"\n") + 1)
-
-
-def _finite(value: Any) -> Any:
-    """JSON knows no NaN and no infinity: None instead."""
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -19,7 +19,7 @@ from .store import DROP, DROP_POINTS, LOG, OPEN, STATE, TRIM, TRIM_LOG, Change, 
 log = logging.getLogger("neuralrde.serving")
 
 
-class Holding:
+class StreamDirectory:
     """The streams of all models. Methods that change something return what the store has to be told.
 
     Args:

@@ -25,21 +25,18 @@ retries = 5
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from .._version import __version__
 from ..datasets import Dataset
 from ..sweeps import Search, Sweep, Task, content_key, grid_points
 from ..sweeps.summary import short
-from .closed_form import kind_for
-from .config import PARTS, TOP, RunSettings, check_names, estimator_of, read_toml, resolve, sections, settings_of
+from .config import PARTS, TOP, RunSettings, check_names, read_toml, sections, settings_of
 from .errors import WRONG_USE, Refusal
+from .estimator import estimator_for, resolve
 from .loading import open_data, targets, with_channels
-from .run_folder import fingerprint
+from .run_folder import fingerprint_with_targets
 
 _OWN = ("grid", "search", "sweep")
 _SWEEP, _SEARCH = ("cores", "gpus", "retries"), ("trials", "pruner", "sampler", "warmup", "ranges")
@@ -48,8 +45,8 @@ _SHORT = {name: f"windows.{name}" for name in ("depth", "step", "every")} | {"le
 
 
 @dataclass(frozen=True)
-class Plan:
-    """All runs of a sweep, and how to run them. `data` are the data sets, by the name that tasks call them."""
+class ConfiguredSweep:
+    """A sweep and how to run it. `data` are the data sets, by the names that tasks know them by."""
 
     sweep: Sweep
     data: dict[str, Dataset]
@@ -57,8 +54,8 @@ class Plan:
     gpus: float
 
 
-def plan(file: Path, folder: Path) -> Plan:
-    """What a file asks for, checked before anything runs: a wrong name or value ends here."""
+def read_sweep(file: Path, folder: Path) -> ConfiguredSweep:
+    """The sweep that a file describes. Wrong names and values are refused here, before anything runs."""
     found = read_toml(file)
     base = sections({name: value for name, value in found.items() if name not in _OWN}, file, more=_OWN)
     how = _section(found, "sweep", _SWEEP)
@@ -72,13 +69,13 @@ def plan(file: Path, folder: Path) -> Plan:
     if not isinstance(grids, dict | list) or not all(isinstance(one, dict) for one in _listed(grids)):
         raise Refusal(f"Got grid = {grids!r}; expected a section [grid], or several as [[grid]].", WRONG_USE)
     points = [point for one in _listed(grids) for point in _points(base, one)]
-    maker = _Maker(base)
+    maker = _TaskMaker(base)
     options: dict[str, Any] = {"retries": retries, "name": file.stem}
     if "search" not in found:
         tasks = [maker.task(point, lenient) for point, lenient in points]
-        return Plan(Sweep(folder, tasks, **options), maker.data, cores, gpus)
+        return ConfiguredSweep(Sweep(folder, tasks, **options), maker.data, cores, gpus)
     searches = [_search(found, maker, point) for point, _ in points]
-    return Plan(Sweep(folder, [], searches, **options), maker.data, cores, gpus)
+    return ConfiguredSweep(Sweep(folder, [], searches, **options), maker.data, cores, gpus)
 
 
 def _listed(value: Any) -> list[Any]:
@@ -100,7 +97,7 @@ def _is_closed_form(base: Mapping[str, Any], point: Mapping[str, Any]) -> bool:
     return settings_of({name: base[name] for name in base if name == "model"}, table={}, estimator=model).closed_form
 
 
-def _search(found: Mapping[str, Any], maker: "_Maker", point: dict[str, Any]) -> Search:
+def _search(found: Mapping[str, Any], maker: "_TaskMaker", point: dict[str, Any]) -> Search:
     how = _section(found, "search", _SEARCH)
     ranges = how.get("ranges", {})
     if not isinstance(ranges, dict) or not ranges:
@@ -137,8 +134,8 @@ def _search(found: Mapping[str, Any], maker: "_Maker", point: dict[str, Any]) ->
     return search
 
 
-class _Maker:
-    """From a point to a task. Data sets are read once."""
+class _TaskMaker:
+    """Makes tasks from points of a grid. Each data set is read once."""
 
     def __init__(self, base: dict[str, Any]):
         self._base = base
@@ -157,14 +154,10 @@ class _Maker:
         return _only_for_closed_form(found) if lenient and found.closed_form else found
 
     def task(self, point: dict[str, Any], lenient: bool, search: tuple[str, int] | None = None) -> Task:
-        from ..estimators import NeuralRDEClassifier, NeuralRDERegressor
-
         settings = self.settings(point, lenient)
         word, data = self._open(settings)
         settings = with_channels(settings, data)
-        neural = NeuralRDERegressor if data.classes is None else NeuralRDEClassifier
-        kind = kind_for(data) if settings.closed_form else neural
-        resolved = resolve(settings, estimator_of(kind, settings, random_state=settings.seed))
+        resolved = resolve(settings, estimator_for(settings, data))
         content = {
             "neuralrde": __version__,
             "data": self._prints[word],
@@ -214,20 +207,6 @@ def _only_for_closed_form(settings: RunSettings) -> RunSettings:
         else model
     )
     return replace(settings, estimator={"model": options})
-
-
-def fingerprint_with_targets(data: Dataset) -> str:
-    """The same for the same series, targets, groups and given parts, in the same order."""
-    digest = blake2b(fingerprint(data).encode(), digest_size=16)
-    ids = None if data.series.ids is None else np.asarray(data.series.ids)
-    for array in (data.target, data.groups, data.split, ids):
-        text = "none" if array is None else f"{array.dtype} {array.shape}"
-        digest.update(text.encode())
-        if array is not None:
-            plain = array.astype(str) if array.dtype == object else array
-            digest.update(np.ascontiguousarray(plain).tobytes())
-    digest.update(repr((data.classes, data.series.channels)).encode())
-    return digest.hexdigest()
 
 
 def _long(name: str) -> str:
