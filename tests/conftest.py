@@ -13,6 +13,8 @@ os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 # Each worker has one core. Otherwise it would have as many devices as its first test happened to ask for, and programs
 # for several devices take longer to compile. tests/test_devices.py runs on several.
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "1")
+# Importing and tracing make many objects and little garbage. Looking for it at the usual rate takes a tenth of the time.
+gc.set_threshold(20_000, 20, 20)
 
 import hypothesis
 import jax
@@ -54,10 +56,16 @@ def strict(request):
         yield
 
 
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()  # what was imported stays
+
+
 # JAX keeps every program that it has compiled, and each takes several memory maps of the process. Linux allows 65,530
 # (vm.max_map_count); a process that needs more crashes somewhere in the compiler. Tests of models compile so much that
-# a worker would come near that. Counting takes milliseconds, so it is done after every tenth test.
-_MAPS, _MOST_MAPS = Path("/proc/self/maps"), 20_000
+# a worker would come near that. What is dropped is compiled again, so it is done late. Counting takes milliseconds, so
+# it is done after every tenth test.
+_MAPS, _MOST_MAPS = Path("/proc/self/maps"), 40_000
 _tests_done = itertools.count(1)
 
 
