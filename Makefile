@@ -5,10 +5,12 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PINS := constraints.txt pyproject.toml setup.py $(wildcard src/neuralrde/signatures/kernel/*)
 
-.PHONY: help demo test test-docs test-slow test-lowest test-oracles fuzz sanitize lint format bench league docs examples wheel clean
+.PHONY: help demo test test-system test-docs test-slow test-lowest test-oracles fuzz sanitize lint format bench league docs examples wheel clean
 help:
 	@echo "make demo    the closed form and a neural RDE on real data beside published results, pictures in demo/"
-	@echo "make test    the quick tests;  make test-docs  those of the documentation's pages and of the examples"
+	@echo "make test    the quick tests, in one process per core"
+	@echo "make test-system  tests with real servers, several processes, Ray and a browser"
+	@echo "make test-docs  tests of the documentation's pages and of the examples"
 	@echo "make test-lowest  the core's tests, with the lowest versions that pyproject.toml allows"
 	@echo "make test-oracles  our readers beside aeon's, in an environment that aeon's own pins allow"
 	@echo "make fuzz    100,000 damaged and forged files for every reader and for models"
@@ -23,7 +25,11 @@ demo: $(VENV)/library
 	@$(BIN)/neuralrde demo --out demo
 
 test: $(VENV)/development
-	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(PAGES:%=--ignore=%)
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not system" $(PAGES:%=--ignore=%)
+
+# Tests of one group share a server or a cluster, so that one worker runs them all.
+test-system: $(VENV)/development
+	@$(BIN)/python -m pytest -n auto --dist loadgroup -m "system and not slow"
 
 # They train the same models as a reader would, or rank all results, which takes minutes.
 PAGES := tests/test_docs.py tests/test_examples.py tests/test_made_pages.py

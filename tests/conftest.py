@@ -21,6 +21,9 @@ import pytest
 
 from . import compiling, shapes
 
+# Importing and tracing make many objects and little garbage. Looking for it as often as usual takes a tenth of the
+# time.
+gc.set_threshold(20_000, 20, 20)
 compiling.quickly()
 
 # Before the first import of the library: every signature's types and shapes are checked in every test.
@@ -54,10 +57,16 @@ def strict(request):
         yield
 
 
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()  # what was imported stays
+
+
 # JAX keeps every program that it has compiled, and each takes several memory maps of the process. Linux allows 65,530
 # (vm.max_map_count); a process that needs more crashes somewhere in the compiler. Tests of models compile so much that
-# a worker would come near that. Counting takes milliseconds, so it is done after every tenth test.
-_MAPS, _MOST_MAPS = Path("/proc/self/maps"), 20_000
+# a worker would come near that. What is dropped is compiled again, so it is done late. Counting takes milliseconds, so
+# it is done after every tenth test.
+_MAPS, _MOST_MAPS = Path("/proc/self/maps"), 40_000
 _tests_done = itertools.count(1)
 
 

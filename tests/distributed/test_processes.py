@@ -12,6 +12,8 @@ from neuralrde.training import Settings, SquaredError, fit, predict
 from .conftest import start
 from .work import LONG, examples, line, results
 
+pytestmark = [pytest.mark.system, pytest.mark.xdist_group("processes")]
+
 # Sums are added in another order, in float32, and training amplifies that a little in so few steps.
 ROUNDING = {"rtol": 2e-3, "atol": 2e-4}
 
@@ -20,7 +22,7 @@ ROUNDING = {"rtol": 2e-3, "atol": 2e-4}
 def both(tmp_path_factory) -> tuple[dict, dict]:
     """What each of two processes found."""
     folder = tmp_path_factory.mktemp("two")
-    fit(line(), examples(), **LONG, until=30, checkpoint=folder / "one.nrde")
+    fit(line(), examples(), **LONG, until=18, checkpoint=folder / "one.nrde")
     running = start("work", folder)
     for process in running:
         out, errors = process.communicate(timeout=300)
@@ -106,7 +108,7 @@ def test_stopped_killed_and_restarted_it_ends_as_if_nothing_had_happened(both, o
 
     # One is killed: the other ends with a sentence.
     running = started("long", file, result)
-    _wait_for(running[0], "epoch 12")
+    _wait_for(running[0], "epoch 8")
     running[1].kill()
     begun = time.monotonic()
     _, errors = running[0].communicate(timeout=60)
@@ -118,14 +120,14 @@ def test_stopped_killed_and_restarted_it_ends_as_if_nothing_had_happened(both, o
     # A restart ends as an undisturbed training of two, to the bit on as many devices.
     running = started("long", file, result)
     out, errors = running[0].communicate(timeout=60)
-    assert "epoch 40" in out, errors[-2000:]
-    assert "epoch 12\n" not in out
+    assert "epoch 24" in out, errors[-2000:]
+    assert "epoch 8\n" not in out
     found = np.load(result)
     assert np.array_equal(np.concatenate([found[name].ravel() for name in found]), both[0]["long.weights"])
 
     # And one process goes on from what two have left.
     state = fit(line(), examples(), **LONG, checkpoint=tmp_path / "copy.nrde", resume=True)
-    assert 3 <= len(state.history) == 40
+    assert 3 <= len(state.history) == 24
     np.testing.assert_allclose([r["monitored"] for r in state.history], one["long.losses"], **ROUNDING)
 
 

@@ -24,7 +24,7 @@ from ..training.examples import SETTINGS, arguments
 # Of a training that is interrupted, killed and resumed; with a checkpoint after every epoch.
 LONG = {
     "loss": SquaredError(),
-    "settings": Settings(epochs=40, batch_size=8, save_every=0.0),
+    "settings": Settings(epochs=24, batch_size=8, save_every=0.0),
 }  # fmt: skip
 
 

@@ -5,14 +5,13 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from neuralrde import Config, NeuralRDEClassifier, NeuralRDERegressor, OscillatorRDE, Series, Windows
+from neuralrde import Config, NeuralRDE, NeuralRDEClassifier, NeuralRDERegressor, OscillatorRDE, Series, Windows
 from neuralrde.cli.config import RunSettings, as_toml, assignments, settings_of, with_settings
 from neuralrde.cli.estimator import estimator_of
 from neuralrde.estimators import load
 from neuralrde.estimators.division import AugmentedSamples, Samples
 from neuralrde.estimators.regressor import median_of, median_scores
 from neuralrde.estimators.sources import SeriesInMemory, VersionOutputs
-from neuralrde.models import MultiScaleRDE
 from neuralrde.training import FileRefused, Histogram, Huber, Quantiles, RandomChoice, SquaredError, TimeStretch
 from neuralrde.training.archive import read_archive, write_archive
 from neuralrde.transforms import Compose, ScaleEach, TimeChannel
@@ -110,13 +109,13 @@ def test_a_classifier_averages_its_logits_over_speeds():
 
 @pytest.mark.parametrize("loss", [SquaredError(), Huber(), Quantiles(), Histogram(bins=50)])
 def test_a_score_is_where_the_median_interval_just_holds_the_target(loss):
-    target, loss = RNG.uniform(40, 120, (200, 1)), loss.fit(np.array([[40.0], [80.0], [120.0]]))
+    target, loss = RNG.uniform(40, 120, (50, 1)), loss.fit(np.array([[40.0], [80.0], [120.0]]))
     # Numbers near the targets, or logits that leave no bin without a share: there any score would do.
     outputs, size = loss.outputs(1), 1.0 if isinstance(loss, Histogram) else 40.0
     factors = (0.5, 0.8, 1.0, 1.25, 2.0)
-    versions = [VersionOutputs(RNG.normal(size=(200, outputs)) * size + 80 * factor, factor) for factor in factors]
+    versions = [VersionOutputs(RNG.normal(size=(50, outputs)) * size + 80 * factor, factor) for factor in factors]
     scores = median_scores(versions, target, loss)[:, 0]
-    for row in range(200):
+    for row in range(50):
         one = [VersionOutputs(outputs[row : row + 1], factor) for outputs, factor in versions]
         held = []
         for score in (scores[row] * 1.001 + 1e-6, scores[row] * 0.999 - 1e-6):
@@ -211,8 +210,8 @@ def test_the_command_line_and_toml(tmp_path):
 def test_members_leave_out_the_same_series_in_every_version():
     model = NeuralRDERegressor(
         augmentation=TimeStretch(0.7, 1.4, rate=True, versions=2, speeds=(0.8, 1.0, 1.25)),
-        model=Config(MultiScaleRDE, units=6, width=4, state=4, blocks=1),
-        windows=Windows(step=50, scales=(1, 2)),  # few, which compile quickly
+        model=Config(NeuralRDE, state=4, width=5, layers=1),
+        windows=50,
         members=3,
         epochs=2,
         random_state=0,

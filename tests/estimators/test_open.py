@@ -22,14 +22,20 @@ TINY = Config(NeuralRDE, state=4, width=6, layers=1)
 WALKS = np.cumsum(np.random.default_rng(0).normal(size=(300, 33)), axis=1)
 
 
-# Adaptive steps take long to compile; few and at a loose tolerance will do here.
-OPTIONS = {"cubic-cde": {"max_steps": 64, "state": 3, "width": 4, "layers": 1}, "linear-rde": {"blocks": 1, "state": 4}}
+# Adaptive steps take long to compile, and so do many blocks and scales; few will do here.
+OPTIONS = {
+    "cubic-cde": {"max_steps": 64, "state": 3, "width": 4, "layers": 1},
+    "linear-rde": {"blocks": 1, "state": 4},
+    "multi-scale-rde": {"blocks": 1, "units": 6, "state": 4, "width": 6},
+}
+# Four scales and five members are the usual ones; test_ensembles.py has several.
+FEW = {"multi-scale-rde": {"windows": Windows(step=8, scales=(1, 2)), "members": 2}}
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_by_its_name(name, tmp_path):
     options = OPTIONS.get(name, {"state": 4, "width": 6})
-    model = NeuralRDEClassifier(model={"name": name, **options}, **QUICK).fit(X, Y)
+    model = NeuralRDEClassifier(model={"name": name, **options}, **QUICK | FEW.get(name, {})).fit(X, Y)
     one = model.model_.members if model.members_ > 1 else model.model_
     assert isinstance(one, MODELS[name])
     model.save(tmp_path / "model")
@@ -39,7 +45,7 @@ def test_every_model_by_its_name(name, tmp_path):
 
 
 def test_a_model_of_ones_own(tmp_path):
-    model = NeuralRDEClassifier(model=SumOfWindows, **QUICK | {"epochs": 200, "optimizer": AdamW(learning_rate=0.05)})
+    model = NeuralRDEClassifier(model=SumOfWindows, **QUICK | {"epochs": 60, "optimizer": AdamW(learning_rate=0.2)})
     assert model.fit(X, Y).score(X, Y) > 0.9
     search = GridSearchCV(model, {"model__bias": [False, True], "windows__depth": [1, 2]}, cv=2).fit(X, Y)
     assert search.best_params_["windows__depth"] == 2
@@ -105,8 +111,9 @@ def test_optimizers():
 @pytest.mark.parametrize("loss", [name for name in LOSSES if name != "cross-entropy"] + [AbsoluteError(), plain_loss])
 def test_every_loss_of_the_regressor(loss, tmp_path):
     y = WALKS[:, -1] - WALKS[:, 0]
-    options = QUICK | {"epochs": 30, "optimizer": AdamW(learning_rate=1e-2)}
-    model = NeuralRDERegressor(model=TINY, loss=loss, **options).fit(WALKS, y)
+    # The target is linear in the log-signatures, so that a linear model learns it.
+    options = QUICK | {"epochs": 15, "optimizer": AdamW(learning_rate=2e-1)}
+    model = NeuralRDERegressor(model=SumOfWindows, loss=loss, **options).fit(WALKS, y)
     assert model.score(WALKS, y) > 0.8
     if loss is plain_loss:
         with pytest.raises(TypeError, match="which a file cannot name"):
@@ -124,7 +131,7 @@ def test_intervals_hold_the_share_that_they_promise(loss):
     rng = np.random.default_rng(1)
     X = np.cumsum(rng.normal(size=(2600, 9)), axis=1)
     y = X[:, -1] + np.abs(X[:, -1]) * rng.normal(size=len(X))
-    options = {"windows": 4, "epochs": 60, "patience": None, "optimizer": AdamW(learning_rate=1e-2)}
+    options = {"windows": 4, "epochs": 30, "patience": None, "optimizer": AdamW(learning_rate=2e-2)}
     model = NeuralRDERegressor(model=TINY, loss=loss, **QUICK | options)
     model.fit(X[:300], y[:300])
     with pytest.raises(ValueError, match=r"interval=0.99 with 45 held-out targets, which can promise at most 0.978"):

@@ -94,8 +94,11 @@ def test_options_of_models(options, tmp_path):
     goes_round(NeuralRDEClassifier(model=Config(NeuralRDE, state=4, width=5, **options), **TINY), Y, tmp_path)
 
 
-@pytest.mark.parametrize("depth", [2, (3, 1)], ids=str)
-@pytest.mark.parametrize("model", [Config(NeuralRDE, state=4, width=5), Config(LinearRDE, state=4, width=5)], ids=repr)
+@pytest.mark.parametrize(
+    ("model", "depth"),
+    [(Config(NeuralRDE, state=4, width=5), (3, 1)), (Config(LinearRDE, state=4, width=5, blocks=1), 2)],
+    ids=str,
+)
 def test_scales_of_windows(model, depth, tmp_path):
     windows = Windows(step=4, depth=depth, scales=(1, 3))
     goes_round(NeuralRDEClassifier(model=model, **TINY | {"windows": windows}), Y, tmp_path)

@@ -36,6 +36,11 @@ def made(channels=3, **options):
     return MultiScaleRDE(channels, 2, **given)
 
 
+@eqx.filter_jit
+def run(model, x0, logs, windows=None):
+    return jax.vmap(lambda x0, logs: model(x0, logs, windows=windows))(x0, logs)
+
+
 def test_pools_are_those_of_numpy_and_do_not_see_padding():
     states = RNG.normal(size=(7, 3)).astype(np.float32)
     seen = states[:5]
@@ -53,12 +58,13 @@ def test_pools_are_those_of_numpy_and_do_not_see_padding():
 def test_the_selective_field_is_solved_exactly_and_stays_bounded():
     field = SelectiveField(controls=3, state=6, key=KEY)
     inputs, start = jnp.asarray(RNG.normal(size=(12, 3)), jnp.float32), jnp.ones(6)
-    states = states_of(field, start, inputs)
-    np.testing.assert_allclose(states, solve_parallel(field, start, inputs), rtol=1e-4, atol=1e-5)  # float32, 12 steps
-    numbers = solve(field, start, inputs, solver=RK4(), substeps=20, every_window=True)
+    states = eqx.filter_jit(states_of)(field, start, inputs)
+    parallel = eqx.filter_jit(solve_parallel)(field, start, inputs)
+    np.testing.assert_allclose(states, parallel, rtol=1e-4, atol=1e-5)  # float32, 12 steps
+    numbers = eqx.filter_jit(solve)(field, start, inputs, solver=RK4(), substeps=20, every_window=True)
     # The constant drive that stands in for the offset makes the same flow; RK4 has steps of 1/20.
     np.testing.assert_allclose(states, numbers[1:], rtol=1e-3, atol=1e-4)
-    far = states_of(field, start, jnp.full((2000, 3), 30.0))
+    far = eqx.filter_jit(states_of)(field, start, jnp.full((2000, 3), 30.0))
     assert np.abs(far).max() < 1e4  # and no NaN
     with pytest.raises(ValueError, match="Write state=6"):
         SelectiveField(controls=3, state=5, key=KEY)
@@ -72,26 +78,27 @@ def test_predictions_do_not_depend_on_padding(channels, blocks):
     x0, logs = model.inputs(path, TIMES, CUTS)
     assert logs.shape[2] == model.controls == model.scale.factors.size
     model = model.fit_inputs((x0, logs))
-    assert np.ptp(jax.vmap(model)(x0, logs), axis=0).min() > 1e-4  # they depend on the series
+    assert np.ptp(run(model, x0, logs, jnp.array(20)), axis=0).min() > 1e-4  # they depend on the series
     half = path[:, :21]
     padded = np.concatenate([half, np.repeat(half[:, -1:], 20, axis=1)], axis=1)
     x0, logs = model.inputs(padded, TIMES, np.minimum(CUTS, 20))
-    alone = jax.vmap(model)(*model.inputs(half, TIMES[:, :21], CUTS[:11]))
-    every = jax.vmap(lambda a, b: model(a, b, windows=10))(x0, logs)
+    alone = run(model, *model.inputs(half, TIMES[:, :21], CUTS[:11]))
+    every = run(model, x0, logs, jnp.array(10))
     np.testing.assert_allclose(every, alone, rtol=1e-4, atol=1e-5)  # float32, in another order
     junk = logs.copy()
     junk[:, 10:] = RNG.normal(size=junk[:, 10:].shape)
-    np.testing.assert_allclose(jax.vmap(lambda a, b: model(a, b, windows=10))(x0, junk), every, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(run(model, x0, junk, jnp.array(10)), every, rtol=1e-5, atol=1e-6)
 
 
 def test_every_readout_predicts_from_the_past_only():
     every = made(readout=EveryState())
     x0, logs = every.inputs(PATH, TIMES, CUTS)
-    before = every(x0[0], logs[0])
+    run = eqx.filter_jit(every)
+    before = run(x0[0], logs[0])
     assert before.shape == (21, 2)
     changed = logs[0].copy()
     changed[12:] += 1.0
-    after = every(x0[0], changed)
+    after = run(x0[0], changed)
     np.testing.assert_array_equal(before[:13], after[:13])
     assert np.abs(before[13:] - after[13:]).min(axis=0).max() > 0
 
@@ -148,15 +155,16 @@ def test_members_are_those_that_a_config_makes_and_share_statistics():
     x0, logs = ensemble.inputs(PATH, TIMES, CUTS)
     ensemble = ensemble.fit_inputs((x0, logs))
     keys = jax.random.split(KEY, 3)
-    alone = [made(key=key).fit_inputs((x0, logs))(x0[0], logs[0]) for key in keys]
-    np.testing.assert_allclose(ensemble.each(x0[0], logs[0]), alone, rtol=1e-4, atol=1e-5)  # float32
-    np.testing.assert_allclose(ensemble(x0[0], logs[0]), np.mean(alone, axis=0), rtol=1e-4, atol=1e-5)
+    alone = [run(made(key=key).fit_inputs((x0, logs)), x0[:1], logs[:1])[0] for key in keys]
+    np.testing.assert_allclose(eqx.filter_jit(ensemble.each)(x0[0], logs[0]), alone, rtol=1e-4, atol=1e-5)  # float32
+    np.testing.assert_allclose(run(ensemble, x0[:1], logs[:1])[0], np.mean(alone, axis=0), rtol=1e-4, atol=1e-5)
 
 
 def test_a_member_does_not_learn_from_its_own_fold():
     ensemble = Ensemble.of(Config(NeuralRDE, state=4, width=5), 3, channels=2, outputs=1, depth=1, key=KEY)
     model, x0, logs = CrossFitted(ensemble), jnp.ones(2), jnp.asarray(RNG.normal(size=(5, 2)), jnp.float32)
 
+    @eqx.filter_jit
     @eqx.filter_grad
     def gradient(model, fold):
         return model(x0, logs, fold).sum()

@@ -1,8 +1,7 @@
 """Every model of the registry, built and called as an estimator does: a new one is entered there and tested here."""
 
-import functools
-
 import diffrax
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -15,8 +14,13 @@ OPTIONS = [(name, {}) for name in MODELS]
 # The mean over all states is the readout that padding would change if nobody told it the number of windows.
 OPTIONS += [(name, {"readout": "mean"}) for name in MODELS if "readout" in accepted(MODELS[name])]
 
-# Most of the time goes into compiling, and these programs are too small to gain from optimisation.
-quick = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+
+@eqx.filter_jit
+def run(model, inputs, windows=None):
+    """Most of the time goes into compiling: with weights as an argument, models of one shape are one program."""
+    if windows is None:
+        return jax.vmap(model)(*inputs)
+    return jax.vmap(lambda windows, *inputs: model(*inputs, windows=windows))(windows, *inputs)
 
 
 def build(name: str, options: dict) -> AbstractModel:
@@ -33,13 +37,13 @@ def paths():
 
 
 @pytest.mark.parametrize(("name", "options"), OPTIONS, ids=str)
-def test_a_model_is_built_takes_its_inputs_and_is_not_changed_by_padding(name, options):
+def test_a_model_is_built_takes_its_inputs_is_not_changed_by_padding_and_has_the_labels_units(name, options):
     model, (path, times), cuts = build(name, options), paths(), np.arange(0, LENGTH, STEP)
     assert isinstance(model, MODELS[name])
     inputs = model.inputs(path, times, cuts)
     assert {len(array) for array in inputs} == {SAMPLES}
     model = model.fit_inputs(inputs)
-    predictions = quick(jax.vmap(model))(*inputs)
+    predictions = run(model, inputs, np.full(SAMPLES, 4, np.int32))
     assert predictions.shape == (SAMPLES, OUTPUTS)
     assert np.ptp(predictions, axis=0).min() > 1e-3  # they depend on the series
     # Two of the four windows are padding, as a ragged `Series` has it: the last point and its time, repeated.
@@ -48,20 +52,12 @@ def test_a_model_is_built_takes_its_inputs_and_is_not_changed_by_padding(name, o
         array[:, middle:] = array[:, middle : middle + 1]
     padded = model.inputs(path, times, np.minimum(cuts, middle))
     own = model.inputs(path[:, : middle + 1], times[:, : middle + 1], cuts[:3])
-    one = lambda *inputs: model(*inputs[:-1], windows=inputs[-1])
-    found = quick(jax.vmap(one))(*padded, np.full(SAMPLES, 2, np.int32))
+    found = run(model, padded, np.full(SAMPLES, 2, np.int32))
     # float32, programs of another shape: sums are taken in another order. Adaptive steps: the controller's tolerance.
     tolerance = 1e-4 if name == "cubic-cde" else 1e-6
-    np.testing.assert_allclose(found, quick(jax.vmap(model))(*own), rtol=1e-5, atol=tolerance)
+    np.testing.assert_allclose(found, run(model, own), rtol=1e-5, atol=tolerance)
     assert np.abs(found - predictions).max() > 1e-3  # and what was cut off did matter
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_a_model_predicts_in_the_units_of_labels(name):
-    model, (path, times) = build(name, {}), paths()
+    # It predicts in the units of labels; float32 around 80.
     labels = np.random.default_rng(1).normal(80.0, 13.0, size=(SAMPLES, OUTPUTS))
-    inputs = model.inputs(path, times, np.arange(0, LENGTH, STEP))
-    model = model.fit_inputs(inputs)
-    plain, in_units = (quick(jax.vmap(m))(*inputs) for m in (model, model.fit_labels(labels)))
-    # float32 around 80.
-    np.testing.assert_allclose(in_units, plain * labels.std(axis=0) + labels.mean(axis=0), rtol=1e-5)
+    in_units = run(model.fit_labels(labels), inputs, np.full(SAMPLES, 4, np.int32))
+    np.testing.assert_allclose(in_units, predictions * labels.std(axis=0) + labels.mean(axis=0), rtol=1e-5)

@@ -15,8 +15,8 @@ from .conftest import irregular, prefixes, pushed, readout, untrained
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 
 # Real recordings: pulse and ECG, 125 times a second.
-POINTS, ENDS = 2000, [40, 900, 2000]
-SIZES = {"7": 7, "33": 33, "125": 125, "500": 500}
+POINTS, ENDS = 1000, [40, 460, 1000]
+SIZES = {"7": 7, "125": 125, "500": 500}
 small = {"state": 6, "width": 8}
 FAMILIES = {
     "neural-rde, mean": Config(NeuralRDE, **small, layers=2, readout=readout("mean")),

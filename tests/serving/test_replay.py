@@ -16,6 +16,8 @@ from neuralrde.serving.jobs import Job
 from .conftest import walks
 from .test_rest import TOLERANCE
 
+pytestmark = [pytest.mark.system, pytest.mark.xdist_group("server")]
+
 
 def recording(**options) -> Recording:
     X, target = walks(3, 500, seed=1), np.full((3, 500, 1), np.nan)

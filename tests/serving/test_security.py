@@ -12,6 +12,8 @@ from neuralrde.cli import main
 from .conftest import walks
 from .servers import running
 
+pytestmark = [pytest.mark.system, pytest.mark.xdist_group("server")]
+
 TOKEN = "korrekt & geheim"
 
 

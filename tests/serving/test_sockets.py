@@ -14,6 +14,8 @@ from websockets.sync.client import connect
 from .conftest import walks
 from .test_rest import TOLERANCE
 
+pytestmark = [pytest.mark.system, pytest.mark.xdist_group("server")]
+
 
 def open_socket(server, model: str = "rate"):
     return connect(f"ws://{server.address}/v2/models/{model}/streams", max_size=None)

@@ -32,8 +32,11 @@ def random_path(*shape):
     return jnp.asarray(np.random.default_rng(0).normal(size=shape).cumsum(axis=-2))
 
 
-@pytest.mark.parametrize(("channels", "depth"), GRID)
-@pytest.mark.parametrize("step", [1, 7, 100])
+# Windows of one increment, and one longer than the path, at sizes with and without code of their own.
+STEPS = [*((*size, 7) for size in GRID), (3, 3, 1), (3, 3, 100), (2, 5, 1), (2, 5, 100), (17, 2, 1), (17, 2, 100)]
+
+
+@pytest.mark.parametrize(("channels", "depth", "step"), STEPS)
 def test_kernel_equals_jax_form_and_its_gradient(channels, depth, step):
     path = random_path(3, 23, channels)
     cuts = cuts_by_count(23, step)

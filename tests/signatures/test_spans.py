@@ -73,7 +73,7 @@ class TestBothWays:
         expected = [looking_back(path, cuts, depth, scale) for scale in scales]
         np.testing.assert_allclose(ours, np.concatenate(expected, axis=-1), **CLOSE)
 
-    @settings(max_examples=12)
+    @settings(max_examples=6)
     @given(seeds, st.floats(0.3, 5), st.sampled_from(["words", "brackets", "expanded"]))
     def test_scales_by_time_at_depths_of_their_own(self, seed, every, basis):
         """With empty windows inside, and samples that end before others."""
@@ -117,8 +117,8 @@ class TestBothWays:
                 {"starts": np.arange(10), "ends": np.arange(10) + 11},
                 {"starts": np.arange(10), "ends": np.arange(10) + 9, "dilation": 3},
             ):
-                f = lambda p, how=how: log_signatures(p, 3, **how)
-                whole = log_signatures(np.asarray(path), 3, **how)
+                f = lambda p, how=how: log_signatures(p, 2, **how)
+                whole = log_signatures(np.asarray(path), 2, **how)
                 for mapped in (f, jax.vmap(f), jax.vmap(jax.vmap(f)), jax.vmap(f, in_axes=1, out_axes=1)):
                     np.testing.assert_allclose(jax.jit(mapped)(path), whole, **CLOSE)
                 jacobian = jax.jit(jax.jacrev(f))(path[0, 0])

@@ -14,6 +14,8 @@ from .work import begun, raw_lines, squares
 
 pytest.importorskip("ray", reason="sweeps on Ray need the extra sweep")
 
+pytestmark = [pytest.mark.system, pytest.mark.xdist_group("ray")]
+
 
 def task(x, **more):
     settings = {"x": x, **more}

@@ -178,14 +178,14 @@ SCHEDULES = [ConstantRate(), WarmupCosine(), WarmupCosine(warmup=0.3, floor=0.1)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
-@pytest.mark.parametrize("steps", [50, 5000])
+@pytest.mark.parametrize("steps", [50, 500])
 def test_weight_decay_is_that_of_the_whole_training(schedule, steps):
     """Weights that no gradient touches shrink by exp(-weight_decay), in however many steps."""
     indifferent = lambda prediction, target: 0.0 * prediction.sum()
     settings = Settings(epochs=5, batch_size=1, optimizer=AdamW(learning_rate=0.1, schedule=schedule, weight_decay=1.5))
     state = fit(ones(3), numbers(steps // 5), loss=indifferent, settings=settings)
-    # 5000 products of float32, each rounded by up to 6e-8; measured 2e-5.
-    np.testing.assert_allclose(state.model.weight, math.exp(-1.5), rtol=1e-4)
+    # 500 products of float32, each rounded by up to 6e-8.
+    np.testing.assert_allclose(state.model.weight, math.exp(-1.5), rtol=3e-5)
 
 
 def test_a_plateau_and_an_early_end_decay_less():

@@ -153,7 +153,8 @@ def fit(
                             new_optimizer,
                             *shard_batch((batch, weights, keys), mesh),
                             rate=jnp.float32(rate),
-                            shrink=jnp.float32(-math.expm1(-decay * share)) if decay else None,
+                            # Also where it is 0, so that `partial_fit` needs no other program.
+                            shrink=jnp.float32(-math.expm1(-decay * share)),
                             loss=loss,
                             optimizer=optimizer,
                             mesh=mesh,
@@ -210,9 +211,8 @@ def _step(model, state, batch: Examples, weights: Float[Array, " batch"], keys, 
     value, gradient = sharded_value_and_grad(losses, mesh)(model, (batch, keys), weights)
     trained = weights_of(model)
     updates, state = optimizer.update(gradient, state, trained)
-    updates = jax.tree.map(lambda update: -rate * update, updates)
-    if shrink is not None:  # decoupled, as in AdamW: w <- exp(-decay) w - rate * update
-        updates = jax.tree.map(lambda update, leaf: update - shrink * leaf, updates, trained)
+    # Decoupled, as in AdamW: w <- exp(-decay) w - rate * update
+    updates = jax.tree.map(lambda update, leaf: -rate * update - shrink * leaf, updates, trained)
     return eqx.apply_updates(model, updates), state, value
 
 
