@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 from unittest.mock import patch
 
@@ -35,6 +36,8 @@ class Variant:
     constants: dict[str, Any] = field(default_factory=dict)
     seeds: tuple[int, ...] = (0, 1)
     folds: int = FOLDS
+    judged: int | None = None
+    """How many of the folds are predicted; None predicts all."""
     estimator: str = "LogSignatureClassifier"
 
     @contextlib.contextmanager
@@ -59,6 +62,12 @@ def squared_error() -> Any:
     return staticmethod(lambda *given, loss=None, **options: fit(*given, **options))
 
 
+def ridge_start() -> Any:
+    from .ridge_start import conditioned
+
+    return conditioned
+
+
 FEATURES = "estimators.random_features"
 CLOSED = {
     "default": Variant("the defaults"),
@@ -79,7 +88,7 @@ CLOSED = {
         "estimators.ridge.Ridge.fit": squared_error}),
 }  # fmt: skip
 NEURAL = {
-    name: Variant(meaning, options, seeds=(0,), folds=3, estimator="NeuralRDEClassifier")
+    name: Variant(meaning, options, seeds=(0,), folds=3, judged=1, estimator="NeuralRDEClassifier")
     for name, meaning, options in (
         ("neural", "the defaults", {}),
         ("neural-alone", "no closed form beside the ensemble", {"closed_form": False}),
@@ -92,6 +101,11 @@ NEURAL["neural-even"] = replace(
     NEURAL["neural"],
     meaning="before series speak, closed form and ensemble count alike, instead of the closed form alone",
     constants={"estimators.blend._BEFORE": (0.5, 0.5)},
+)
+NEURAL["neural-ridge-start"] = replace(
+    NEURAL["neural"],
+    meaning="members start from a ridge classifier on their initial features",
+    constants={"estimators.run.Run._conditioned": ridge_start},
 )
 VARIANTS = CLOSED | NEURAL
 
@@ -130,7 +144,8 @@ def measured(variant: Variant, name: str) -> dict[str, Any]:
     verbose = {"verbose": False} if variant.estimator.startswith("Neural") else {}
     with variant.constants_set():
         for seed in variant.seeds:
-            for known, new in StratifiedKFold(folds, shuffle=True, random_state=seed).split(labels, labels):
+            splits = StratifiedKFold(folds, shuffle=True, random_state=seed).split(labels, labels)
+            for known, new in islice(splits, variant.judged):
                 model: Any = getattr(estimators, variant.estimator)(random_state=seed, **verbose)
                 model.set_params(**options).fit(series[known], labels[known])
                 probability = model.predict_proba(series[new])
