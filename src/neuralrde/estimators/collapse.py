@@ -1,4 +1,4 @@
-"""A classifier that has collapsed predicts one class for everything: it is noticed, and trained again."""
+"""Notices a classifier that has collapsed, which predicts one class for everything, and trains it again."""
 
 import warnings
 from dataclasses import replace

@@ -33,7 +33,7 @@ class Samples:
         return self.source.series
 
     def __len__(self) -> int:
-        return len(self.source)
+        return len(self.target)
 
     def __getitem__(self, rows: Any) -> "Samples":
         others = (None if array is None else array[rows] for array in (self.weight, self.groups))

@@ -92,8 +92,8 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
         versions, at_points = held_out.source.outputs(self)
         target = held_out.target
         if self.per_time_:
-            # Points of one series are alike. One of each, drawn at random, is what the promise is about: a point of a
-            # new series.
+            # Points of one series are alike, and an interval is promised for a point of a new series. So one point of
+            # each series, drawn at random, counts.
             outputs = at_points(versions[0].outputs)
             known, rng = are_known(target), np.random.default_rng(0)
             points = np.array([rng.choice(np.flatnonzero(row)) for row in known])
@@ -112,7 +112,7 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
 
 
 def median_of(versions: Sequence[VersionOutputs], predict: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """The median of the predictions that are made of each version's outputs, in the targets' own units.
+    """The median of the versions' predictions, in the targets' own units.
 
     >>> versions = [VersionOutputs(np.array([60.0 * factor]), factor) for factor in (1.0, 2.0, 0.5)]
     >>> median_of(versions, np.asarray)
@@ -137,7 +137,7 @@ def median_scores(versions: Sequence[VersionOutputs], target: np.ndarray, loss: 
 
 
 class _RMSE:
-    """Of the predictions that a model's outputs stand for."""
+    """The root mean squared error of the predictions that a model's outputs stand for."""
 
     __name__ = "rmse"
 

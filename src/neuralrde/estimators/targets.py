@@ -19,7 +19,7 @@ from ..paths import Series, Windows, window_counts
 from ..training import label_scale
 from .inputs import check_as_many, dimensions, is_list_of_series
 
-# Cutting at labels too may at most so many times multiply the windows, and with them the work.
+# Cutting at labels too may multiply the windows, and with them the work, by this factor at most.
 _MOST_TIMES = 2
 
 
@@ -198,9 +198,9 @@ def _given(y: Any) -> Any:
 
 
 def are_at_points(y: Any, series: Series, *, expected: bool = False) -> bool:
-    """Whether labels are one a point: as wide as the series are long, or an array for each of them.
+    """Whether there is one label per point: rows as wide as the series are long, or an array for each series.
 
-    With `expected` wider ones are too: a part of the series may be shorter than the rows that were made for all.
+    With `expected` rows may be wider: some of the series may be shorter than the rows that were made for all.
     """
     if is_list_of_series(y):
         one_each = all(labels.size == 1 for labels in y) and series.values.shape[1] > 1
@@ -254,7 +254,7 @@ def numbers_at_points(y: Any, series: Series, *, expected: bool = False) -> Any:
 
 
 def are_known(target: Shaped[np.ndarray, "samples length ..."]) -> Bool[np.ndarray, "samples length"]:
-    """At which points there is a target: a class from 0, or a number for at least one output.
+    """The points that have a target: a class from 0, or a number for at least one output.
 
     >>> are_known(np.array([[0, -1, 2]])).tolist(), are_known(np.array([[[1.0, np.nan], [np.nan, np.nan]]])).tolist()
     ([[True, False, True]], [[True, False]])
@@ -283,7 +283,7 @@ def share_at_cuts(prepared: Series, known: Bool[np.ndarray, "samples length"], w
 
 
 def point_weights(weights: Any, series: Series) -> Float[np.ndarray, "samples length"]:
-    """From one weight a series, or one a point, or none."""
+    """A weight for every point, from one per series, one per point, or none."""
     given = np.ones(len(series)) if weights is None else np.asarray(weights, np.float64)
     return np.broadcast_to(given.reshape(len(series), -1), series.valid.shape)
 
@@ -293,7 +293,8 @@ def _check_lengths(y: Any, series: Series) -> None:
     if (lengths != series.lengths).any():
         wrong = int(np.argmax(lengths != series.lengths))
         raise ValueError(
-            f"Got {lengths[wrong]} targets for series {wrong} of {series.lengths[wrong]} points; expected one a point."
+            f"Got {lengths[wrong]} targets for series {wrong} of {series.lengths[wrong]} points; expected one target "
+            "per point."
         )
 
 

@@ -54,7 +54,7 @@ class Ensemble(eqx.Module):
         # One after the other: each is then a product of a whole batch and a matrix, which is what XLA is fast at.
         return jax.lax.map(one, (arrays, keys))
 
-    # Of a series that is still arriving; see `AbstractDrivenModel`. The first axis of a state's arrays is the member.
+    # For a series that is still arriving; see `AbstractDrivenModel`. The first axis of a state's arrays is the member.
 
     def start(self, x0: Float[Any, " channels"]) -> Any:
         return self._of_each(lambda member, _: member.start(x0), None)
@@ -78,14 +78,14 @@ class Ensemble(eqx.Module):
         return self.first.inputs(path, times, cuts, **options)
 
     def fit_inputs(self, inputs: tuple[Any, ...], *, windows: Any = None) -> Self:
-        """With statistics of the training set's inputs, the same for all members."""
+        """The ensemble with statistics of the training set's inputs, the same for all members."""
         return self._with_statistics(self.first.fit_inputs(inputs, windows=windows))
 
     def with_labels(self, labels: LabelScale) -> Self:
         return self._with_statistics(self.first.with_labels(labels))
 
     def _with_statistics(self, member: Any) -> Self:
-        """With what one member keeps and does not train in all of them."""
+        """The ensemble with one member's frozen arrays in all members."""
         is_frozen = lambda node: isinstance(node, Frozen)
 
         def shared(theirs, own):
@@ -123,7 +123,7 @@ class CrossFitted(eqx.Module):
 
 
 def out_of_fold(outputs: Float[Any, "samples members *out"], fold: Int[Any, " samples"]) -> Float[Any, "samples *out"]:
-    """Of every member's outputs, those of the member that has not learned from the sample.
+    """From every member's outputs, those of the member that has not learned from the sample.
 
     >>> import numpy as np
     >>> out_of_fold(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, 0])).tolist()

@@ -14,7 +14,7 @@ Count = int | Array
 
 
 class Sum(eqx.Module):
-    """A sum that grows for ever and loses nothing: with what rounding took away so far (Kahan).
+    """A running sum that remembers what rounding took away (Kahan), so that small terms are not lost.
 
     >>> total = Sum.of(jnp.float32(1e8))
     >>> for _ in range(100):
@@ -37,7 +37,7 @@ class Sum(eqx.Module):
 
 
 class Seen(eqx.Module):
-    """What a readout keeps of the states so far, and of how many after the first."""
+    """What a readout keeps of the states so far, and how many came after the first."""
 
     count: Int[Array, ""]
     kept: Any
@@ -55,7 +55,7 @@ class AbstractReadout(eqx.Module):
         """How many numbers the decoder sees of a state of this size."""
         return state
 
-    # Of a series that is still arriving: the same from what is kept of its states, in flat memory.
+    # The same for a series that is still arriving, in memory that does not grow.
 
     def start(self, state: Float[Array, " state"]) -> Seen:
         """What is kept of the initial state."""

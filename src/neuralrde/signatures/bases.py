@@ -34,10 +34,14 @@ def basis_channels(
     (6, 26)
     """
     check_basis(basis)
-    sizes = [lyndon.log_signature_channels(channels, one) for one in depths_of(depth, scales)]
-    if basis == "expanded":
-        sizes = [lyndon.signature_channels(channels, one) for one in depths_of(depth, scales)]
-    return sum(sizes)
+
+    def size(depth: Any) -> int:
+        words = lyndon.log_signature_channels(channels, depth)  # which checks both numbers
+        return lyndon.signature_channels(channels, depth) if basis == "expanded" else words
+
+    if not isinstance(depth, tuple | list):
+        return len(scales) * size(depth)
+    return sum(map(size, depths_of(depth, scales)))
 
 
 def change_basis(

@@ -21,7 +21,7 @@ from .npy import NpySource
 from .place import Place
 from .plan import FORMAT, INDEX, PLAN, Asked, Plan, index_file, make_plan, packed, unpacked
 from .pool import pool_of
-from .rows import Source, SourceError
+from .rows import RowSource, SourceError
 from .shard import is_done, make_shard, record_name, shard_name
 from .statistics import is_fitted
 from .tables import NAMED, kinds
@@ -130,7 +130,7 @@ def prepare(
 
 
 def _planned(
-    pool: Any, source: Source, asked: Asked, windows: Any, transform: Transform, place: Place, memory: int, told: Any
+    pool: Any, source: RowSource, asked: Asked, windows: Any, transform: Transform, place: Place, memory: int, told: Any
 ) -> Plan:
     """What an earlier call has decided, or a first look at all data."""
     if place.size(PLAN) is not None and place.size(INDEX) is not None:
@@ -147,7 +147,7 @@ def _planned(
     return plan
 
 
-def _look(source: Source, block: int, values: bool, stop: Any = None) -> Any:
+def _look(source: RowSource, block: int, values: bool, stop: Any = None) -> Any:
     return look_at(source, block, values=values)
 
 
@@ -187,7 +187,7 @@ def _finish(place: Place, plan: Plan, index: dict[str, np.ndarray]) -> None:
     place.tidy("work")
 
 
-def open_source(data: str | os.PathLike, *, labels: Any = None, groups: Any = None, **named: Any) -> Source:
+def open_source(data: str | os.PathLike, *, labels: Any = None, groups: Any = None, **named: Any) -> RowSource:
     """A source by the ending of its files."""
     given = {name: value for name, value in named.items() if value is not None and name in NAMED}
     for endings, kind in kinds().items():

@@ -1,4 +1,4 @@
-"""A store: log-signatures on a disk, read when they are needed, as a model's training set."""
+"""A store: a training set whose log-signatures are on a disk and are read when they are needed."""
 
 import json
 import os
@@ -21,10 +21,10 @@ from .reading import ShardFiles, StoreError, damaged
 
 
 class Store:
-    """Series as `prepare` has left them, which a training reads as it goes: wherever a training set is taken.
+    """Series that `prepare` has written to a disk. It can be used wherever a training set can, and is read as needed.
 
-    What is in memory is a few numbers per series; the log-signatures stay on the disk. Each series has a checksum,
-    which is compared whenever it is read.
+    Only a few numbers per series are in memory; the log-signatures stay on the disk. Each series has a checksum, which
+    is compared whenever it is read.
 
     Args:
         place: the folder, or a URL.
@@ -33,7 +33,7 @@ class Store:
     Attributes:
         target: numbers of `classes`, or `(series, outputs)` numbers; None if the data have no target.
         classes: labels by their numbers; None for a regression.
-        ids, groups: of the series.
+        ids, groups: one id and one group per series.
         transform: the fitted transform.
         windows: how series were cut.
         fingerprint: a checksum of the manifest, which has the checksums of all files.
@@ -56,16 +56,16 @@ class Store:
         self._byte = starts[self._shard] + 4 * self.controls * (firsts[:-1] - firsts[begins][self._shard])
         self._files = ShardFiles(self._place, self._manifest, self._cache)
 
-    # What it is of.
+    # What the store holds.
 
     @property
     def key(self) -> str:
-        """Of the data and options that it was made from."""
+        """A checksum of the data and options that the store was made from."""
         return self._manifest["key"]
 
     @property
     def model(self) -> str:
-        """The short name of the model that it was made for."""
+        """The short name of the model that the store was made for."""
         return self._manifest["model"]
 
     @property
@@ -78,12 +78,12 @@ class Store:
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """Of the series, before they were prepared."""
+        """The channels of the series before they were prepared."""
         return tuple(self._manifest["channels"])
 
     @property
     def path_channels(self) -> tuple[str, ...]:
-        """Of the paths that log-signatures were taken of."""
+        """The channels of the paths whose log-signatures are stored."""
         return tuple(self._manifest["path_channels"])
 
     @property
@@ -93,7 +93,7 @@ class Store:
 
     @property
     def mixed(self) -> bool:
-        """Whether they are of mixtures of the channels, as `MultiScaleRDE` takes them of many."""
+        """Whether the log-signatures are those of mixtures of channels, which `MultiScaleRDE` makes of many."""
         return bool(self._manifest["mixed"])
 
     @property
@@ -111,7 +111,7 @@ class Store:
 
     @property
     def labels(self) -> Any:
-        """The targets as a user has them: labels, or numbers; `(series,)` if there is one per series."""
+        """The targets as a user gives them: labels, or numbers; `(series,)` if there is one per series."""
         if self.target is None:
             return None
         if self.classes is not None:
@@ -128,22 +128,22 @@ class Store:
 
     @property
     def lengths(self) -> Int[np.ndarray, "series"]:
-        """In points."""
+        """The number of points of each series."""
         return self._series["lengths"][self._rows]
 
     @property
     def window_counts(self) -> Int[np.ndarray, "series"]:
-        """Windows of each series."""
+        """The number of windows of each series."""
         return self._series["windows"][self._rows]
 
     @property
     def most_windows(self) -> int:
-        """Of the whole store, so that the same series have the same shape in every part of it."""
+        """The largest number of windows in the whole store, so that every part of it has arrays of the same shape."""
         return int(self._series["windows"].max())
 
     @property
     def ragged(self) -> bool:
-        """Whether numbers of windows are worth telling a model."""
+        """Whether series may differ in their number of windows, so that a model must be told it."""
         every = self._manifest["windows"]["every"] is not None
         return every or len(np.unique(self._series["lengths"])) > 1
 
@@ -174,7 +174,7 @@ class Store:
     # A source of examples.
 
     weight = None
-    """Of series; see `neuralrde.training.Examples`."""
+    """All series count alike; see `neuralrde.training.Examples`."""
 
     def take(self, rows: Any, *, basis: Basis = "words", padded: bool = True) -> Examples:
         """Some of the series as a model takes them: first points and log-signatures, with targets.

@@ -1,4 +1,4 @@
-"""The series of a store as examples for one model: its basis, and what an estimator knows of each series."""
+"""The series of a store as examples for one model, in its basis, with what an estimator knows of each series."""
 
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
@@ -12,7 +12,7 @@ from ..training.prefetch import prefetched
 from ._store import Store
 from .reading import StoreError
 
-# Numbers that are read at once for statistics.
+# How many numbers are read at once for statistics.
 _NUMBERS = 2**23
 
 
@@ -52,14 +52,14 @@ class StoredExamples:
 
     @property
     def fingerprint(self) -> str:
-        """Of the store, and of what else there is of each series."""
+        """A checksum of the store, and of the arrays that came with it."""
         digest = blake2b(f"{self.store.fingerprint} {self.basis}".encode(), digest_size=16)
         for array in (self.target, self.weight, *self.others):
             digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
     def sizes(self) -> Sizes:
-        """What a model's scale is fitted to: one pass over the store, which is read in order."""
+        """The statistics that a model's scale is fitted to, from one pass over the store in its order."""
         most = max(1, _NUMBERS // (self.store.most_windows * self.store.controls))
         rows = (slice(start, start + most) for start in range(0, len(self), most))
         with prefetched(self._parts(rows)) as parts:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .rows import Rows, Source, SourceError
+from .rows import Rows, RowSource, SourceError
 from .statistics import Moments, Summary
 
 
@@ -26,7 +26,7 @@ class Look:
     summary: Summary | None
 
 
-def look_at(source: Source, block: int, *, values: bool) -> list[Look]:
+def look_at(source: RowSource, block: int, *, values: bool) -> list[Look]:
     """Read a block and tell of each piece."""
     found, before = [], 0
     for rows in source.read(block, about_series=True, values=values):
@@ -50,7 +50,7 @@ def look_at(source: Source, block: int, *, values: bool) -> list[Look]:
     return found
 
 
-def _check_order(rows: Rows, source: Source, block: int) -> None:
+def _check_order(rows: Rows, source: RowSource, block: int) -> None:
     assert rows.times is not None
     back = (np.diff(rows.times) <= 0) & ~rows.begins[1:]
     if back.any():
@@ -59,7 +59,7 @@ def _check_order(rows: Rows, source: Source, block: int) -> None:
         raise _unsorted(source, owner, f"the time {rows.times[row]:.12g} after {rows.times[row - 1]:.12g}")
 
 
-def _unsorted(source: Source, owner: Any, what: str) -> SourceError:
+def _unsorted(source: RowSource, owner: Any, what: str) -> SourceError:
     return SourceError(
         f"Got {what} in series {owner} of {source.files[0] if len(source.files) == 1 else 'these files'}; expected "
         "rows sorted by id and then by time, each time once, because a series is read from its first point to its "
@@ -72,7 +72,7 @@ def _unsorted(source: Source, owner: Any, what: str) -> SourceError:
 class Index:
     """All series of a source, in its order."""
 
-    source: Source
+    source: RowSource
     blocks: list[int] = field(default_factory=list)
     """In which each begins."""
     rows: list[int] = field(default_factory=list)

@@ -16,7 +16,7 @@ from .driver import Driver
 from .files import identity
 from .index import Index
 from .labels import as_labels
-from .rows import Source, SourceError
+from .rows import RowSource, SourceError
 from .statistics import fitted, parts_of
 
 FORMAT = 1
@@ -40,7 +40,7 @@ class Asked:
     classes: list[Any] | None = None
 
     @staticmethod
-    def of(source: Source, windows: Any, model: str, transform: Transform, task: Any, classes: Any) -> "Asked":
+    def of(source: RowSource, windows: Any, model: str, transform: Transform, task: Any, classes: Any) -> "Asked":
         files = [identity(file) for file in source.files]
         plain = None if windows is None else plain_windows(windows)
         return Asked(files, source.described(), plain, model, transform.state(), task, classes)
@@ -168,7 +168,7 @@ def plain_windows(windows: Windows) -> dict[str, Any]:
     return plain | {"depth": list(windows.depth) if isinstance(windows.depth, tuple) else windows.depth}
 
 
-def _path_channels(transform: Transform, source: Source) -> tuple[str, ...]:
+def _path_channels(transform: Transform, source: RowSource) -> tuple[str, ...]:
     """Their names, from two points that stand for any."""
     points = np.zeros((1, 2, len(source.channels)))
     times = np.array([[0.0, 1.0]]) if source.timed else None

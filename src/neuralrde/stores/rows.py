@@ -32,7 +32,7 @@ class Rows:
 
 
 @runtime_checkable
-class Source(Protocol):
+class RowSource(Protocol):
     """A set of series that is read in blocks, in order, and any block alone. It can be pickled."""
 
     files: list[str]

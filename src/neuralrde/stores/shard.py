@@ -14,7 +14,7 @@ from ..signatures.streams import LogSignatureStreams
 from ..transforms import Transform
 from .place import Place
 from .plan import Plan, packed, unpacked
-from .rows import Rows, Source, SourceError
+from .rows import Rows, RowSource, SourceError
 
 
 def shard_name(number: int) -> str:
@@ -38,7 +38,12 @@ def is_done(place: Place, plan: Plan, number: int) -> bool:
 
 
 def make_shard(
-    source: Source, plan: Plan, number: int, lengths: np.ndarray, place: Place, stop: Callable[[], bool] = lambda: False
+    source: RowSource,
+    plan: Plan,
+    number: int,
+    lengths: np.ndarray,
+    place: Place,
+    stop: Callable[[], bool] = lambda: False,
 ) -> None:
     """Compute a shard and write it, then its record.
 
@@ -113,13 +118,13 @@ def _long(rows: "_Reader", plan: Plan, length: int, out: "_Writer") -> None:
 class _Reader:
     """Rows of a source from some place on."""
 
-    def __init__(self, source: Source, block: int, row: int):
+    def __init__(self, source: RowSource, block: int, row: int):
         self._pieces = self._read(source, block)
         self._kept: list[Rows] = []
         self._skip = row
 
     @staticmethod
-    def _read(source: Source, block: int) -> Iterator[Rows]:
+    def _read(source: RowSource, block: int) -> Iterator[Rows]:
         for number in range(block, source.blocks):
             yield from source.read(number, about_series=False, values=True)
 

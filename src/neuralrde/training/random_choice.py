@@ -53,7 +53,7 @@ class RandomChoice:
 
 
 def with_as_many_windows(versions: Sequence[Examples]) -> list[Examples]:
-    """Padded with windows in which nothing happens, so that all have the same shape."""
+    """The versions, padded with windows in which nothing happens, so that all have the same shape."""
     # The log-signatures: a number of an example's fold may come after them.
     place = max(
         (i for i, array in enumerate(versions[0].inputs) if array.ndim > 2), default=len(versions[0].inputs) - 1
