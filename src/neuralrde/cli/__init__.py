@@ -1,4 +1,4 @@
-"""The command line: a file for each command, `app` puts them together and turns errors into sentences."""
+"""The command line: one file per command. `app` puts them together and turns errors into sentences."""
 
 from .app import main
 

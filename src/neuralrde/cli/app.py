@@ -1,4 +1,4 @@
-"""The front door: which commands there are, and what becomes of an error."""
+"""The front door: it lists the commands, and turns every error into a sentence and an exit code."""
 
 import difflib
 import sys
@@ -35,9 +35,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done, 1 something is wrong with data or model, 2 with the command line, 75 another "
-    "process was lost, 130 interrupted, 143 terminated. "
-    "`--debug`, anywhere, shows where an error comes from.",
+    epilog="Exit codes: 0 success, 1 an error in the data or the model, 2 an error in the command line, 75 another "
+    "process was lost, 130 interrupted, 143 terminated. Add `--debug` anywhere to see where an error comes from.",
 )
 for command in (fit, predict, evaluate, inspect, prepare, sweep, parts):
     app.command()(command)
@@ -71,7 +70,7 @@ def _show_version(wanted: bool) -> bool:
 @app.callback()
 def _front(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Long, irregular time series by neural rough differential equations.
@@ -82,13 +81,13 @@ def _front(
         neuralrde fit hearts.csv --id patient --time hour --target ill
         neuralrde predict runs/hearts new.csv
 
-    DATA is a file (.csv, .tsv, .parquet, .npz, .ts, .arff), a folder of them, or a name that `neuralrde data list`
-    shows.
+    DATA is a file, a folder of files, or the name of a data set. `neuralrde data formats` lists the file formats,
+    `neuralrde data list` the data sets.
     """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code; an error is one sentence on stderr, with `--debug` a traceback too."""
+    """Run a command and return its exit code. An error is one sentence on stderr, after a traceback with `--debug`."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
@@ -108,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except (KeyboardInterrupt, typer.Abort) as error:
             word, code = how_stopped(error)
             return _say(f"{word}.", code)
-        except BrokenPipeError:  # `neuralrde ... | head`: who reads has had enough
+        except BrokenPipeError:  # `neuralrde ... | head` has read enough
             drop(sys.stdout)
             return 0
         except Exception as error:
@@ -118,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _explain(error: Exception) -> tuple[str, int]:
-    """What to say of an error, and the exit code."""
+    """The sentence for an error, and the exit code."""
     if isinstance(error, Refusal):
         return str(error), error.code
     if is_lost(error):  # a worker's parent says so, and how to go on
@@ -145,7 +144,7 @@ def _usage(error: Any) -> str:
             return ""
         message += "" if message.endswith((".", "?")) else "."
     context = getattr(error, "ctx", None)
-    return message if context is None else f"{message} `{context.command_path} --help` tells what there is."
+    return message if context is None else f"{message} `{context.command_path} --help` lists what there is."
 
 
 def _say(message: str, code: int) -> int:
@@ -155,5 +154,5 @@ def _say(message: str, code: int) -> int:
 
 
 def _note(message, category, filename, lineno, file=None, line=None) -> None:
-    """A warning as a person wants it: what, not the line of code."""
+    """Print a warning without the line of code that it comes from."""
     print(f"note: {in_flags(str(message))}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`neuralrde data`: lists the named data sets, and downloads them."""
+"""`neuralrde data`: list and download the named data sets, and list the file formats."""
 
 from typing import Annotated
 
@@ -9,12 +9,14 @@ from ..datasets.readers import READERS
 from . import flags
 from .screen import print_json, table
 
-data_app = typer.Typer(no_args_is_help=True, help="List the named data sets, or get one.")
+data_app = typer.Typer(
+    no_args_is_help=True, help="List the named data sets and the file formats, or download a data set."
+)
 
 
 @data_app.command("list")
 def list_(json: flags.AsJson = False) -> None:
-    """The data sets with a name: size (samples x length x channels), task, and whether they are here."""
+    """List the named data sets: size (samples x length x channels), task, and whether they are here."""
     entries = available()
     where = ["simulated" if entry.find is None else "here" if entry.present else "to be fetched" for entry in entries]
     if json:
@@ -28,13 +30,13 @@ def list_(json: flags.AsJson = False) -> None:
 
 @data_app.command()
 def formats() -> None:
-    """The formats of files that can be read, by the endings of their names."""
+    """List the file formats that can be read, by their endings."""
     rows = [[" ".join(filter(None, r.endings)), "table" if r.load else "series", r.about] for r in READERS]
     print(table(rows, header=["endings", "holds", "what it is"], indent=0))
     print("\nA table's columns are explained by --id, --time, --target and so on. Text may be gzipped (.gz).")
 
 
 @data_app.command()
-def get(name: Annotated[str, typer.Argument(help="As `neuralrde data list` shows it.")]) -> None:
-    """Fetch a data set, unless it is here, and tell what it is."""
+def get(name: Annotated[str, typer.Argument(help="A name that `neuralrde data list` shows.")]) -> None:
+    """Download a data set, unless it is here, and describe it."""
     print(load(name).summary())

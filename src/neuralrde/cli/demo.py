@@ -1,4 +1,4 @@
-"""`neuralrde demo`: an answer in seconds on real data, a neural model beside it, and what depth and scale bring."""
+"""`neuralrde demo`: a result in seconds on real data, a neural model beside it, and what depth and scale bring."""
 
 import time
 from pathlib import Path
@@ -40,11 +40,11 @@ WINDOWS = {
 def demo(
     out: Annotated[Path, typer.Option(help="The folder for pictures and results.json.")] = Path("demo"),
 ) -> None:
-    """An answer in seconds on real data, a neural model beside it, and what depth and scale bring.
+    """Show a result in seconds on real data, a neural model beside it, and what depth and scale bring.
 
-    Real: movements of a wrist, spoken vowels and slow cortical potentials, classified in closed form, beside aeon's
-    Rockets; then a Neural RDE on three random splits, beside published accuracies. Simulated: which of two channels
-    moves first, which depth 2 sees and depth 1 at the same step cannot.
+    On real data (movements of a wrist, spoken vowels, slow cortical potentials) it compares the closed form with aeon's
+    Rockets, and then a Neural RDE with published accuracies on three random splits. On simulated data it shows that
+    depth 2 sees which of two channels moves first, and depth 1 at the same step cannot.
     """
     from ..devices import try_all_cores
 

@@ -18,12 +18,15 @@ def evaluate(
     model: flags.Model,
     table: flags.Table,
     data: flags.OtherData = None,
-    everything: Annotated[bool, typer.Option("--all", help="All samples, also those it was trained on.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Use all samples, also those the model was trained on.")
+    ] = False,
     json: flags.AsJson = False,
 ) -> None:
-    """Compare a model's predictions with what is true, and with what costs nothing.
+    """Compare a model's predictions with the truth, and with baselines that cost next to nothing.
 
-    On the data that a run was trained with, only its test samples count, unless --all is given; on other data all do.
+    On the data of its own run, a model is judged on the test samples only, unless --all is given. On other data, all
+    samples count.
 
         neuralrde evaluate runs/hearts
         neuralrde evaluate runs/hearts other.csv

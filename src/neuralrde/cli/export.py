@@ -1,4 +1,4 @@
-"""`neuralrde export`: a trained model for programs without JAX."""
+"""`neuralrde export`: write a trained model for programs without JAX."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +16,7 @@ def export(
     *,
     model: flags.Model,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to write into.")] = Path("exported"),
-    format: Annotated[str, typer.Option(help="onnx, stablehlo, or both with a comma.")] = "onnx,stablehlo",
+    format: Annotated[str, typer.Option(help="onnx, stablehlo, or both separated by a comma.")] = "onnx,stablehlo",
     json: flags.AsJson = False,
 ) -> None:
     """Write a trained model's first state and its step as ONNX and StableHLO.

@@ -29,30 +29,34 @@ def fit(
     task: flags.Task = None,
     model: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="closed-form, log-ncde, auto, ...; `neuralrde parts` lists all.", **_MODEL),
+        typer.Option(
+            metavar="NAME", help="closed-form, log-ncde, auto, ...; `neuralrde parts` lists them all.", **_MODEL
+        ),
     ] = None,
-    depth: Annotated[str | None, typer.Option(metavar="N|auto", help="Of the log-signatures. [2]", **_MODEL)] = None,
+    depth: Annotated[
+        str | None, typer.Option(metavar="N|auto", help="The depth of the log-signatures. [2]", **_MODEL)
+    ] = None,
     step: Annotated[
-        str | None, typer.Option(metavar="N|auto", help="Points in a window. [for about 32 windows]", **_MODEL)
+        str | None, typer.Option(metavar="N|auto", help="Points per window. [about 32 windows per series]", **_MODEL)
     ] = None,
     every: Annotated[
-        float | None, typer.Option(metavar="TIME", help="Instead of --step, the time in a window.", **_MODEL)
+        float | None, typer.Option(metavar="TIME", help="Time per window, instead of --step.", **_MODEL)
     ] = None,
     loss: Annotated[
-        str | None, typer.Option(metavar="NAME", help="huber, quantiles, histogram, ... [as the task wants]", **_MODEL)
+        str | None, typer.Option(metavar="NAME", help="huber, quantiles, histogram, ... [by the task]", **_MODEL)
     ] = None,
     epochs: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Passes over the training set, at most. [about 1000 steps]", **_MODEL),
+        typer.Option(min=1, metavar="N", help="At most N passes over the training set. [about 1000 steps]", **_MODEL),
     ] = None,
     learning_rate: Annotated[
         float | None, typer.Option(min=0.0, metavar="RATE", help="The peak learning rate. [0.003]", **_MODEL)
     ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Examples in a step. [32]", **_MODEL)
+        int | None, typer.Option(min=1, metavar="N", help="Series per training step. [32]", **_MODEL)
     ] = None,
     time_budget: Annotated[
-        float | None, typer.Option(min=0.0, metavar="SECONDS", help="After which training stops.", **_MODEL)
+        float | None, typer.Option(min=0.0, metavar="SECONDS", help="Stop training after this time.", **_MODEL)
     ] = None,
     set_: Annotated[
         list[str] | None,
@@ -60,47 +64,55 @@ def fit(
             "--set", metavar="NAME=VALUE", help="Any other setting, such as model.state=64; repeatable.", **_MODEL
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="Of split, weights and order. [0]")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="The seed of the split, the weights and the order. [0]")
+    ] = None,
     divide: Annotated[
-        str | None, typer.Option(metavar="HOW", help="auto, given, group, class, random or order (of time). [auto]")
+        str | None,
+        typer.Option(
+            metavar="HOW", help="How to divide the data: auto, given, group, class, random or order (of time). [auto]"
+        ),
     ] = None,
     folds: Annotated[
         int | None,
-        typer.Option(min=2, metavar="N", help="Test on every sample once, in N trainings; then train on all."),
+        typer.Option(min=2, metavar="N", help="Test on every sample once, in N trainings, and then train on all."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="The run's folder. [runs/NAME]", show_default=False)
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A TOML file of settings; flags win over it.")
+        Path | None, typer.Option(metavar="FILE", help="A TOML file of settings; flags override it.")
     ] = None,
     plots: Annotated[bool, typer.Option(help="Draw pictures into the run folder.")] = True,
     progress: Annotated[
-        str, typer.Option(metavar="HOW", help="bar (on a terminal), json (one line per epoch, on stderr) or none.")
+        str, typer.Option(metavar="HOW", help="bar (on a terminal), json (one line per epoch on stderr) or none.")
     ] = "bar",
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write event files into the run folder.")] = False,
     json: flags.AsJson = False,
     processes: Annotated[
         str | None,
         typer.Option(
-            metavar="N|auto", help="Train in N processes; auto: in those that srun or mpirun start.", **_SEVERAL
+            metavar="N|auto", help="Train in N processes; auto takes those that srun or mpirun start.", **_SEVERAL
         ),
     ] = None,
     coordinator: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Of process 0, if they are on several hosts.", **_SEVERAL)
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="The address of process 0, if the processes are on several hosts.", **_SEVERAL
+        ),
     ] = None,
     process_id: Annotated[
-        int | None, typer.Option(metavar="I", help="Which of them this one is, from 0.", **_SEVERAL)
+        int | None, typer.Option(metavar="I", help="The number of this process, from 0.", **_SEVERAL)
     ] = None,
 ) -> None:
-    """Train a model, test it on what it has not seen, and say whether the result is good.
+    """Train a model, test it on data it has not seen, and say whether the result is good.
 
-    A classifier for classes, a regressor for numbers. The first result comes in seconds, from the closed form (random
-    log-signature features and ridge regression): a neural model should beat it. --model closed-form stops there.
+    Classes get a classifier, numbers a regressor. The first result comes within seconds, from the closed form (random
+    log-signature features and ridge regression). A neural model should beat it; --model closed-form stops there.
 
-    The folder holds settings, versions, metrics, history, model and pictures; its settings.toml repeats the run.
-    Stopped by Ctrl-C or a time budget, it goes on with --resume.
+    The run folder holds settings, versions, metrics, history, model and pictures. `--config RUN/settings.toml` repeats
+    the run. A run that Ctrl-C or a time budget has stopped continues with --resume.
 
         neuralrde fit SelfRegulationSCP1 --depth 2 --step 28
         neuralrde fit hearts.csv --id patient --target ill --model closed-form
@@ -153,4 +165,4 @@ def fit(
 
 
 def _nothing(*lines: str) -> None:
-    """Where people would read something; scripts want one object."""
+    """Print nothing: scripts want one JSON object."""

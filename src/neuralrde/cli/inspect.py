@@ -28,16 +28,16 @@ _CHANNELS = 20
 def inspect(
     *,
     what: Annotated[
-        str, typer.Argument(metavar="WHAT", help="Data (file, folder, name), a run's folder or a model file.")
+        str, typer.Argument(metavar="WHAT", help="Data (file, folder or name), a run folder or a model file.")
     ],
     table: flags.Table,
     task: flags.Task = None,
     json: flags.AsJson = False,
 ) -> None:
-    """Look at data or at a model.
+    """Describe data or a model.
 
-    Of data: lengths, sampling, missing values, channels, classes, and which depth and step to begin with. Of a model:
-    what it is, how it was trained, and what it expects.
+    For data it shows lengths, sampling, missing values, channels and classes, and suggests a depth and a step to begin
+    with. For a model it shows what it is, how it was trained, and what it expects.
 
         neuralrde inspect hearts.csv --id patient --time hour --target ill
         neuralrde inspect runs/hearts
@@ -66,7 +66,7 @@ def inspect(
 
 
 def about_data(data: Dataset) -> dict[str, Any]:
-    """Lengths, times, gaps."""
+    """Lengths, times, gaps, missing values and duplicates."""
     series, lengths = data.series, data.series.lengths
     found: dict[str, Any] = {"samples": len(series)}
     apart = f"{lengths.min():,} to {lengths.max():,}, median {np.median(lengths):,.0f}"
@@ -96,6 +96,7 @@ def about_data(data: Dataset) -> dict[str, Any]:
 
 
 def about_channels(data: Dataset) -> list[dict[str, Any]]:
+    """For each channel its missing values, in percent, and its mean, spread, lowest and highest value."""
     values, valid, missing = data.series.values, data.series.valid, _missing(data)
     rows = []
     for c, name in enumerate(data.series.channels):
@@ -108,7 +109,7 @@ def about_channels(data: Dataset) -> list[dict[str, Any]]:
 
 
 def suggestions(data: Dataset) -> Iterator[str]:
-    """What to begin with, and what to mind."""
+    """What to begin with, and what to watch out for."""
     series = data.series
     missing = _missing(data).any(axis=0).sum()
     channels = series.values.shape[2] + 1 + int(missing)
@@ -122,13 +123,14 @@ def suggestions(data: Dataset) -> Iterator[str]:
         middle = float(np.median(gaps)) * step
         unit = f" ({time_span(data, middle)}, in seconds)" if is_timed(data) else ""
         yield f"times are irregular: --every {middle:.4g}{unit} cuts by time instead of by points"
-    empty = [row["name"] for row in about_channels(data) if np.isnan(row["mean"])]
+    channels_found = about_channels(data)
+    empty = [row["name"] for row in channels_found if np.isnan(row["mean"])]
     if empty:
         yield f"without any value, so that `fit` refuses it: {_few(empty)}; name the others with --columns"
     if missing - len(empty):
         filled = count(int(missing) - len(empty), "channel")
         yield f"{filled} with missing values: filled forward, and counted in one more channel each"
-    still = [row["name"] for row in about_channels(data) if row["spread"] == 0]
+    still = [row["name"] for row in channels_found if row["spread"] == 0]
     if still:
         yield f"constant, and of no use: {_few(still)}; leave it out with --columns"
     if data.classes is not None and not data.per_time:
@@ -152,20 +154,36 @@ def _few(names: list[str]) -> str:
 
 
 def about_model(estimator: Any) -> dict[str, Any]:
+    """What it is, how it was trained, and what it expects."""
+    closed = is_closed_form(estimator)
+    found = {
+        "estimator": type(estimator).__name__,
+        "model": "random log-signature features and ridge, in closed form" if closed else str(estimator.config_),
+        "predicts": "for each point" if estimator.per_time_ else "for each series",
+        "expects": count(int(estimator.n_channels_in_), "channel"),
+        "transform": str(estimator.transform_),
+        **(_about_features(estimator) if closed else _about_training(estimator)),
+    }
+    if is_classifier(estimator):
+        found["classes"] = ", ".join(str(name) for name in estimator.classes_)
+    return found
+
+
+def _about_features(estimator: Any) -> dict[str, Any]:
+    return {
+        "features": f"{estimator.features_:,}",
+        "penalty": f"{estimator.penalty_:.3g}, by the error on series that were left out",
+    }
+
+
+def _about_training(estimator: Any) -> dict[str, Any]:
     import jax
 
     from ..frozen import weights_of
 
-    if is_closed_form(estimator):
-        return _about_closed_form(estimator)
-    weights = sum(leaf.size for leaf in jax.tree.leaves(weights_of(estimator.model_)))
     windows = estimator.windows_
-    found = {
-        "estimator": type(estimator).__name__,
-        "model": str(estimator.config_),
-        "predicts": "for each point" if estimator.per_time_ else "for each series",
-        "expects": count(int(estimator.n_channels_in_), "channel"),
-        "transform": str(estimator.transform_),
+    weights = sum(leaf.size for leaf in jax.tree.leaves(weights_of(estimator.model_)))
+    return {
         "depth": windows.depth,
         "scales": ", ".join(map(str, windows.scales)),
         "windows": f"{windows.step} points" if windows.every is None else f"time {windows.every:g}",
@@ -173,24 +191,6 @@ def about_model(estimator: Any) -> dict[str, Any]:
         "trained": f"{count(len(estimator.history_), 'epoch')}, best {estimator.best_epoch_}, "
         f"monitored loss {estimator.validation_loss_:.4g}",
     }
-    if is_classifier(estimator):
-        found["classes"] = ", ".join(str(name) for name in estimator.classes_)
-    return found
-
-
-def _about_closed_form(estimator: Any) -> dict[str, Any]:
-    found = {
-        "estimator": type(estimator).__name__,
-        "model": "random log-signature features and ridge, in closed form",
-        "predicts": "for each series",
-        "expects": count(int(estimator.n_channels_in_), "channel"),
-        "transform": str(estimator.transform_),
-        "features": f"{estimator.features_:,}",
-        "penalty": f"{estimator.penalty_:.3g}, by the error on series that were left out",
-    }
-    if is_classifier(estimator):
-        found["classes"] = ", ".join(str(name) for name in estimator.classes_)
-    return found
 
 
 def _gaps(data: Dataset) -> np.ndarray | None:

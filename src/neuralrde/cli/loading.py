@@ -14,22 +14,9 @@ from ..stores import Store
 from .config import RunSettings, settings_of
 from .errors import WRONG_USE, Refusal
 
-# What is said of a run's table that is true of another one too. The target is, if that has its column; labels in
-# another file are not, and a series without a target is no reason to predict nothing for it.
-_KEPT = (
-    "id",
-    "time",
-    "columns",
-    "wide",
-    "header",
-    "time_format",
-    "decimal",
-    "thousands",
-    "duplicates",
-    "sensor",
-    "value",
-    "one_hot",
-)
+# Of another table than the run's own, these may be wrong: labels in another file are not its labels, and a series
+# without a target is no reason to predict nothing for it. The target is kept if the other table has its column.
+_NOT_KEPT = ("target", "per_time", "group", "split", "labels", "labels_id", "drop_unlabelled", "task", "name")
 
 
 def open_data(word: str | None, table: dict[str, Any]) -> Dataset:
@@ -161,8 +148,8 @@ def _still_true(table: dict[str, Any], word: str) -> dict[str, Any]:
     names = column_names(word, table.get("header"))
     usual = [name for name in names if name.lower() in USUAL["target"]]
     there = all(name in names for name in _listed(table["target"])) if "target" in table else usual
-    roles = (*_KEPT, *(("target", "per_time") if there and "labels" not in table else ()))
-    return {role: table[role] for role in roles if names and role in table}
+    kept = ("target", "per_time") if there and "labels" not in table else ()
+    return {role: value for role, value in table.items() if names and (role in kept or role not in _NOT_KEPT)}
 
 
 def _listed(value: Any) -> list[str]:

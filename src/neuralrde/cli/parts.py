@@ -12,9 +12,7 @@ from .screen import print_json, table
 
 
 def parts(
-    family: Annotated[
-        str | None, typer.Argument(metavar="FAMILY", help="model, transform, loss, ...; all if not given.")
-    ] = None,
+    family: Annotated[str | None, typer.Argument(metavar="FAMILY", help="model, transform, loss, ... [all]")] = None,
     json: flags.AsJson = False,
 ) -> None:
     """List the parts that can be chosen by name, such as models, transforms and losses.

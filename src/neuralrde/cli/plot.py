@@ -18,13 +18,13 @@ from .pictures import draw_curves, draw_predictions, draw_windows
 from .predictions import is_classifier, load_model
 from .run_folder import RunFolder
 
-plot_app = typer.Typer(no_args_is_help=True, help="Draw learning curves, predictions against truth, or windows.")
+plot_app = typer.Typer(no_args_is_help=True, help="Draw learning curves, predictions against the truth, or windows.")
 Out = Annotated[Path | None, typer.Option(help="The folder for the picture.", show_default=False)]
 
 
 @plot_app.command()
 def curves(run: Annotated[Path, typer.Argument(help="A run's folder.")], out: Out = None) -> None:
-    """Loss and metric of every epoch of a run."""
+    """Draw the loss and the metric of a run, epoch by epoch."""
     folder = RunFolder(run)
     if not folder.history.exists():
         raise Refusal(f"There is no history at {run}; expected the folder of a finished run of a neural model.")
@@ -40,7 +40,10 @@ def predictions(
     table: flags.Table,
     out: Out = None,
 ) -> None:
-    """The confusion matrix of a classifier, or predicted against true numbers; of a run's data its test samples."""
+    """Draw the confusion matrix of a classifier, or predicted against true numbers.
+
+    On the data of its own run, a model is judged on the test samples only.
+    """
     _, part, found = predictions_to_judge(model, data, table)
     print(draw_predictions(found, out or Path("."), note=None if part == "all" else f"{part} part"))
 
@@ -50,14 +53,16 @@ def predictions(
 def windows(
     *,
     data: flags.Data,
-    model: Annotated[Path | None, typer.Option(help="Prepare and cut as this model does.", show_default=False)] = None,
-    sample: Annotated[int, typer.Option(min=0, help="Which series.")] = 0,
-    step: Annotated[int | None, typer.Option(min=1, help="Points in a window. [about 32 windows]")] = None,
-    depth: Annotated[int, typer.Option(min=1, max=6, help="Of the log-signatures.")] = 2,
+    model: Annotated[
+        Path | None, typer.Option(help="Prepare and cut the series as this model does.", show_default=False)
+    ] = None,
+    sample: Annotated[int, typer.Option(min=0, help="The number of the series, from 0.")] = 0,
+    step: Annotated[int | None, typer.Option(min=1, help="Points per window. [about 32 windows]")] = None,
+    depth: Annotated[int, typer.Option(min=1, max=6, help="The depth of the log-signatures.")] = 2,
     table: flags.Table,
     out: Out = None,
 ) -> None:
-    """A series, where it is cut, and the log-signature of every window."""
+    """Draw a series, the boundaries of its windows, and the log-signature of every window."""
     if model is None:
         estimator, dataset = None, open_data(data, table)
     else:

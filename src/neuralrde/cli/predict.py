@@ -18,15 +18,15 @@ def predict(
     *,
     model: flags.Model,
     data: flags.Data,
-    out: Annotated[Path, typer.Option(help="The file to write; - is stdout.")] = Path("predictions.csv"),
+    out: Annotated[Path, typer.Option(help="The CSV file to write; - is stdout.")] = Path("predictions.csv"),
     table: flags.Table,
     json: flags.AsJson = False,
 ) -> None:
-    """Predict with a trained model, into a CSV file.
+    """Write a trained model's predictions into a CSV file.
 
-    A row for each series: its id, the prediction, the true target if the data hold it, and each class's probability.
-    A run's folder remembers which columns of a table are what, by their names, or by their numbers in a table without
-    names; with a model file, name them as in `fit`.
+    Each series has one row: its id, the prediction, the true target if the data hold it, and the probability of each
+    class. A run folder remembers what the columns of a table mean, by their names, or by their numbers if the table has
+    no header. With a model file, name the columns as in `fit`.
 
         neuralrde predict runs/hearts new.csv --out predicted.csv
     """

@@ -1,4 +1,4 @@
-"""`neuralrde prepare`: log-signatures of data larger than memory, into a store."""
+"""`neuralrde prepare`: write the log-signatures of data larger than memory into a store."""
 
 import sys
 from typing import Annotated, Any
@@ -20,43 +20,60 @@ def prepare(
         str, typer.Argument(metavar="DATA", help="A .parquet, .csv or .npy file, or a folder.", show_default=False)
     ],
     store: Annotated[str, typer.Argument(metavar="STORE", help="The folder to write, or a URL.", show_default=False)],
-    target: Annotated[str | None, typer.Option(metavar="COLUMN", help="What to predict.", **_TABLE)] = None,
-    id: Annotated[str | None, typer.Option(metavar="COLUMN", help="Which series a row belongs to.", **_TABLE)] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The column to predict, or several separated by commas.", **_TABLE),
+    ] = None,
+    id: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column that says which series a row belongs to.", **_TABLE)
+    ] = None,
     time: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of times.", **_TABLE)] = None,
-    group: Annotated[str | None, typer.Option(metavar="COLUMN", help="Patients, speakers, ...", **_TABLE)] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column of patients, speakers, ...", **_TABLE)
+    ] = None,
     columns: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="The channels; by default all others.", **_TABLE)
+        str | None, typer.Option(metavar="A,B,...", help="The channels. [all other columns]", **_TABLE)
     ] = None,
     labels: Annotated[
-        str | None, typer.Option(metavar="FILE", help="For .npy data: targets as .npy.", **_TABLE)
+        str | None, typer.Option(metavar="FILE", help="For .npy data, the targets as .npy.", **_TABLE)
     ] = None,
-    groups: Annotated[str | None, typer.Option(metavar="FILE", help="For .npy data: groups as .npy.", **_TABLE)] = None,
+    groups: Annotated[
+        str | None, typer.Option(metavar="FILE", help="For .npy data, the groups as .npy.", **_TABLE)
+    ] = None,
     task: flags.Task = None,
     like: Annotated[
         str | None,
-        typer.Option(metavar="STORE", help="Another store, whose statistics and windows are taken: for a test set."),
+        typer.Option(metavar="STORE", help="Use the statistics and windows of this store: for a test set."),
     ] = None,
     model: Annotated[
-        str, typer.Option(metavar="NAME", help="The model that it is for; it decides about usual windows.", **_WINDOWS)
+        str, typer.Option(metavar="NAME", help="The model to train later; it decides the default windows.", **_WINDOWS)
     ] = "multi-scale-rde",
-    step: Annotated[int | None, typer.Option(min=1, metavar="N", help="Points in a window.", **_WINDOWS)] = None,
-    every: Annotated[float | None, typer.Option(metavar="TIME", help="Or the time in a window.", **_WINDOWS)] = None,
-    depth: Annotated[str | None, typer.Option(metavar="N|N,N", help="Of the log-signatures. [2]", **_WINDOWS)] = None,
-    scales: Annotated[
-        str | None, typer.Option(metavar="N,N,...", help="Windows that each looks back over. [1]", **_WINDOWS)
+    step: Annotated[int | None, typer.Option(min=1, metavar="N", help="Points per window.", **_WINDOWS)] = None,
+    every: Annotated[
+        float | None, typer.Option(metavar="TIME", help="Time per window, instead of --step.", **_WINDOWS)
     ] = None,
-    memory: Annotated[float, typer.Option(metavar="GIB", help="To work with, beside 0.3 GiB of libraries.")] = 1.0,
+    depth: Annotated[
+        str | None, typer.Option(metavar="N|N,N", help="The depth of the log-signatures. [2]", **_WINDOWS)
+    ] = None,
+    scales: Annotated[
+        str | None, typer.Option(metavar="N,N,...", help="How many windows each one looks back over. [1]", **_WINDOWS)
+    ] = None,
+    memory: Annotated[
+        float, typer.Option(metavar="GIB", help="Memory to work with, beside 0.3 GiB of libraries.")
+    ] = 1.0,
     workers: Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads. [all cores]")] = None,
     ray: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Run as tasks of a Ray cluster; `local` starts one here.")
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Then read the store, and compare all checksums.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Read the store afterwards and compare all checksums.")
+    ] = False,
     json: flags.AsJson = False,
 ) -> None:
     """Write the log-signatures of series that do not fit in memory into a store, to train from.
 
-    A table has a row per point, sorted by id and time. Stopped at any moment, the same command goes on where it
-    stopped, and ends with the same files.
+    A table has one row per point, sorted by id and time. If it is stopped at any moment, the same command continues and
+    ends with the same files.
 
         neuralrde prepare hearts.parquet hearts.store --id patient --time hour --target ill
         neuralrde fit hearts.store
@@ -66,19 +83,13 @@ def prepare(
     from ..stores import Store
     from ..stores import prepare as prepared
 
-    names = None if target is None else [name.strip() for name in target.split(",")]
     made = prepared(
         data,
         store,
         windows=_windows(step, every, depth, scales),
         model=model,
         like=None if like is None else Store(like),
-        target=names[0] if names is not None and len(names) == 1 else names,
-        id=id,
-        time=time,
-        group=group,
-        columns=None if columns is None else [name.strip() for name in columns.split(",")],
-        labels=labels,
+        **flags.given({"target": target, "id": id, "time": time, "group": group, "columns": columns, "labels": labels}),
         groups=groups,
         task=task,
         memory=memory,
@@ -89,8 +100,8 @@ def prepare(
     if check:
         made.verify()
     if json:
-        told = {"series": len(made), "controls": made.controls, "fingerprint": made.fingerprint}
-        print_json({"store": store, **told, "windows": repr(made.windows)})
+        sizes = {"series": len(made), "controls": made.controls, "fingerprint": made.fingerprint}
+        print_json({"store": store, **sizes, "windows": repr(made.windows)})
     else:
         print(f"{made!r}\n{made.windows!r}\n{store}")
 

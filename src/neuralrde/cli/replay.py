@@ -1,4 +1,4 @@
-"""`neuralrde replay`: series of a file sent to a service, as if they were being measured."""
+"""`neuralrde replay`: send the series of a file to a service, as if they were being measured."""
 
 import asyncio
 from typing import Annotated, Any
@@ -15,29 +15,29 @@ from .screen import pairs, print_json
 def replay(
     *,
     data: flags.Data,
-    to: Annotated[str, typer.Option(metavar="URL", help="The service's address.")] = "http://127.0.0.1:8000",
-    model: Annotated[
-        str | None, typer.Option(help="Which model there; by default the first.", show_default=False)
-    ] = None,
-    speed: Annotated[float, typer.Option(min=0.01, help="How many times faster than measured.")] = 1.0,
-    streams: Annotated[int, typer.Option(min=1, max=100_000, help="How many at once; series are used again.")] = 1,
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long.")] = 60.0,
-    push: Annotated[float, typer.Option(min=0.001, help="Seconds of data in one push.")] = 0.2,
-    rate: Annotated[float, typer.Option(min=0.001, help="Points per second of data without times.")] = 125.0,
+    to: Annotated[str, typer.Option(metavar="URL", help="The address of the service.")] = "http://127.0.0.1:8000",
+    model: Annotated[str | None, typer.Option(help="The model to use. [the first]", show_default=False)] = None,
+    speed: Annotated[float, typer.Option(min=0.01, help="How many times faster than they were measured.")] = 1.0,
+    streams: Annotated[
+        int, typer.Option(min=1, max=100_000, help="How many streams at once; series are used again.")
+    ] = 1,
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long to send.")] = 60.0,
+    push: Annotated[float, typer.Option(min=0.001, help="Seconds of data per push.")] = 0.2,
+    rate: Annotated[float, typer.Option(min=0.001, help="Points per second, for data without times.")] = 125.0,
     connections: Annotated[
         int | None,
-        typer.Option(min=1, help="Over how many WebSockets; by default one per 50 streams.", show_default=False),
+        typer.Option(min=1, help="How many WebSockets to use. [one per 50 streams]", show_default=False),
     ] = None,
     token: Annotated[
-        str | None, typer.Option(envvar="NEURALRDE_TOKEN", show_envvar=True, help="The service's.")
+        str | None, typer.Option(envvar="NEURALRDE_TOKEN", show_envvar=True, help="The token of the service.")
     ] = None,
     table: flags.Table,
     json: flags.AsJson = False,
 ) -> None:
     """Send series to a service at a fixed rate, and report how long its predictions took.
 
-    A push is due when its last point would have been measured, and its latency counts from then, whatever the service
-    does. Press Ctrl-C to stop earlier.
+    A push is due when its last point would have been measured, and its latency counts from that moment, whatever the
+    service does. Press Ctrl-C to stop earlier.
 
         neuralrde replay hearts.csv --to http://127.0.0.1:8000 --speed 10 --streams 100
     """
@@ -96,7 +96,7 @@ def _metadata(url: str, model: str | None, token: str | None) -> dict[str, Any]:
             raise Refusal(f"The service at {url} says: {_error_in(body) or error.reason}") from None
         except (OSError, ValueError) as error:
             raise Refusal(
-                f"Got no answer from {url} ({error}); expected a service, such as `neuralrde serve` starts."
+                f"Got no response from {url} ({error}); expected a service, such as `neuralrde serve` starts."
             ) from None
 
     name = model or ask("/v2/repository/index", "POST")[0]["name"]

@@ -34,7 +34,7 @@ def table(rows: Sequence[Sequence[Any]], *, header: Sequence[str] | None = None,
 
 
 def pairs(values: Mapping[str, Any], *, indent: int = 2) -> str:
-    """Names and values, one pair a line."""
+    """Names and values, one pair per line."""
     return table([[name, str(value)] for name, value in values.items()], indent=indent)
 
 

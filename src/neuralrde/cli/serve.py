@@ -22,39 +22,42 @@ def _limit(text: str) -> Any:
 def serve(
     *,
     models: Annotated[
-        list[Path], typer.Argument(metavar="MODEL...", help="Runs' folders or model files.", show_default=False)
+        list[Path], typer.Argument(metavar="MODEL...", help="Run folders or model files.", show_default=False)
     ],
-    host: Annotated[str, typer.Option(help="The address to listen on. Any but this machine's own needs a token.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[
+        str, typer.Option(help="The address to listen on. Any address that other machines can reach needs a token.")
+    ] = ("127.0.0.1"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8000,
     token: Annotated[
         str | None,
         typer.Option(
             envvar="NEURALRDE_TOKEN",
             show_envvar=True,
-            help="What clients must send. Others may read your command line.",
+            help="The token that clients must send. Others may see your command line: prefer the variable.",
         ),
     ] = None,
     state: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where streams survive a restart.", show_default=False)
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Keep streams here, so that they survive a restart.", show_default=False),
     ] = None,
     replay: Annotated[
-        str | None, typer.Option(metavar="DATA", help="A file that the page can play.", show_default=False)
+        str | None, typer.Option(metavar="DATA", help="A file that the page can replay.", show_default=False)
     ] = None,
     rate: Annotated[float, typer.Option(help="Points per second of --replay, if it has no times.")] = 125.0,
-    interval: Annotated[float, typer.Option(min=0.01, max=0.999, help="What share intervals should hold.")] = 0.9,
-    message_bytes: Annotated[int, _limit("Bytes of a message.")] = 8 * 2**20,
-    points_per_second: Annotated[float, _limit("Points per second of a stream.")] = 10_000,
-    streams_per_client: Annotated[int, _limit("Streams of a client, by its address.")] = 5_000,
-    streams: Annotated[int, _limit("All streams, in memory or kept.")] = 100_000,
-    live: Annotated[int, _limit("Streams in memory; others are kept, and come back.")] = 4_096,
-    idle: Annotated[float, _limit("Seconds after which a stream that rests is kept outside memory.")] = 300,
-    queue: Annotated[int, _limit("Messages that wait, altogether.")] = 8_192,
-    batch: Annotated[int, _limit("Streams advanced together; fewer are compiled sooner.")] = 512,
+    interval: Annotated[
+        float, typer.Option(min=0.01, max=0.999, help="The share of true values that intervals should hold.")
+    ] = 0.9,
+    message_bytes: Annotated[int, _limit("Bytes per message.")] = 8 * 2**20,
+    points_per_second: Annotated[float, _limit("Points per second and stream.")] = 10_000,
+    streams_per_client: Annotated[int, _limit("Streams per client, by its address.")] = 5_000,
+    streams: Annotated[int, _limit("Streams in all, in memory or in the store.")] = 100_000,
+    live: Annotated[int, _limit("Streams in memory; the others rest in the store.")] = 4_096,
+    idle: Annotated[float, _limit("Seconds without a message after which a stream leaves memory.")] = 300,
+    queue: Annotated[int, _limit("Messages that may wait.")] = 8_192,
+    batch: Annotated[int, _limit("Streams that are advanced together; fewer compile sooner.")] = 512,
     last: Annotated[
         int | None,
-        typer.Option(min=1, help="For models that look at whole series: keep this many points.", show_default=False),
+        typer.Option(min=1, help="Points to keep, for models that look at whole series.", show_default=False),
     ] = None,
 ) -> None:
     """Serve trained models: whole series and streams, by REST and WebSocket, with a live page.
@@ -94,13 +97,13 @@ def serve(
     named = _named(models)
     estimators = {name: load_model(path) for name, path in named.items()}
     service = Service(estimators, state=state, limits=limits, interval=interval, last=last)
-    played = None
+    recording = None
     if replay is not None:
         name = next(iter(estimators))
         task = "classification" if is_classifier(estimators[name]) else "regression"
         data = open_data(replay, {"task": task} if Path(replay).expanduser().exists() else {})
-        played = name, Recording(data, rate=rate, timed=service.models[name].timed)
-    app = create_app(service, token=token, loopback=loopback, replay=played)
+        recording = name, Recording(data, rate=rate, timed=service.models[name].timed)
+    app = create_app(service, token=token, loopback=loopback, replay=recording)
     config = uvicorn.Config(
         app,
         host=host,

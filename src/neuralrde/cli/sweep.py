@@ -1,4 +1,4 @@
-"""`neuralrde sweep`: many runs that differ in their settings, on all cores or on a Ray cluster."""
+"""`neuralrde sweep`: many runs with different settings, on all cores or on a Ray cluster."""
 
 import contextlib
 import sys
@@ -15,29 +15,30 @@ from .screen import count, going_on_unread, number, print_json, table
 
 
 def sweep(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file: what is fixed, and what is varied.")],
+    config: Annotated[
+        Path, typer.Argument(metavar="CONFIG", help="A TOML file that says what is fixed and what is varied.")
+    ],
     address: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Of a Ray cluster, or auto for this machine's. [a new one here]"),
+        typer.Option(
+            metavar="ADDRESS", help="The address of a Ray cluster; auto takes the one on this machine. [a new one]"
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="The sweep's folder. [sweeps/NAME]", show_default=False)
     ] = None,
-    show: Annotated[bool, typer.Option("--table", help="Print the results so far, and run nothing.")] = False,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Run those again that ended by an error.")
-    ] = False,
+    show: Annotated[bool, typer.Option("--table", help="Print the results so far and run nothing.")] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what ended with an error.")] = False,
     no_ray: Annotated[
-        bool, typer.Option("--no-ray", help="One run after another, in this process, each on all cores.")
+        bool, typer.Option("--no-ray", help="Run one after another in this process, each on all cores.")
     ] = False,
     json: flags.AsJson = False,
 ) -> None:
     """Run every combination of a grid, or a search by Optuna, as tasks on Ray.
 
-    On this machine Ray starts by itself, on the cores that this process may use; --address joins a cluster. Runs whose
-    worker or node dies are given out again and go on from their checkpoints. What has a result is never run again:
-    after Ctrl-C, or with more values in the file, the same command goes on. FOLDER/page.html shows the results while
-    they come.
+    Ray starts by itself, on the cores that this process may use; --address joins a cluster. A run whose worker or node
+    dies continues from its checkpoint. What has a result is never run again, so the same command continues after
+    Ctrl-C, or with more values in the file. FOLDER/page.html shows the results as they come.
 
         neuralrde sweep hearts.toml
         neuralrde sweep hearts.toml --table

@@ -61,7 +61,7 @@ def read_arff(path: str | Path, *, task: Task | None = None, name: str | None = 
             points.append(values[: lengths_without_gaps(values[None])[0]])
             labels.append(_label(label, classes, path, number))
     if not points:
-        raise ReadError(path, "Got a header and no series; expected a line a series after @data.")
+        raise ReadError(path, "Got a header and no series; expected one line per series after @data.")
     with name_file(path):
         series, name = Series.from_arrays(points), name or relation
         if classes is None or task == "regression":

@@ -82,7 +82,7 @@ class Dataset:
         elif classes is not None:
             raise ValueError(f"Got classes={list(classes)} without a target; expected both or neither.")
         if groups is not None:
-            groups = _one_a_sample(groups, "groups", series)
+            groups = _one_per_sample(groups, "groups", series)
         if split is not None:
             split = _as_split(split, series)
         # What was checked stays checked: nobody else can write to these arrays.
@@ -235,14 +235,14 @@ def _joined_target(parts: list[Dataset]) -> tuple[np.ndarray | None, tuple[str, 
 
 
 def _as_split(split, series: Series) -> np.ndarray:
-    split = _one_a_sample(split, "split", series).astype(str, copy=False)
+    split = _one_per_sample(split, "split", series).astype(str, copy=False)
     strange = sorted(set(split.tolist()) - set(PARTS))
     if strange:
         raise ValueError(f"Got split with {strange[:5]}; expected for each sample one of {list(PARTS)}.")
     return split
 
 
-def _one_a_sample(array, name: str, series: Series) -> np.ndarray:
+def _one_per_sample(array, name: str, series: Series) -> np.ndarray:
     array = np.asarray(array)
     _check_length(array, name, series)
     if array.ndim != 1:

@@ -81,7 +81,7 @@ def parse_ts(lines: Iterable[str], *, file: str | Path, task: Task | None = None
         clocks.append(clock)
         at.append(number)
     if not points:
-        raise ReadError(file, "Got a header and no series; expected a line a series after @data.")
+        raise ReadError(file, "Got a header and no series; expected one line per series after @data.")
     target, classes = _targets(labels, at, header, file, task)
     with name_file(file):
         return Dataset(

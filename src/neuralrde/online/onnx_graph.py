@@ -183,13 +183,13 @@ class Graph:
         number, condition = self.name(), self.name()
         results = [self.node("Identity", [one]) for one in (self.any(goes_on, rank), *after)]
         kinds = [helper.np_dtype_to_tensor_dtype(np.dtype(one.aval.dtype)) for one in eqn.outvars]
-        told = lambda name, kind, shape=None: helper.make_tensor_value_info(name, kind, shape)
-        truth, many = onnx.TensorProto.BOOL, lambda names: [told(*one) for one in zip(names, kinds, strict=True)]
+        described = lambda name, kind, shape=None: helper.make_tensor_value_info(name, kind, shape)
+        truth, many = onnx.TensorProto.BOOL, lambda names: [described(*one) for one in zip(names, kinds, strict=True)]
         body = helper.make_graph(
             self.written,
             f"body_{number}",
-            [told(number, onnx.TensorProto.INT64, []), told(condition, truth, []), *many(before)],
-            [told(results[0], truth, []), *many(results[1:])],
+            [described(number, onnx.TensorProto.INT64, []), described(condition, truth, []), *many(before)],
+            [described(results[0], truth, []), *many(results[1:])],
         )
         self.written = outside
         return self.nodes("Loop", ["", begins, *start], len(start), body=body)

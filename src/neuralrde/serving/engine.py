@@ -52,7 +52,7 @@ class Engine:
         self._thread = threading.Thread(target=self._run, name="neuralrde engine", daemon=True)
 
     def start(self) -> None:
-        """Begin: compile, and then answer."""
+        """Begin: compile, and then take jobs."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -252,10 +252,10 @@ def _unkept(error: Exception) -> Refused:
 
 
 def _absent(hosted: Hosted, job: Job) -> Refused:
-    told = f"There is no stream {job.stream!r} of the model {hosted.name!r}."
+    absent = f"There is no stream {job.stream!r} of the model {hosted.name!r}."
     if job.kind != "push":
-        return Refused(404, told)
-    return Refused(400, f"{told} Send `sequence_start`, or `start` by WebSocket, with its first points.")
+        return Refused(404, absent)
+    return Refused(400, f"{absent} Send `sequence_start`, or `start` by WebSocket, with its first points.")
 
 
 def _aligned(job: Job, points: int) -> bool:
@@ -263,8 +263,8 @@ def _aligned(job: Job, points: int) -> bool:
     if job.at is None or job.values is None:
         return True
     if job.at > points:
-        told = f"Got points from number {job.at} on, and {points} are there"
-        job.refuse(Refused(409, f"{told}; expected number {points} next, because none may be missing."))
+        got = f"Got points from number {job.at} on, and {points} are there"
+        job.refuse(Refused(409, f"{got}; expected number {points} next, because none may be missing."))
         return False
     past = points - job.at
     job.times = None if job.times is None else job.times[past:]

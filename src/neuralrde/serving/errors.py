@@ -1,4 +1,4 @@
-"""The one error that a client is told of."""
+"""The error that clients see."""
 
 
 class Refused(Exception):

@@ -248,8 +248,8 @@ def sequence_of(asked: InferRequest) -> tuple[str, bool, bool] | None:
     if isinstance(given, bool) or not isinstance(given, int | str):
         raise Refused(400, f"Got sequence_id={str(given)[:40]!r}; expected a number or a string.")
     if not (isinstance(start, bool) and isinstance(end, bool)):
-        told = f"Got sequence_start={str(start)[:40]!r} and sequence_end={str(end)[:40]!r}"
-        raise Refused(400, f"{told}; expected true or false.")
+        got = f"Got sequence_start={str(start)[:40]!r} and sequence_end={str(end)[:40]!r}"
+        raise Refused(400, f"{got}; expected true or false.")
     return None if given in (0, "") else (str(given), start, end)
 
 

@@ -205,8 +205,8 @@ def json_response(body: Any, status: int = 200) -> Response:
 
 async def body_of(request: Request, most: int) -> bytes:
     """The whole body, or a refusal as soon as it is too large."""
-    told = request.headers.get("content-length", "0")
-    parts, size = [], int(told) if told.isdecimal() else 0
+    length = request.headers.get("content-length", "0")
+    parts, size = [], int(length) if length.isdecimal() else 0
     try:
         if size <= most:
             size = 0

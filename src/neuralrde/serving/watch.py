@@ -60,8 +60,8 @@ class Watcher:
         if not pending and not latencies and not changed:
             return None
         streams = {name: self._shown(name, entry) for name, entry in pending.items()}
-        told = {"streams": streams, "latencies": _thinned(np.array(latencies), 200).tolist()}
-        return msgspec.json.encode(told | ({"replay": replay} if changed else {}))
+        frame = {"streams": streams, "latencies": _thinned(np.array(latencies), 200).tolist()}
+        return msgspec.json.encode(frame | ({"replay": replay} if changed else {}))
 
     def _shown(self, name: str, entry: dict[str, Any]) -> dict[str, Any]:
         parts = entry.pop("parts", [])

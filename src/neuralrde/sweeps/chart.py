@@ -30,9 +30,9 @@ def chart_of_groups(groups: Sequence[Group], labels: Sequence[str], *, title: st
             parts.append(f'<line class="bar" x1="{low:.1f}" x2="{high:.1f}" y1="{y}" y2="{y}"/>')
         parts += [f'<circle class="seed" cx="{place(value):.1f}" cy="{y}" r="2.5"/>' for value in group.values]
         if group.mean is not None:
-            told = f"{group.mean:.4g}" + (f" ± {group.deviation:.2g}" if group.deviation is not None else "")
+            value = f"{group.mean:.4g}" + (f" ± {group.deviation:.2g}" if group.deviation is not None else "")
             parts.append(
-                f'<circle class="mean" cx="{place(group.mean):.1f}" cy="{y}" r="5"><title>{told}</title></circle>'
+                f'<circle class="mean" cx="{place(group.mean):.1f}" cy="{y}" r="5"><title>{value}</title></circle>'
             )
     more = f" (the best {_MOST} of {len(groups)})" if len(groups) > _MOST else ""
     return _figure(title + more, height, parts)

@@ -100,8 +100,8 @@ def run_one(function: Function, settings: Any, data: Any, folder: Path, report: 
     except Pruned:
         return "pruned", {"seconds": _since(begun), **place}
     except Exception as error:
-        told = f"{type(error).__name__}: {error}" if not str(error) else str(error)
-        return "failed", {"error": told, "trace": traceback.format_exc(limit=-3), "seconds": _since(begun), **place}
+        message = f"{type(error).__name__}: {error}" if not str(error) else str(error)
+        return "failed", {"error": message, "trace": traceback.format_exc(limit=-3), "seconds": _since(begun), **place}
     return "done", {"seconds": _since(begun), **place, **found}
 
 
