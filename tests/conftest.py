@@ -13,8 +13,6 @@ os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 # Each worker has one core. Otherwise it would have as many devices as its first test happened to ask for, and programs
 # for several devices take longer to compile. tests/test_devices.py runs on several.
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "1")
-# Importing and tracing make many objects and little garbage. Looking for it at the usual rate takes a tenth of the time.
-gc.set_threshold(20_000, 20, 20)
 
 import hypothesis
 import jax
@@ -24,6 +22,8 @@ import pytest
 from . import compiling, shapes
 
 compiling.quickly()
+# Tracing makes many objects and little garbage: at the usual rate, looking for it took 8 % of the time.
+gc.set_threshold(20_000, 20, 20)
 
 # Before the first import of the library: every signature's types and shapes are checked in every test.
 jaxtyping.install_import_hook("neuralrde", f"{shapes.__name__}.checked")

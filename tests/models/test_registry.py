@@ -15,7 +15,6 @@ OPTIONS = [(name, {}) for name in MODELS]
 OPTIONS += [(name, {"readout": "mean"}) for name in MODELS if "readout" in accepted(MODELS[name])]
 
 
-
 @eqx.filter_jit
 def run(model, inputs, windows=None):
     """Most of the time goes into compiling: with weights as an argument, models of one shape are one program."""

@@ -153,7 +153,8 @@ def fit(
                             new_optimizer,
                             *shard_batch((batch, weights, keys), mesh),
                             rate=jnp.float32(rate),
-                            shrink=jnp.float32(-math.expm1(-decay * share)),  # 0 too: `partial_fit` needs no other program
+                            # A number without decay, too: `partial_fit` after `fit` runs the same program.
+                            shrink=jnp.float32(-math.expm1(-decay * share)),
                             loss=loss,
                             optimizer=optimizer,
                             mesh=mesh,
