@@ -88,7 +88,7 @@ def start(folder: Path, *arguments: Any, port: int = 0, token: str | None = None
     command = [sys.executable, "-m", "neuralrde", "serve", *map(str, arguments), "--port", str(port)]
     with open(log, "w") as file:
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
-    until = time.monotonic() + 60
+    until = time.monotonic() + 180  # on a machine with much else to do
     while "http://" not in log.read_text():
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < until, log.read_text()
