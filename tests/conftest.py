@@ -21,9 +21,6 @@ import pytest
 
 from . import compiling, shapes
 
-# Importing and tracing make many objects and little garbage. Looking for it as often as usual takes a tenth of the
-# time.
-gc.set_threshold(20_000, 20, 20)
 compiling.quickly()
 # Tracing makes many objects and little garbage: at the usual rate, looking for it took 8 % of the time.
 gc.set_threshold(20_000, 20, 20)
