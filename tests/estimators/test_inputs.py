@@ -9,7 +9,7 @@ import pytest
 
 import neuralrde
 from neuralrde import Config, NeuralRDE
-from neuralrde.estimators import LogSignatureTransformer, NeuralRDEClassifier, NeuralRDERegressor, examples
+from neuralrde.estimators import LogSignatureTransformer, NeuralRDEClassifier, NeuralRDERegressor, sources
 from neuralrde.paths import Series
 from tests.estimators.options import options
 
@@ -146,8 +146,8 @@ def test_a_channel_called_time():
 
 
 def test_predictions_are_not_kept(fitted, monkeypatch):
-    cache = examples.LogSignatureCache()
-    monkeypatch.setattr(examples, "CACHE", cache)
+    cache = sources.LogSignatureCache()
+    monkeypatch.setattr(sources, "CACHE", cache)
     fitted.predict(X)
     LogSignatureTransformer().fit_transform(X)
     assert not cache._kept
