@@ -177,7 +177,7 @@ def test_a_mesh_is_passed_on(monkeypatch, fitted):
     assert seen[-1] == ("predict", None)
 
 
-PLACES = (("run", "fit"), ("predicting", "predict"))
+PLACES = (("run", "fit"), ("sources", "predict"))
 
 
 def test_the_package_lists_its_estimators():
