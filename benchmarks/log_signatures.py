@@ -103,7 +103,7 @@ def measure(samples: int, length: int, channels: int, step: int, depth: int, spe
     }
     # Backwards they are five to ten times slower again: measured where that stays within seconds.
     slow = {name for name in ("iisignature", "plain JAX") if there.get(name, 9.0) > 0.3}
-    # Plain JAX takes gigabytes in its turn, after which ours would wait for memory: it runs apart, and so do the others.
+    # Plain JAX takes gigabytes in its turn, after which ours would wait for memory, so the other two run apart.
     together = ("ours", "pysiglib")
     back = race({name: backward[name] for name in together})
     back |= race({name: run for name, run in backward.items() if name not in slow and name not in together})
