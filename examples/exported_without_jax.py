@@ -64,9 +64,9 @@ def outputs(folder: Path, library: Path, values: np.ndarray) -> np.ndarray:
     state = run["start"].run(None, {"x0": path[:, 0].astype(np.float32)})
     for window in range(driving.shape[1]):
         given = {"log_signature": driving[:, window], **dict(zip(names, state, strict=True))}
-        answer, *state = run["step"].run(None, given)
+        output, *state = run["step"].run(None, given)
     # --8<-- [end:run]
-    return answer
+    return output
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ from neuralrde.cli import main
 from neuralrde.cli.config import RunSettings
 from neuralrde.cli.dividing import divided, divided_for_all, divided_into_folds
 from neuralrde.cli.errors import Refusal
+from neuralrde.cli.job import Job
 from neuralrde.cli.predictions import PredictionTable, pooled
-from neuralrde.cli.training import Job
 from neuralrde.datasets import Dataset, Split
 
 from .conftest import COLUMNS, QUICK

@@ -87,8 +87,8 @@ def test_both_formats_carry_a_series_through_its_windows(family, walks, tmp_path
         for size in (1, 8):
             state = start(x0[:size])
             for window in range(logs.shape[1]):
-                answer, *state = step(logs[:size, window], *state)
-            np.testing.assert_allclose(np.asarray(answer)[:, 0], predicted[:size], **CLOSE)
+                output, *state = step(logs[:size, window], *state)
+            np.testing.assert_allclose(np.asarray(output)[:, 0], predicted[:size], **CLOSE)
     about = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert about["log_signature"]["size"] == logs.shape[2]
     for one, array in zip(about["state"], state, strict=True):
@@ -130,7 +130,7 @@ def test_the_command_writes_a_classifier(walks, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["files"] == ["start.onnx", "step.onnx", "manifest.json"]
     about = json.loads((out / "manifest.json").read_text())
     assert about["classes"] == ["down", "up"]
-    assert about["answer"] == {"size": 2, "means": "logits"}
+    assert about["output"] == {"size": 2, "means": "logits"}
     assert main(["export", str(tmp_path / "m.nrde"), "--format", "onnx,h5"]) == 2
     assert "there is no format 'h5'; expected onnx, stablehlo, or both" in capsys.readouterr().err
 

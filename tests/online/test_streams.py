@@ -135,7 +135,7 @@ def test_an_error_is_that_of_its_own_stream(estimator, walks):
 
 def test_nothing_is_compiled_after_warm_up(estimator, walks, monkeypatch):
     sizes = (1, 4)
-    for name in ("begin", "advance", "answer"):
+    for name in ("begin", "advance", "output"):
         most = len(sizes) * (2 if name == "advance" else 1)  # for few windows and for many
         counted = eqx.debug.assert_max_traces(getattr(programs, name), max_traces=most)
         monkeypatch.setattr(programs, f"_{name}", eqx.filter_jit(counted))
@@ -180,7 +180,9 @@ def test_models_that_read_whole_windows_are_refused_by_name(walks):
         estimator.model_ = Config(MODELS[name])(channels=2, outputs=1, points=9, key=jax.random.key(0))
         estimator.transform_, estimator.n_channels_in_ = Standard().fit(walks), 2
         estimator.windows_ = Windows(step=8)
-        with pytest.raises(ValueError, match=f'Got a model of the class .*{why}.*Fit with model="neural-rde"'):
+        with pytest.raises(
+            ValueError, match=f"Got a model of the class .*{why}.*Fit with model='multi-scale-rde' or 'ne"
+        ):
             estimator.stream()
 
 

@@ -14,7 +14,6 @@ pictures/          learning curves, confusion or predicted against true, windows
 
 import contextlib
 import json
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
@@ -27,11 +26,8 @@ from .._lock import Lock, Locked
 from .._version import versions
 from .._write import writing
 from ..datasets import Dataset, Split
-from ..datasets.dataset import PARTS
+from ..datasets.dataset import PARTS, safe_name
 from .errors import WRONG_USE, Refusal
-
-# File systems end names at 255 bytes; a number may follow.
-_LONGEST = 100
 
 
 class RunFolder:
@@ -158,16 +154,6 @@ class RunFolder:
                 f"--resume --out {self.path}`."
             )
         return f"The run at {self.path} was stopped before its first checkpoint, so it has no model. Train it again."
-
-
-def safe_name(name: str) -> str:
-    """The last part of a name, without what could lead elsewhere or needs quotes at a shell.
-
-    >>> safe_name("../../etc/My data.v2"), safe_name("..")
-    ('My-data.v2', 'data')
-    """
-    last = re.split(r"[/\\]", name)[-1]
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", last).replace("--", "-").strip(".-")[:_LONGEST] or "data"
 
 
 def _made(parent: str, name: str) -> Path:

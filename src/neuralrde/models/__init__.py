@@ -4,7 +4,7 @@ import equinox as eqx
 
 from ..registry import Registry
 from .base import AbstractDrivenModel, AbstractModel
-from .conditioning import ChannelScale, LabelScale, ScaledField, Sizes
+from .conditioning import ChannelScale, LabelScale, LogSignatureSizes, ScaledField
 from .cubic_cde import CubicCDE, hermite_control, natural_control
 from .ensemble import CrossFitted, Ensemble, out_of_fold
 from .linear_rde import LinearBlock, LinearRDE
@@ -46,6 +46,7 @@ __all__ = [
     "LinearBlock",
     "LinearRDE",
     "LogNCDE",
+    "LogSignatureSizes",
     "MeanEnergy",
     "MeanState",
     "MultiScaleRDE",
@@ -54,7 +55,6 @@ __all__ = [
     "OscillatorRDE",
     "Pools",
     "ScaledField",
-    "Sizes",
     "fold",
     "hermite_control",
     "natural_control",

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from ..signatures._log_signature import log_signatures as log_signatures_of
 from ..signatures.bases import BASES, Basis, basis_channels
 from ..signatures.rounding import without_padding, without_rounding
-from .conditioning import ChannelScale, LabelScale, Sizes, Statistics
+from .conditioning import ChannelScale, LabelScale, LogSignatureSizes, Statistics
 from .readouts import AbstractReadout, Count, Seen
 
 
@@ -81,7 +81,8 @@ class AbstractModel(eqx.Module):
     - `usual`: its usual numbers of "members", training "steps" and fewest "epochs";
     - `usual_windows(channels)` and `usual_options(windows)`: windows and options that depend on the data;
     - `takes_key = True`: in training it is called with a `key` per example, for dropout;
-    - `many_devices = False`: it cannot be trained on several devices.
+    - `many_devices = False`: it cannot be trained on several devices;
+    - `not_online = "reads ..."`: why it cannot follow a stream, for the error.
     """
 
     decoder: eqx.AbstractVar[Decoder]
@@ -222,16 +223,16 @@ class AbstractDrivenModel(AbstractModel):
 
     def fit_scale(
         self,
-        log_signatures: Float[Statistics, "batch windows controls"] | Sizes,
+        log_signatures: Float[Statistics, "batch windows controls"] | LogSignatureSizes,
         *,
         windows: Int[Statistics, " batch"] | None = None,
     ) -> Self:
-        """The same model, scaled by the training set's log-signatures, or their `Sizes`; `windows` leaves out padding.
+        """The same model, scaled by the training set's log-signatures or their sizes; `windows` leaves out padding.
 
         Without it the first predictions can be hundreds of times the label's spread, and training starts by
         undoing that.
         """
-        if not isinstance(log_signatures, Sizes) and log_signatures.ndim == 3:  # else `fit` says so
+        if not isinstance(log_signatures, LogSignatureSizes) and log_signatures.ndim == 3:  # else `fit` says so
             self.check_shapes(np.zeros(self.channels), log_signatures[0])
         if self.basis == "brackets" and isinstance(self.depth, int) and self.scales == (1,):
             new = ChannelScale.fit_homogeneous(log_signatures, windows, channels=self.channels, depth=self.depth)

@@ -16,12 +16,12 @@ from ..signatures.lyndon import lyndon_words
 Statistics = np.ndarray | Array
 
 
-class Sizes(NamedTuple):
+class LogSignatureSizes(NamedTuple):
     """What a scale is fitted to, of log-signatures that are not all in memory; `fit_scale` takes it instead of them.
 
     >>> logs = np.random.default_rng(0).normal(size=(6, 5, 3))
-    >>> halves = Sizes.of([(logs[:3], np.full(3, 5)), (logs[3:], np.full(3, 5))])
-    >>> bool(np.array_equal(halves.size, Sizes.of([(logs, np.full(6, 5))]).size)), halves.count
+    >>> halves = LogSignatureSizes.of([(logs[:3], np.full(3, 5)), (logs[3:], np.full(3, 5))])
+    >>> bool(np.array_equal(halves.size, LogSignatureSizes.of([(logs, np.full(6, 5))]).size)), halves.count
     (True, 5.0)
     """
 
@@ -31,7 +31,7 @@ class Sizes(NamedTuple):
     """The mean number of windows."""
 
     @staticmethod
-    def of(parts: Iterable[tuple[Statistics, Statistics]]) -> "Sizes":
+    def of(parts: Iterable[tuple[Statistics, Statistics]]) -> "LogSignatureSizes":
         """From log-signatures in parts, padded, and the number of windows of each series."""
         total, windows, series = None, 0, 0
         for values, counts in parts:
@@ -45,7 +45,7 @@ class Sizes(NamedTuple):
             windows, series = windows + len(squares), series + len(values)
         if total is None or not windows:
             raise ValueError("Got no window to fit the scale on: all series are empty. Leave `fit_scale` out.")
-        return Sizes(np.sqrt(total / windows), windows / series)
+        return LogSignatureSizes(np.sqrt(total / windows), windows / series)
 
 
 class ChannelScale(eqx.Module):
@@ -70,7 +70,7 @@ class ChannelScale(eqx.Module):
 
     @staticmethod
     def fit(
-        log_signatures: Float[Statistics, "batch windows controls"] | Sizes,
+        log_signatures: Float[Statistics, "batch windows controls"] | LogSignatureSizes,
         windows: Int[Statistics, " batch"] | None = None,
     ) -> "ChannelScale":
         """Scales each channel by itself, for fields that use channels freely."""
@@ -79,7 +79,7 @@ class ChannelScale(eqx.Module):
 
     @staticmethod
     def fit_tokens(
-        log_signatures: Float[Statistics, "batch windows controls"] | Sizes,
+        log_signatures: Float[Statistics, "batch windows controls"] | LogSignatureSizes,
         windows: Int[Statistics, " batch"] | None = None,
     ) -> "ChannelScale":
         """Scales each channel to a root mean square of 1, for networks that see windows one by one."""
@@ -87,7 +87,7 @@ class ChannelScale(eqx.Module):
 
     @staticmethod
     def fit_homogeneous(
-        log_signatures: Float[Statistics, "batch windows controls"] | Sizes,
+        log_signatures: Float[Statistics, "batch windows controls"] | LogSignatureSizes,
         windows: Int[Statistics, " batch"] | None = None,
         *,
         channels: int,
@@ -145,8 +145,10 @@ def _factors(factors: np.ndarray) -> Frozen:
     return Frozen(factors)
 
 
-def _root_mean_square(log_signatures: Statistics | Sizes, windows: Statistics | None) -> tuple[np.ndarray, float]:
-    if isinstance(log_signatures, Sizes):
+def _root_mean_square(
+    log_signatures: Statistics | LogSignatureSizes, windows: Statistics | None
+) -> tuple[np.ndarray, float]:
+    if isinstance(log_signatures, LogSignatureSizes):
         return _checked(log_signatures.size), log_signatures.count
     values = np.asarray(log_signatures, np.float64)
     if values.ndim != 3:

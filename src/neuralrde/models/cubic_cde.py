@@ -73,6 +73,7 @@ class CubicCDE(AbstractModel):
     max_steps: int | None = eqx.field(static=True)
     # Diffrax's recursive checkpoints do not work under `shard_map` (seen with Diffrax 0.7.2 and JAX 0.10).
     many_devices: ClassVar[bool] = False
+    not_online: ClassVar[str] = "solves along a smooth path, by its own steps"
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """The folded ODE-RNN, the paper's baseline: a recurrent cell over blocks of points, an ODE in between."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -57,6 +57,7 @@ class ODERNN(AbstractModel):
     solver: Any
     points: int = eqx.field(static=True)
     substeps: int = eqx.field(static=True)
+    not_online: ClassVar[str] = "reads all points of a window at once"
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from ..signatures.bases import Basis
 from ..signatures.lyndon import log_signature_channels, lyndon_words
 from ..solvers import Direct, Exponential, solve
 from .base import AbstractDrivenModel, Decoder
-from .conditioning import ChannelScale, ScaledField, Sizes
+from .conditioning import ChannelScale, LogSignatureSizes, ScaledField
 from .readouts import AbstractReadout, MeanEnergy
 
 DAMPING = 0.05  # of the turning: an oscillator forgets within some three turns
@@ -82,7 +82,7 @@ class OscillatorRDE(AbstractDrivenModel):
     def fit_scale(self, log_signatures: Any, *, windows: Any = None) -> Self:
         """Also tunes the oscillators, because scaling changes the time per window to 1 / sqrt(windows)."""
         model = super().fit_scale(log_signatures, windows=windows)
-        if isinstance(log_signatures, Sizes):
+        if isinstance(log_signatures, LogSignatureSizes):
             count = log_signatures.count
         else:
             count = log_signatures.shape[1] if windows is None else float(windows.mean())

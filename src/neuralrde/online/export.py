@@ -1,10 +1,10 @@
 """A trained model's first state and its step as files for other runtimes: StableHLO, and ONNX.
 
     start: x0 -> state                         of streams that begin at these points
-    step:  (log_signature, state) -> (answer, state)    one window later
+    step:  (log_signature, state) -> (output, state)    one window later
 
 A state is a list of arrays whose first axis is the stream, as that of every input and output; the size of a batch is
-left open. To look into the running window, call `step` with its log-signature so far and keep only the answer. Before a
+left open. To look into the running window, call `step` with its log-signature so far and keep only the output. Before a
 file is kept, it is read back and compared with the model.
 """
 
@@ -115,7 +115,7 @@ def _functions(programs: Programs, factor: float) -> dict[str, _Function]:
     before, after = ([f"{name}_{i}" for i in range(len(state))] for name in ("state", "next"))
     return {
         "start": _Function(start, ["x0"], before, [[x0]]),
-        "step": _Function(step, ["log_signature", *before], ["answer", *after], examples),
+        "step": _Function(step, ["log_signature", *before], ["output", *after], examples),
     }
 
 
@@ -191,7 +191,7 @@ def _manifest(estimator: Any, follower: Follower, functions: dict[str, _Function
         "loss": type(estimator.loss_).__name__,
         "classes": classes,
         # A regressor's outputs are in the units of its training targets.
-        "answer": {"size": outputs, "means": "targets' units" if classes is None else "logits"},
+        "output": {"size": outputs, "means": "targets' units" if classes is None else "logits"},
         "channels": list(follower.names),
         "transform": estimator.transform_.state(),
         "windows": {"step": windows.step, "every": windows.every, "shifts": [one.shift for one in follower.tracks]},

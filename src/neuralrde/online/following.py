@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..models import AbstractDrivenModel, Ensemble
+from ..models import MODELS, AbstractDrivenModel, Ensemble
 from ..paths import Series
 from ..paths.cuts import positions_in_windows
 from ..signatures.streams import LogSignatureStreams
@@ -22,8 +22,6 @@ from .programs import Programs
 Rows = Any
 # New points of all streams, with padding, that are followed at a time: of long histories, one piece after the other.
 _POINTS = 2**17
-# Models that look at the points of whole windows.
-_OTHERS = {"ODERNN": "reads all points of a window at once", "CubicCDE": "solves along a smooth path, by its own steps"}
 
 
 class Follower:
@@ -78,7 +76,7 @@ class Follower:
         with np.errstate(over="ignore", invalid="ignore"):
             for track, own in zip(self.tracks, rows["tracks"], strict=True):
                 windows = own["windows"]
-                found.append(self.programs.answer(own["hidden"], track.running(windows), track.unfinished(windows)))
+                found.append(self.programs.output(own["hidden"], track.running(windows), track.unfinished(windows)))
         return np.mean(found, axis=0)
 
     def check(self, rows: Rows, points: int, time: float) -> None:
@@ -161,16 +159,19 @@ def _check_augmentation(estimator: Any) -> None:
 
 
 def _check_model(model: Any) -> None:
-    name = type(model).__name__
-    if isinstance(model, AbstractDrivenModel):
-        named = ("start", "advance", "output")
-        if type(model).first_state is not AbstractDrivenModel.first_state or any(
-            getattr(type(model), method) is not getattr(AbstractDrivenModel, method) for method in named
-        ):
-            return
-    why = _OTHERS.get(name, "has no `start`, `advance` and `output`")
-    raise ValueError(
-        f"Got a model of the class {name}, which {why}; expected one that is driven by log-signatures, window by "
-        'window. Fit with model="neural-rde", "neural-cde", "log-ncde", "linear-rde", "oscillator-rde" or '
-        '"multi-scale-rde".'
+    cls = type(model)
+    if not _advances(cls):
+        why = getattr(cls, "not_online", "has no `start`, `advance` and `output`")
+        others = " or ".join(repr(name) for name, one in MODELS.items() if _advances(one))
+        raise ValueError(
+            f"Got a model of the class {cls.__name__}, which {why}; expected one that is driven by log-signatures, "
+            f"window by window. Fit with model={others}."
+        )
+
+
+def _advances(cls: Any) -> bool:
+    """Whether models of this class say how a state goes from one window to the next."""
+    base = AbstractDrivenModel
+    return issubclass(cls, base) and any(
+        getattr(cls, method) is not getattr(base, method) for method in ("first_state", "start", "advance", "output")
     )

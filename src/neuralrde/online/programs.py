@@ -40,14 +40,14 @@ def advance(
     return jax.lax.while_loop(lambda carried: carried[0] < counts.max(), window, (jnp.int32(0), states))[1]
 
 
-def answer(
+def output(
     model: Any, states: Any, running: Float[Array, "batch controls"], unfinished: Bool[Array, " batch"]
 ) -> Float[Array, "batch outputs"]:
     """Predictions with a look into the running windows, which nobody keeps."""
     return jax.vmap(model.output)(_where(unfinished, jax.vmap(model.advance)(states, running), states))
 
 
-_begin, _advance, _answer = eqx.filter_jit(begin), eqx.filter_jit(advance), eqx.filter_jit(answer)
+_begin, _advance, _output = eqx.filter_jit(begin), eqx.filter_jit(advance), eqx.filter_jit(output)
 
 
 class Programs:
@@ -82,11 +82,11 @@ class Programs:
             first += at_once
         return states
 
-    def answer(
+    def output(
         self, states: Leaves, running: Float[np.ndarray, "streams controls"], unfinished: Bool[np.ndarray, "streams"]
     ) -> Float[np.ndarray, "streams outputs"]:
         """Predictions for the series so far."""
-        return self._run(lambda *a: _answer(self.model, *a), states, running.astype(np.float32), unfinished)[0]
+        return self._run(lambda *a: _output(self.model, *a), states, running.astype(np.float32), unfinished)[0]
 
     def warm_up(self, sizes: Sequence[int]) -> None:
         """Compile everything for these sizes of batches, and use no others from now on."""
@@ -98,7 +98,7 @@ class Programs:
             states = self.begin(np.zeros((size, self.channels)))
             for at_once in {AT_ONCE, _most_at_once(size)}:
                 self.advance(states, np.zeros((size, at_once, self.controls), np.float32), np.full(size, at_once))
-            self.answer(states, np.zeros((size, self.controls), np.float32), np.ones(size, bool))
+            self.output(states, np.zeros((size, self.controls), np.float32), np.ones(size, bool))
 
     def _size(self, count: int) -> int:
         """The size to which a batch of so many streams is padded; more go in several batches."""

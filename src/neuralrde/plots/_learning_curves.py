@@ -56,7 +56,9 @@ def learning_curves(histories: History | Mapping[str, History], *, title: str = 
         handles, names = axes[0].get_legend_handles_labels()
         picture.legend(handles, names, loc="outside lower center", ncols=4)
         if metrics:
-            axes[1].set(xlabel="epoch", title=f"{metrics[0].replace('_', ' ')}; a dot marks the weights kept")
+            axes[1].set(
+                xlabel="epoch", title=f"{metrics[0].replace('_', ' ').capitalize()}; a dot marks the weights kept"
+            )
             if metrics[0].endswith("accuracy"):
                 axes[1].yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
                 lowest = min(record[metrics[0]] for record in records)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..models import AbstractDrivenModel, Ensemble, Sizes
+from ..models import AbstractDrivenModel, Ensemble, LogSignatureSizes
 from ..training import Examples
 from ..training.prefetch import prefetched
 from ._store import Store
@@ -58,12 +58,12 @@ class StoredExamples:
             digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
-    def sizes(self) -> Sizes:
+    def sizes(self) -> LogSignatureSizes:
         """The statistics that a model's scale is fitted to, from one pass over the store in its order."""
         most = max(1, _NUMBERS // (self.store.most_windows * self.store.controls))
         rows = (slice(start, start + most) for start in range(0, len(self), most))
         with prefetched(self._parts(rows)) as parts:
-            return Sizes.of(parts)
+            return LogSignatureSizes.of(parts)
 
     def _parts(self, rows: Iterator[slice]) -> Iterator[tuple[Any, np.ndarray]]:
         counts = self.store.window_counts
