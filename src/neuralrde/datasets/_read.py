@@ -7,9 +7,9 @@ from typing import Any
 
 from .dataset import Dataset
 from .folder import first_file, read_folder
+from .formats.readers import names_in, read_file
 from .labels import with_labels
-from .readers import names_in, read_file
-from .table import TableOptions
+from .tables.table import TableOptions
 from .targets import Task
 
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from .dataset import Dataset, concatenate
 from .errors import ReadError
+from .formats.readers import load_table, read_file, reader_of
 from .labels import with_labels
-from .layouts import from_table
-from .readers import load_table, read_file, reader_of
-from .table import Table, TableOptions, join_tables, set_text
+from .tables.layouts import from_table
+from .tables.table import Table, TableOptions, join_tables, set_text
 from .targets import Task
 
 _PAIR = re.compile(r"(.*?)_?(train|test|val|validation)", re.IGNORECASE)

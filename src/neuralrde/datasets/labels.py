@@ -7,9 +7,9 @@ import numpy as np
 
 from .dataset import Dataset
 from .errors import ReadError
-from .readers import endings, reader_of
-from .samples import owners, per_series
-from .table import USUAL, Table, TableOptions, few
+from .formats.readers import endings, reader_of
+from .tables.samples import owners, per_series
+from .tables.table import USUAL, Table, TableOptions, few
 from .targets import Task
 
 

@@ -7,12 +7,12 @@ import numpy as np
 
 from neuralrde.paths import Series
 
-from .dataset import Dataset
-from .errors import check_room
+from ..dataset import Dataset
+from ..errors import check_room
+from ..targets import Task
+from ..text import lengths_without_gaps
 from .samples import finish, joined, listed, per_series, text_array, time_said
 from .table import Table, TableOptions, few
-from .targets import Task
-from .text import lengths_without_gaps
 
 _NUMBER_LAST = re.compile(r"(?P<stem>.*?)[ _.-]?[\[(]?(?P<number>\d+)[\])]?")
 _NUMBER_FIRST = re.compile(r"(?P<number>\d+)[ _.-](?P<stem>.*\D.*)")

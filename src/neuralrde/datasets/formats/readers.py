@@ -9,17 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from ..dataset import Dataset
+from ..errors import ReadError
+from ..tables.layouts import Load, from_table
+from ..tables.table import Table, TableOptions
+from ..targets import Task
+from ..text import check_file, open_text
 from .arff import read_arff
 from .csv import csv_names, load_csv
-from .dataset import Dataset
-from .errors import ReadError
 from .jsonl import jsonl_names, load_jsonl
-from .layouts import Load, from_table
 from .npz import read_npz
 from .parquet import load_parquet, parquet_names
-from .table import Table, TableOptions
-from .targets import Task
-from .text import check_file, open_text
 from .ts import read_ts
 
 

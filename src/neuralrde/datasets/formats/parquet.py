@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from .dataset import Dataset
-from .errors import ReadError, check_room
-from .layouts import read_table
-from .numerals import convert_numbers
-from .table import Source, Table, TableOptions, find_roles
-from .targets import Task
-from .text import check_file
-from .times import SINCE_1970, since_1970
+from ..dataset import Dataset
+from ..errors import ReadError, check_room
+from ..tables.layouts import read_table
+from ..tables.numerals import convert_numbers
+from ..tables.table import Source, Table, TableOptions, find_roles
+from ..tables.times import SINCE_1970, since_1970
+from ..targets import Task
+from ..text import check_file
 
 
 def read_parquet(path: str | Path, *, task: Task | None = None, name: str | None = None, **options: Any) -> Dataset:

@@ -7,12 +7,12 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from .dataset import Dataset
-from .errors import ReadError
+from ..dataset import Dataset
+from ..errors import ReadError
+from ..targets import Task
+from ..text import is_missing, is_no_label
 from .long import from_long, from_melted
 from .table import Table, TableOptions, each_distinct, few
-from .targets import Task
-from .text import is_missing, is_no_label
 from .times import WrongTime, as_times
 from .wide import from_lists, from_wide, has_lists, is_wide
 

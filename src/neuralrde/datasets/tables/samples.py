@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from .dataset import Dataset
+from ..dataset import Dataset
+from ..targets import Task, guess_task, number_classes
+from ..text import is_no_label, number
 from .table import Table, TableOptions
-from .targets import Task, guess_task, number_classes
-from .text import is_no_label, number
 
 
 @dataclass(frozen=True)

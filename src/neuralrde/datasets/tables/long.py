@@ -8,12 +8,12 @@ import numpy as np
 
 from neuralrde.paths import Series
 
-from .dataset import Dataset
-from .errors import ReadError, check_room
+from ..dataset import Dataset
+from ..errors import ReadError, check_room
+from ..targets import Task
+from ..text import is_no_label
 from .samples import finish, joined, listed, owners, per_point, per_series, text_array, time_said
 from .table import Table, TableOptions, each_distinct, few
-from .targets import Task
-from .text import is_no_label
 from .times import SINCE_MIDNIGHT, WrongTime, as_times, time_text
 
 

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .dataset import Dataset
-from .errors import ReadError
-from .layouts import read_table
-from .numerals import SPELLINGS, Numerals, convert_numbers, numerals_of, respell_targets
-from .table import Roles, Source, Table, TableOptions, each_distinct, find_roles, set_text
-from .targets import Task
-from .text import is_missing, number, read_bytes
+from ..dataset import Dataset
+from ..errors import ReadError
+from ..tables.layouts import read_table
+from ..tables.numerals import SPELLINGS, Numerals, convert_numbers, numerals_of, respell_targets
+from ..tables.table import Roles, Source, Table, TableOptions, each_distinct, find_roles, set_text
+from ..targets import Task
+from ..text import is_missing, number, read_bytes
 
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d.*|\d{1,2}[./]\d{1,2}[./]\d{4}.*|\d{1,2}:\d\d(:\d\d)?.*")

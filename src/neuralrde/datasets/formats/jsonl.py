@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ReadError, check_room
-from .numerals import convert_numbers
-from .table import Source, Table, TableOptions, find_roles
-from .text import read_bytes
-from .times import SINCE_1970, seconds
+from ..errors import ReadError, check_room
+from ..tables.numerals import convert_numbers
+from ..tables.table import Source, Table, TableOptions, find_roles
+from ..tables.times import SINCE_1970, seconds
+from ..text import read_bytes
 
 _LARGER = 12  # times: lists of Python's numbers, beside the text that they were made from
 

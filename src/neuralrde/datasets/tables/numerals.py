@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ReadError
+from ..errors import ReadError
+from ..text import MISSING, is_missing, number
 from .table import Table, TableOptions, set_text
-from .text import MISSING, is_missing, number
 
 # Missing values as pandas' reader compares them: to the letter.
 SPELLINGS = sorted({form for word in MISSING for form in (word, word.upper(), word.capitalize())} | {"NaN", "<Na>"})

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..text import is_missing
 from .table import each_distinct
-from .text import is_missing
 
 # What the numbers are that stand for dates and clock times; see `Dataset.time_unit`.
 SINCE_1970 = "seconds since 1970"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ReadError
+from ..errors import ReadError
 
 # Names by which a column is known for what it is, unless the caller says otherwise; any case.
 USUAL = {

@@ -1,0 +1,1 @@
+"""File formats: one file for each, and the registry of their readers."""
