@@ -5,6 +5,8 @@ from typing import Any, ClassVar, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ..frozen import Frozen
@@ -72,7 +74,7 @@ class Ensemble(eqx.Module):
     @property
     def first(self) -> Any:
         """One of the members. What it takes as inputs, all of them take."""
-        return jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, self.members)
+        return jax.tree.map(_first, self.members)
 
     def inputs(self, path: Any, times: Any, cuts: Any, **options: Any) -> tuple[Any, ...]:
         return self.first.inputs(path, times, cuts, **options)
@@ -91,10 +93,17 @@ class Ensemble(eqx.Module):
         def shared(theirs, own):
             if not is_frozen(own):
                 return theirs
-            return Frozen(jnp.broadcast_to(jnp.asarray(own.array), (self.number, *own.array.shape)))
+            return Frozen(jax.device_put(np.broadcast_to(np.asarray(own.array), (self.number, *own.array.shape))))
 
         members = jax.tree.map(shared, self.members, member, is_leaf=is_frozen)
         return eqx.tree_at(lambda model: model.members, self, members)
+
+
+def _first(leaf: Any) -> Any:
+    """Of an array that has a first axis of members, that of the first; compiles nothing outside a program."""
+    if isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer):
+        return jax.device_put(np.asarray(leaf)[0])
+    return leaf[0] if eqx.is_array(leaf) else leaf
 
 
 class CrossFitted(eqx.Module):

@@ -104,7 +104,8 @@ def with_arrays(tree: Any, arrays: dict[str, np.ndarray], prefix: str = "") -> A
                 f"Got a file with {name!r} of shape {new.shape} and type {new.dtype}; expected {leaf.shape} and "
                 f"{leaf.dtype}, for these settings."
             )
-        filled.append(new if isinstance(leaf, np.ndarray) else jax.numpy.asarray(new))
+        # `jnp.asarray` would compile a program for every shape.
+        filled.append(new if isinstance(leaf, np.ndarray) else jax.device_put(new))
     return eqx.combine(jax.tree_util.tree_unflatten(structure, filled), static)
 
 

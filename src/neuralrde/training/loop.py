@@ -241,14 +241,8 @@ def _finished(state: TrainingState, settings: Settings) -> bool:
     return impatient or (settings.time_budget is not None and state.seconds >= settings.time_budget)
 
 
-@eqx.filter_jit
-def _all_finite(model):
-    weights = jax.tree.leaves(weights_of(model))
-    return jnp.array([jnp.isfinite(leaf).all() for leaf in weights]).all()
-
-
 def _finite(model: Any) -> bool:
-    return bool(_all_finite(model))
+    return all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(weights_of(model)))
 
 
 def _slowed_down(state: TrainingState, start: TrainingState, training: Source, heard: Listener) -> TrainingState:

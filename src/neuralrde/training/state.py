@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import equinox as eqx
 import optax
 
 from ..frozen import weights_of
@@ -79,7 +80,8 @@ class TrainingState:
 
     @classmethod
     def start(cls, model: Any, optimizer: optax.GradientTransformation) -> "TrainingState":
-        return cls(model, optimizer.init(weights_of(model)), model)
+        # One program instead of one for every shape.
+        return cls(model, eqx.filter_jit(optimizer.init)(weights_of(model)), model)
 
     def after(self, model: Any, optimizer: Any, record: dict[str, Any]) -> "TrainingState":
         """The state one epoch later; the record says the monitored loss and the seconds so far."""
