@@ -5,11 +5,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PINS := constraints.txt pyproject.toml setup.py $(wildcard src/neuralrde/signatures/kernel/*)
 
-.PHONY: help demo test test-system test-docs test-slow test-lowest test-oracles fuzz sanitize lint format bench league docs examples wheel clean
+.PHONY: help demo test test-long test-docs test-slow test-lowest test-oracles fuzz sanitize lint format bench league docs examples wheel clean
 help:
 	@echo "make demo    the closed form and a neural RDE on real data beside published results, pictures in demo/"
 	@echo "make test    the quick tests, in one process per core"
-	@echo "make test-system  tests with real servers, several processes, Ray and a browser"
+	@echo "make test-long  the tests that take long: real servers, processes, Ray, a browser, and every model in every use"
 	@echo "make test-docs  tests of the documentation's pages and of the examples"
 	@echo "make test-lowest  the core's tests, with the lowest versions that pyproject.toml allows"
 	@echo "make test-oracles  our readers beside aeon's, in an environment that aeon's own pins allow"
@@ -25,11 +25,11 @@ demo: $(VENV)/library
 	@$(BIN)/neuralrde demo --out demo
 
 test: $(VENV)/development
-	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not system" $(PAGES:%=--ignore=%)
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not long" $(PAGES:%=--ignore=%)
 
-# Tests of one group share a server or a cluster, so that one worker runs them all.
-test-system: $(VENV)/development
-	@$(BIN)/python -m pytest -n auto --dist loadgroup -m "system and not slow"
+# Tests of one group, or one file, share a server, a cluster or trained models, so that one worker runs them all.
+test-long: $(VENV)/development
+	@$(BIN)/python -m pytest -n auto --dist loadgroup -m "long and not slow"
 
 # They train the same models as a reader would, or rank all results, which takes minutes.
 PAGES := tests/test_docs.py tests/test_examples.py tests/test_made_pages.py

@@ -56,6 +56,14 @@ def strict(request):
         yield
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of the long tests, one worker runs all of a file: they share trained models and compiled programs."""
+    for item in items:
+        if item.get_closest_marker("long") and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+
+
 def pytest_collection_finish():
     gc.collect()
     gc.freeze()  # what was imported stays

@@ -11,6 +11,8 @@ import pytest
 
 from neuralrde.devices import device_mesh, pad_batch, shard_batch, sharded_value_and_grad, use_all_cores
 
+pytestmark = pytest.mark.long
+
 
 def in_new_process(code: str, **variables: str) -> str:
     chosen = lambda name, value: name == "JAX_NUM_CPU_DEVICES" or "device_count" in value

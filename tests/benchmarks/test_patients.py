@@ -64,6 +64,7 @@ def test_a_split_that_has_its_line_is_not_run_again(tmp_path, capsys, monkeypatc
     assert len(lines(file)) == 2 * SPLITS
 
 
+@pytest.mark.long
 def test_a_line_of_a_small_set(monkeypatch):
     """Six patients, six windows each, of 8 seconds: a real fit and a real prediction, with fewer epochs."""
     rng, points = np.random.default_rng(0), 1000
@@ -90,6 +91,7 @@ def test_the_classes_of_the_walks_differ_in_what_follows_what():
     assert min(np.array(follows)[y == 1]) > 0.25 > max(np.array(follows)[y == 0])
 
 
+@pytest.mark.long
 def test_a_fresh_process_is_measured():
     found = apart("LogSignatureClassifier", 60, 4, 20)
     assert found["fit"] > 0

@@ -59,6 +59,7 @@ def test_other_commands_take_its_file(closed, hearts, run, tmp_path):
     assert "of a neural model" in run("plot", "curves", closed).err
 
 
+@pytest.mark.long
 def test_a_neural_model_is_compared_with_it(trained, run, hearts):
     found = json.loads((trained / "metrics.json").read_text())
     beside = found["assessment"]["baselines"][-1]

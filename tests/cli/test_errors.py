@@ -118,6 +118,7 @@ def test_what_nobody_thought_of_is_a_sentence_too(run, monkeypatch):
     assert_a_sentence(run("inspect", "spirals"), 1, "KeyError", "--debug")
 
 
+@pytest.mark.long
 def test_as_a_program():
     """The real thing, once: `python -m neuralrde` in a process of its own."""
     command = [sys.executable, "-m", "neuralrde"]
@@ -125,6 +126,7 @@ def test_as_a_program():
     assert (bad.returncode, bad.stdout, bad.stderr.count("\n")) == (1, "", 1)
 
 
+@pytest.mark.long
 def test_an_interrupt_keeps_what_was_done(hearts, tmp_path):
     """Ctrl-C at a training that would last for hours: a sentence, its exit code, and a checkpoint that goes on."""
     folder = tmp_path / "run"

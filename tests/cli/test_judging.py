@@ -21,6 +21,8 @@ from neuralrde.datasets import Dataset, Split
 
 from .conftest import COLUMNS, QUICK
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def noise(tmp_path_factory):

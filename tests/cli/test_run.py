@@ -146,6 +146,7 @@ def test_flags_win_over_the_file(run, trained, tmp_path):
     assert settings["training"]["patience"] == "none"
 
 
+@pytest.mark.long
 def test_a_regression(run, tmp_path):
     rng = np.random.default_rng(0)
     values = rng.normal(size=(40, 17)).cumsum(axis=1)
@@ -196,7 +197,7 @@ def test_one_row_of_a_wide_table(run, tmp_path):
 
 
 def test_a_picture_that_cannot_be_drawn_spoils_nothing(run, hearts, tmp_path, monkeypatch):
-    monkeypatch.setattr("neuralrde.cli.training.draw_predictions", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("neuralrde.cli.outcome.draw_predictions", lambda *_, **__: 1 / 0)
     outcome = run("fit", hearts, *COLUMNS, *QUICK, "--epochs", 1, "--out", tmp_path / "run", "--json")
     assert outcome.code == 0
     assert outcome.json["parts"]["test"]["samples"] > 0
@@ -217,7 +218,7 @@ def test_a_run_from_a_store(run, hearts, tmp_path, monkeypatch):
     tested = list(csv.DictReader((tmp_path / "run" / "predictions.csv").open()))
     assert [row for row in predicted if row["id"] in {row["id"] for row in tested}] == tested
     # A picture that fails spoils no run, wherever its series are.
-    monkeypatch.setattr("neuralrde.cli.training.draw_curves", lambda *_: 1 / 0)
+    monkeypatch.setattr("neuralrde.cli.outcome.draw_curves", lambda *_: 1 / 0)
     assert run("fit", "hearts.store", *SMALL, "--epochs", 1, "--out", "again").code == 0
     for flags, what in ((["--folds", 3], "--folds"), (["--model", "closed-form"], "--model closed-form")):
         refused = run("fit", "hearts.store", *flags)

@@ -114,6 +114,7 @@ def start(*arguments):
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_two_trainings_in_one_folder(hearts, tmp_path, run):
     """The second is refused, and the first is what it would have been alone; a killed one holds nothing."""
     out = tmp_path / "two"

@@ -90,6 +90,7 @@ def test_a_column_that_new_data_lack(run, trained, hearts, tmp_path):
     assert not PYTHON.search(outcome.err)
 
 
+@pytest.mark.long
 def test_one_point_per_series(run, tmp_path):
     """By the default model, as it comes."""
     (tmp_path / "points.csv").write_text(long_table(points=1))

@@ -49,6 +49,7 @@ def keys(config, tmp_path):
     return [task.key for task in read_sweep(config, tmp_path / "out").sweep._tasks.values()]
 
 
+@pytest.mark.long
 def test_a_grid_is_run_once_shown_and_not_run_again(run, config, tmp_path):
     file, out = config(GRID), tmp_path / "out"
     outcome = run("sweep", file, "--no-ray", "--out", out)

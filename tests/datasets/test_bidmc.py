@@ -8,6 +8,7 @@ import pytest
 from neuralrde.datasets import DatasetUnavailable, ReadError, bidmc, data_folder, load
 
 
+@pytest.mark.long
 def test_windows_and_targets_are_those_of_the_archive(real_data):
     records = np.load(real_data / "bidmc" / "bidmc_records.npz")
     windows = np.load(real_data / "bidmc" / "bidmc32_windows.npz")

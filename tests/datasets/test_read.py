@@ -148,6 +148,7 @@ def test_names_of_columns(tmp_path):
         assert column_names(tmp_path / nameless) == []
 
 
+@pytest.mark.long
 def test_importing_the_package_does_not_import_pandas():
     code = "import sys, neuralrde.datasets; sys.exit('pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

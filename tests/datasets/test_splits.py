@@ -254,6 +254,7 @@ def test_what_cannot_be_divided_is_refused(call, message):
         call()
 
 
+@pytest.mark.long
 def test_real_patients(real_data):
     data = load("BIDMC32RR")
     split = by_group(data)

@@ -179,6 +179,7 @@ def test_padding_is_checked_against_free_memory(tmp_path, monkeypatch):
         read(path)
 
 
+@pytest.mark.long
 def test_a_long_line_takes_no_more_than_a_few_times_its_numbers(tmp_path):
     points = 2_000_000
     path = write(tmp_path, "0.5," * (points - 1) + "?,1:a\n")

@@ -15,7 +15,7 @@ from neuralrde.cli.launchers import free_port
 
 from ..cli.conftest import COLUMNS, SMALL, hearts  # noqa: F401 (a fixture)
 
-pytestmark = pytest.mark.system
+pytestmark = pytest.mark.long
 
 # A neural model of one member compiles quickly.
 QUICK = ["--model", "neural-rde", "--step", "8", *SMALL, "--batch-size", "16", "--no-plots", "--progress", "json"]

@@ -12,7 +12,7 @@ from neuralrde.training import Settings, SquaredError, fit, predict
 from .conftest import start
 from .work import LONG, examples, line, results
 
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("processes")]
 
 # Sums are added in another order, in float32, and training amplifies that a little in so few steps.
 ROUNDING = {"rtol": 2e-3, "atol": 2e-4}

@@ -18,6 +18,8 @@ from neuralrde.transforms import Compose, ScaleEach, TimeChannel
 
 from .own_parts import Gain, SumOfWindows
 
+pytestmark = pytest.mark.long
+
 RNG = np.random.default_rng(0)
 SECONDS = np.arange(400) / 25
 STRETCH = TimeStretch(0.6, 1.6, rate=True, versions=3, speeds=(0.8, 1.0, 1.25))

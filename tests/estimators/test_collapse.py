@@ -18,6 +18,7 @@ SMALL = options(state=6, width=12, layers=1, epochs=25, learning_rate=2e-2, step
 HUGE = SMALL | {"optimizer": AdamW(learning_rate=2e-2, weight_decay=30.0)}
 
 
+@pytest.mark.long
 def test_a_collapse_is_trained_again():
     with pytest.warns(TrainingWarning, match="one class.*trained again.*learning rate of 0.01"):
         model = NeuralRDEClassifier(**HUGE).fit(X, Y)

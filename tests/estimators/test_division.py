@@ -105,6 +105,7 @@ def test_a_given_handful_is_only_reported():
     assert model.validation_loss_ == min(record["validation_loss"] for record in model.history_)
 
 
+@pytest.mark.long
 def test_a_search_among_few_trains_the_winner_with_all():
     small = SMALL | {"depth": "auto", "epochs": 9}
     model = NeuralRDEClassifier(**options(**small)).fit(X[:60], CLASSES[:60])

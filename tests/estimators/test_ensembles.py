@@ -118,6 +118,7 @@ def test_a_regressor_is_calibrated_by_series_that_were_left_out(tmp_path):
     np.testing.assert_array_equal(load(tmp_path / "model").predict(X), predicted)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("loss", ["quantiles", "histogram"])
 def test_losses_without_a_closed_form(loss):
     model = NeuralRDERegressor(loss=loss, **CHEAP).fit(X, X[:, -1, 0])
@@ -125,6 +126,7 @@ def test_losses_without_a_closed_form(loss):
     assert np.isfinite(model.predict(X)).all()
 
 
+@pytest.mark.long
 def test_labels_at_points():
     windows = Windows(step=2, scales=(1, 4))
     model = NeuralRDEClassifier(**QUICK | {"windows": windows}).fit(X, (X[..., 0] > 0).astype(int))
@@ -134,6 +136,7 @@ def test_labels_at_points():
     np.testing.assert_array_equal(model.predict(cut)[:, :20], model.predict(X)[:, :20])  # from the past only
 
 
+@pytest.mark.long
 def test_series_of_different_lengths_and_missing_values():
     series = [x[: 20 + i % 13] for i, x in enumerate(np.where(RNG.random(X.shape) < 0.1, np.nan, X))]
     model = NeuralRDEClassifier(closed_form=False, **QUICK).fit(series, Y)
@@ -142,6 +145,7 @@ def test_series_of_different_lengths_and_missing_values():
     np.testing.assert_allclose(together[:3], alone, rtol=1e-3, atol=1e-4)  # float32, padded to other lengths
 
 
+@pytest.mark.long
 def test_many_channels():
     wide = RNG.normal(size=(20, 30, 40)).cumsum(axis=1)
     model = NeuralRDEClassifier(**QUICK | {"windows": None}).fit(wide, np.arange(20) % 2)  # the windows of its own
@@ -159,6 +163,7 @@ def test_other_models_are_single_unless_asked():
 SMALL = {"state": 4, "width": 4, "layers": 1, "blocks": 2, "units": 6}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_can_be_a_member(name):
     options = {option: size for option, size in SMALL.items() if option in accepted(MODELS[name])}

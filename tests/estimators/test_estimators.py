@@ -85,6 +85,7 @@ def test_missing_values():
         classifier(fill=None).fit(holes, Y)
 
 
+@pytest.mark.long
 def test_in_a_pipeline_a_grid_over_depth_and_step():
     """The order of events needs depth 2 at windows that hold a whole event."""
     pipeline = make_pipeline(FunctionTransformer(lambda x: x - x[:, :1]), classifier(epochs=25))
@@ -305,6 +306,7 @@ def test_wrong_names_and_values():
         NeuralRDEClassifier(windows={"depth": "auto"}, validation_fraction=0.0).fit(X, Y)
 
 
+@pytest.mark.long
 def test_answers_are_means_over_all_ways_of_cutting():
     X = np.cumsum(np.random.default_rng(0).normal(size=(24, 41, 1)), axis=1)
     model = NeuralRDERegressor(**options(step=10, shifts=3, state=4, width=8, epochs=2, random_state=0, verbose=False))
@@ -346,6 +348,7 @@ def test_one_label_a_series_in_arrays_of_one():
     assert not model.per_time_
 
 
+@pytest.mark.long
 def test_targets_at_points_as_plain_arrays_and_their_weights():
     lengths = np.r_[[20, 33] * 12]
     series, y = [x[:n] for x, n in zip(X, lengths, strict=False)], [x[:n, 0] for x, n in zip(X, lengths, strict=False)]

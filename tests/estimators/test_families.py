@@ -7,6 +7,8 @@ from neuralrde import NeuralRDEClassifier, NeuralRDERegressor
 from neuralrde.estimators import families
 from neuralrde.models import LinearRDE, NeuralRDE
 
+pytestmark = pytest.mark.long
+
 
 def walks(samples=36, length=24, seed=0):
     """Walks of two channels that turn left or right: level 2 tells them apart."""

@@ -49,6 +49,7 @@ def test_round_trip(classifier, saved):
     np.testing.assert_array_equal(load(saved).predict_proba(X), classifier.predict_proba(X))
 
 
+@pytest.mark.long
 def test_round_trip_in_another_process(classifier, saved, tmp_path):
     np.save(tmp_path / "X.npy", X)
     program = (

@@ -32,6 +32,7 @@ OPTIONS = {
 FEW = {"multi-scale-rde": {"windows": Windows(step=8, scales=(1, 2)), "members": 2}}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_by_its_name(name, tmp_path):
     options = OPTIONS.get(name, {"state": 4, "width": 6})
@@ -44,6 +45,7 @@ def test_every_model_by_its_name(name, tmp_path):
     assert again.config_ == model.config_
 
 
+@pytest.mark.long
 def test_a_model_of_ones_own(tmp_path):
     model = NeuralRDEClassifier(model=SumOfWindows, **QUICK | {"epochs": 60, "optimizer": AdamW(learning_rate=0.2)})
     assert model.fit(X, Y).score(X, Y) > 0.9
@@ -125,6 +127,7 @@ def test_every_loss_of_the_regressor(loss, tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("loss", ["squared-error", "quantiles", "histogram"])
 def test_intervals_hold_the_share_that_they_promise(loss):
     """Noise that grows with the series' end. Of 2,000 new targets the share inside must be what was asked for."""

@@ -7,6 +7,8 @@ from neuralrde.datasets import order_of_events, random_split, stratified
 from neuralrde.estimators import NeuralRDEClassifier
 from tests.estimators.options import options
 
+pytestmark = pytest.mark.long
+
 
 def accuracy_on_events(depth):
     """Only the order of two events tells the classes apart; each window holds whole events."""

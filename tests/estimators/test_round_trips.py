@@ -37,6 +37,8 @@ from neuralrde.transforms import (
 
 from .own_parts import Power, SumOfWindows
 
+pytestmark = pytest.mark.long
+
 RNG = np.random.default_rng(0)
 X = np.cumsum(RNG.normal(size=(24, 17, 2)), axis=1)
 Y = np.arange(24) % 2

@@ -11,6 +11,8 @@ from .run import FAILURES, fuzz
 from .targets import Input, Target, Wrong, targets
 from .worker import outcome
 
+pytestmark = pytest.mark.long
+
 
 def check(results, enough):
     assert results.inputs >= enough

@@ -206,6 +206,7 @@ def test_cubic_controls():
         np.testing.assert_allclose(jax.vmap(natural.derivative)(fine), spline(fine, 1), atol=1e-11)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("control", [hermite_control, natural_control])
 def test_cubic_cde(control):
     """Against SciPy, along the same spline."""
@@ -227,6 +228,7 @@ def test_cubic_cde(control):
         assert eqx.filter_eval_shape(reading(model, EveryState()), times, path).shape == (9, 1)
 
 
+@pytest.mark.long
 def test_a_cubic_cde_stops_where_its_series_does():
     times, path = jnp.linspace(0.0, 1.0, 9), jnp.asarray(paths(1, 9)[0])
     model = CubicCDE(CHANNELS, 1, key=KEY, **SMALL)
@@ -295,6 +297,7 @@ def test_errors_say_what_to_write():
         eqx.filter_eval_shape(lambda: ODERNN(3, 1, points=4, key=KEY)(jnp.ones((5, 3))))
 
 
+@pytest.mark.long
 def test_an_oscillator_answers_to_its_own_rate_and_a_faster_series_moves_the_pattern_along():
     """Sines of f and 2 f turns a window: the energies of the second are those of the first, an octave further on."""
     rates = np.geomspace(0.02, 0.32, 33)  # eight oscillators an octave

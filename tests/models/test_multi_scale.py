@@ -70,6 +70,7 @@ def test_the_selective_field_is_solved_exactly_and_stays_bounded():
         SelectiveField(controls=3, state=5, key=KEY)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("channels", [3, 12], ids=["all channels", "mixtures"])
 @pytest.mark.parametrize("blocks", [0, 2])
 def test_predictions_do_not_depend_on_padding(channels, blocks):
@@ -103,6 +104,7 @@ def test_every_readout_predicts_from_the_past_only():
     assert np.abs(before[13:] - after[13:]).min(axis=0).max() > 0
 
 
+@pytest.mark.long
 def test_levels_are_seen():
     """Two series that differ by a constant have the same log-signatures."""
     model = made()
@@ -149,6 +151,7 @@ def test_usual_windows_are_fewer_where_they_are_wide():
     assert (counts[0], counts[-1]) == (256, 64)
 
 
+@pytest.mark.long
 def test_members_are_those_that_a_config_makes_and_share_statistics():
     config = Config(MultiScaleRDE, **SMALL)
     ensemble = Ensemble.of(config, 3, channels=3, outputs=2, depth=2, scales=(1, 4), key=KEY)

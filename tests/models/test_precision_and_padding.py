@@ -63,6 +63,7 @@ def test_the_shape_of_a_scale_takes_no_memory():
     assert peak < 10**7
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("readout", [nrde.models.FinalState(), nrde.models.EveryState()])
 def test_a_padded_series_goes_through_a_cubic_cde(readout):
     """A `Series` repeats its last time in padding, which Diffrax refuses."""

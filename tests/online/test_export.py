@@ -26,6 +26,8 @@ from neuralrde.transforms import Standard
 
 from .conftest import irregular, readout, untrained
 
+pytestmark = pytest.mark.long
+
 small = {"state": 6, "width": 8}
 tiny = {**small, "layers": 2}
 FAMILIES = {

@@ -10,6 +10,8 @@ from neuralrde.transforms import BasePoint, Compose, FillForward, Integral, Prod
 
 from .conftest import irregular, prefixes, pushed, readout, untrained
 
+pytestmark = pytest.mark.long
+
 # float32: states of some hundred windows, in batches of another shape. The promise is 1e-4 of a prediction, and
 # where that is near 0, of the spread of predictions, which is about 1.
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}

@@ -45,6 +45,7 @@ def begun(estimator, walks):
     return stream.state()
 
 
+@pytest.mark.long
 def test_a_state_goes_on_in_another_process(estimator, walks, begun, tmp_path):
     """By way of a model file and JSON, and to the same number."""
     estimator.save(tmp_path / "model.nrde")
@@ -151,6 +152,7 @@ def test_nothing_is_compiled_after_warm_up(estimator, walks, monkeypatch):
         streams.warm_up((1, 2))
 
 
+@pytest.mark.long
 def test_memory_is_flat(estimator):
     rng, stream, time = np.random.default_rng(0), estimator.stream(), 0.0
     sizes = []

@@ -16,6 +16,7 @@ def test_what_does_not_fit_is_refused(monkeypatch):
         memory.check_fits(3.5 * 2**30, "Twins", "Take one.")
 
 
+@pytest.mark.long
 def test_free_memory_is_what_a_process_may_still_take():
     assert 2**20 < memory.free_memory() < 2**50
     # Under a limit of the address space it is less than the limit.

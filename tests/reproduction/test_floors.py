@@ -23,6 +23,7 @@ def heart_rate(real_data):
     return loaded("BIDMC32HR")
 
 
+@pytest.mark.long
 def test_floors_of_heart_rate(heart_rate):
     # A quarter of each recording's windows, for time: means over 1988 windows stay within a few per cent.
     some = heart_rate[::4]

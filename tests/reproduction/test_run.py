@@ -19,6 +19,8 @@ from reproduction.run import run
 from reproduction.splits import divide
 from reproduction.train import settings_of, train
 
+pytestmark = pytest.mark.long
+
 EXPERIMENT = {"dataset": "toy", "model": "nrde", "depth": 2, "step": 16, "seed": 1, "sizes": (4, 2, 1)}
 
 

@@ -10,7 +10,7 @@ from websockets.sync.client import connect
 
 from neuralrde.cli.app import app
 
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group("server")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("server")]
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "serving.md"
 

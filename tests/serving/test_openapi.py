@@ -9,7 +9,7 @@ import pytest
 
 from neuralrde.serving.openapi import document
 
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group("server")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("server")]
 
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 

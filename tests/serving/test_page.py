@@ -21,7 +21,7 @@ from neuralrde.datasets import Dataset, write_npz
 from .conftest import walks
 from .servers import running
 
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group("page")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("page")]
 
 CHROMIUM = shutil.which("chromium")
 

@@ -16,7 +16,7 @@ from neuralrde.serving.jobs import Job
 from .conftest import walks
 from .test_rest import TOLERANCE
 
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group("server")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("server")]
 
 
 def recording(**options) -> Recording:

@@ -11,7 +11,7 @@ import tritonclient.http as triton
 from .conftest import walks
 from .servers import running
 
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group("server")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("server")]
 
 # Online and offline add the same numbers in another order, in float32: a few units in the last place of the largest.
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-4}

@@ -15,7 +15,7 @@ from .conftest import walks
 from .servers import start
 from .test_rest import TOLERANCE
 
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group("restart")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("restart")]
 
 LOST = (OSError, ConnectionClosed, InvalidHandshake, TimeoutError, EOFError)
 

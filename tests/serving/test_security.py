@@ -12,7 +12,7 @@ from neuralrde.cli import main
 from .conftest import walks
 from .servers import running
 
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group("server")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("server")]
 
 TOKEN = "korrekt & geheim"
 

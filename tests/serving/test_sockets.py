@@ -14,7 +14,7 @@ from websockets.sync.client import connect
 from .conftest import walks
 from .test_rest import TOLERANCE
 
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group("server")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("server")]
 
 
 def open_socket(server, model: str = "rate"):

@@ -121,6 +121,7 @@ def test_nan_inside_jit_shows_in_its_window_alone(depth):
     assert [bool(jnp.isfinite(word).all()) for word in words] == [True, False, True]
 
 
+@pytest.mark.long
 def test_without_the_kernel_the_result_is_the_same():
     """In a process of its own, in which the kernel is switched off."""
     program = """

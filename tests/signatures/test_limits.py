@@ -13,6 +13,8 @@ from neuralrde import log_signature, log_signatures
 from neuralrde.signatures import _kernel, log_signature_channels, lyndon_words, signature_channels
 from neuralrde.signatures._spans import Spans
 
+pytestmark = pytest.mark.long
+
 # In a process of its own: with little address space left, a thread finds no room for its stack and a table none at all.
 LIMITED = """
 import resource

@@ -44,6 +44,7 @@ def without_kernel(monkeypatch, function, *arguments):
         return function(*arguments)
 
 
+@pytest.mark.long
 @KERNEL
 def test_the_kernel_follows_windows_as_log_signatures_does(monkeypatch):
     looks, seen, lengths = made()

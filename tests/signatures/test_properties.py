@@ -154,6 +154,7 @@ def test_windows_are_the_windows(size, seed, length, step):
         np.testing.assert_allclose(one, log_signature(path[i * step : i * step + step + 1], depth), **CLOSE)
 
 
+@pytest.mark.long
 @given(seeds, st.sampled_from([2, 3, 4]), st.floats(0.3, 5))
 def test_windows_by_time_of_irregular_samples(seed, depth, every):
     rng = np.random.default_rng(seed)

@@ -73,6 +73,7 @@ class TestBothWays:
         expected = [looking_back(path, cuts, depth, scale) for scale in scales]
         np.testing.assert_allclose(ours, np.concatenate(expected, axis=-1), **CLOSE)
 
+    @pytest.mark.long
     @settings(max_examples=6)
     @given(seeds, st.floats(0.3, 5), st.sampled_from(["words", "brackets", "expanded"]))
     def test_scales_by_time_at_depths_of_their_own(self, seed, every, basis):
@@ -96,6 +97,7 @@ class TestBothWays:
             plain = jax.jit(jax.grad(lambda p: loss(_jax_form.words(p, Spans.apart(starts, ends), depth))))(path)
             np.testing.assert_allclose(ours, plain, **CLOSE)
 
+    @pytest.mark.long
     def test_gradient_of_scales_equals_finite_differences(self):
         with jax.enable_x64(True):
             path = jnp.asarray(random_path(0, 14, 2))

@@ -83,6 +83,7 @@ def test_a_state_from_before_there_were_scales():
     np.testing.assert_array_equal(LogSignatureStream.from_state(old).finish(), stream.finish())
 
 
+@pytest.mark.long
 def test_a_million_points_in_constant_memory():
     """Pushing needs the memory of a push, and what comes out; and all of it equals the batch."""
     rng = np.random.default_rng(0)

@@ -12,6 +12,8 @@ from neuralrde.solvers import RK4, Direct, Exponential, Nested, Recompute, solve
 
 from ..fields.registry import AFFINE, FIELDS, KEY, STATE, driving, make, quick, start
 
+pytestmark = pytest.mark.long
+
 GRADIENTS = {"recompute": Recompute(), "nested": Nested(), "nested3": Nested(levels=3)}
 # Fields are called in the same way by every method, so that each method meets a nonlinear and an affine one.
 NESTED_WITH = {"free": ("direct", "recompute", "nested3"), "diagonal": ("direct", "recompute", "nested")}

@@ -157,6 +157,7 @@ def test_what_cannot_be_prepared_is_refused_with_a_sentence(data, tmp_path, spoi
     assert not (tmp_path / "store" / "manifest.json").exists()
 
 
+@pytest.mark.long
 def test_statistics_do_not_depend_on_where_pieces_end(data, tmp_path, monkeypatch):
     """Each piece knows nothing of the one before; three sizes of pieces give the same numbers."""
     folder, series, _ = data

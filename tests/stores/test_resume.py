@@ -19,6 +19,8 @@ from neuralrde.stores import SourceError, StoreError
 
 from .tables import ragged, table
 
+pytestmark = pytest.mark.long
+
 WINDOWS = Windows(step=7, depth=2)
 
 

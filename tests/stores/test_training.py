@@ -27,6 +27,8 @@ from neuralrde.training.prefetch import prefetched
 
 from .tables import ragged, table
 
+pytestmark = pytest.mark.long
+
 WINDOWS = Windows(step=7, depth=2)
 SMALL = Config(NeuralRDE, state=4, width=8)
 

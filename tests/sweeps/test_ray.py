@@ -14,7 +14,7 @@ from .work import begun, raw_lines, squares
 
 pytest.importorskip("ray", reason="sweeps on Ray need the extra sweep")
 
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group("ray")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("ray")]
 
 
 def task(x, **more):

@@ -113,6 +113,7 @@ def killed_and_undisturbed_end_alike(folder, name, moments):
     return sum(killed for _, killed in runs)
 
 
+@pytest.mark.long
 def test_kill_9(tmp_path):
     # 40 epochs of 3 steps: it comes before the end. A checkpoint is written after every epoch.
     assert killed_and_undisturbed_end_alike(tmp_path, "line", [(37, 0.01)]) == 1

@@ -61,6 +61,7 @@ def test_unknown_labels_are_not_trained_on():
     assert (slope[1] == 0).all()
 
 
+@pytest.mark.long
 def test_hesitation_between_two_numbers():
     """4 of 10 labels are twice the others, and nothing tells which: the answer is one of them, not the middle."""
     rng = np.random.default_rng(0)

@@ -264,6 +264,7 @@ def test_hopeless_data_end_with_an_error_that_names_them():
         fit(start, Examples((x0, windows), training.target), **options, settings=SETTINGS)
 
 
+@pytest.mark.long
 def test_sequence_targets():
     """At each window the sign of the area so far; unknown targets are left out."""
     examples = task(64)
