@@ -69,6 +69,10 @@ def pytest_collection_finish():
     gc.freeze()  # what was imported stays
 
 
+def pytest_sessionfinish():
+    gc.freeze()  # pytest looks for garbage five times before it ends, which took two seconds
+
+
 # JAX keeps every program that it has compiled, and each takes several memory maps of the process. Linux allows 65,530
 # (vm.max_map_count); a process that needs more crashes somewhere in the compiler. Tests of models compile so much that
 # a worker would come near that. With twice as many, clearing them once took 9 s of CPU. Counting takes milliseconds, so
