@@ -73,22 +73,19 @@ def pytest_sessionfinish():
     gc.freeze()  # pytest looks for garbage five times before it ends, which took two seconds
 
 
-# JAX keeps every program that it has compiled, and each takes several memory maps of the process. Linux allows 65,530
-# (vm.max_map_count); a process that needs more crashes somewhere in the compiler. Tests of models compile so much that
-# a worker would come near that. With twice as many, clearing them once took 9 s of CPU. Counting takes milliseconds, so
-# it is done after every tenth test.
-_MAPS, _MOST_MAPS = Path("/proc/self/maps"), 20_000
+# Tests of models compile so much that a worker would come near the number of memory maps that Linux allows. With twice
+# as many, clearing them once took 9 s of CPU. Counting takes milliseconds, so it is done after every tenth test.
+_MOST_MAPS = 20_000
 _tests_done = itertools.count(1)
 
 
 @pytest.fixture(autouse=True)
 def few_memory_maps():
     yield
-    if next(_tests_done) % 10 or not _MAPS.exists():  # there is such a file on Linux only
-        return
-    if _MAPS.read_bytes().count(b"\n") > _MOST_MAPS:
-        jax.clear_caches()
-        gc.collect()
+    if next(_tests_done) % 10 == 0:
+        from neuralrde._programs import drop_programs
+
+        drop_programs(_MOST_MAPS)
 
 
 # Where the real data lie: as the variable says, or beside the repository. Read once, before a test sets the variable.

@@ -12,6 +12,7 @@ import neuralrde
 FLOW = (
     "_cores",
     "_lock",
+    "_programs",
     "_ray",
     "_version",
     "_write",

@@ -16,6 +16,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
+from .._programs import drop_programs
 from ..devices import check_process, device_mesh, local_copy, local_rows, replicate, shard_batch, sharded_value_and_grad
 from ..frozen import weights_of
 from ..models import ScaledField
@@ -97,6 +98,7 @@ def fit(
     """
     # Data: batches of one shape, shared out over the devices.
     check_process()
+    drop_programs()
     count = min(settings.batch_size, len(training))
     mesh = device_mesh(mesh, batch=count if getattr(model, "many_devices", True) else 1)
     size = batch_size(count, mesh)  # with examples of weight 0, if need be

@@ -1,0 +1,54 @@
+"""Compiled programs are forgotten before a process runs out of memory maps."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from neuralrde import _programs
+from neuralrde.models import NeuralRDE
+from neuralrde.training import Examples, Settings, SquaredError, fit
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc: not Linux")
+
+
+class Counted:
+    """A program that knows how often it was compiled."""
+
+    def __init__(self):
+        self.times = 0
+        self.program = jax.jit(self.traced)
+        self.program(1.0)
+
+    def traced(self, x):
+        self.times += 1
+        return x + 1
+
+    def is_kept(self) -> bool:
+        before = self.times
+        assert self.program(1.0) == 2.0
+        return self.times == before
+
+
+def test_programs_are_forgotten_when_there_are_many():
+    counted = Counted()
+    assert not _programs.drop_programs()
+    assert counted.is_kept()
+    assert _programs.drop_programs(most=10)
+    assert not counted.is_kept()
+
+
+def test_a_training_begins_with_that(monkeypatch, tmp_path):
+    (tmp_path / "limit").write_text("20\n")
+    monkeypatch.setattr(_programs, "_LIMIT", tmp_path / "limit")
+    counted, rng = Counted(), np.random.default_rng(0)
+    model = NeuralRDE(channels=1, outputs=1, depth=1, state=2, width=2, key=jax.random.key(0))
+    examples = Examples((np.zeros((4, 1), np.float32), rng.normal(size=(4, 3, 1)).astype(np.float32)), np.zeros((4, 1)))
+    assert fit(model, examples, loss=SquaredError(), settings=Settings(epochs=1)).epoch == 1
+    assert not counted.is_kept()
+
+
+def test_elsewhere_nothing_is_counted(monkeypatch, tmp_path):
+    monkeypatch.setattr(_programs, "_MAPS", tmp_path / "none")
+    assert not _programs.drop_programs(most=0)
