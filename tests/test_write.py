@@ -31,6 +31,7 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
     assert os.listdir(tmp_path) == ["file.txt"]
 
 
+@pytest.mark.long
 def test_a_process_that_is_killed_leaves_the_old_file(tmp_path):
     path = tmp_path / "file.txt"
     path.write_text("old")

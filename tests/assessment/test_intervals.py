@@ -42,6 +42,7 @@ def test_one_unit_says_nothing_about_others():
     assert bootstrap_interval(np.array([1.0, 2.0]), np.zeros(2, int)) is None
 
 
+@pytest.mark.long
 def test_the_bootstrap_holds_the_truth_in_most_cases():
     """Squared normal errors have a mean of 1, so the true RMSE is 1."""
     rng, held = np.random.default_rng(1), 0

@@ -54,6 +54,7 @@ def test_the_reader_gets_what_was_given_and_nothing_else(run, asked, table):
     assert asked == [READ, {}, {"one_hot": True, "wide": True, "header": True, "task": "regression"}]
 
 
+@pytest.mark.long
 def test_a_run_remembers_how_its_table_was_read(run, asked, table, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     out = tmp_path / "run"

@@ -183,6 +183,7 @@ def test_a_run_remembers_labels_at_each_point(run, tmp_path):
     assert run("predict", tmp_path / "run", tmp_path / "new.csv", "--out", "-").out.count("\na,") == 3
 
 
+@pytest.mark.long
 def test_one_row_of_a_wide_table(run, tmp_path):
     rng = np.random.default_rng(0)
     rows = [[k, *np.round(rng.normal(size=12).cumsum(), 3), ("calm", "wild")[k % 2]] for k in range(24)]

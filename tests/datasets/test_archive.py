@@ -236,6 +236,7 @@ def test_a_read_only_folder_is_said_to_be_so_and_stays_as_it_is(tmp_path, monkey
     folder.chmod(0o755)
 
 
+@pytest.mark.long
 def test_the_wheel_with_self_regulation_holds_what_was_converted_from_it(real_data, monkeypatch, tmp_path):
     converted = load("SelfRegulationSCP2")
     monkeypatch.setenv("NEURALRDE_DATA", str(tmp_path / "empty"))

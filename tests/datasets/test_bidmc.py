@@ -33,6 +33,7 @@ def test_windows_and_targets_are_those_of_the_archive(real_data):
     assert heart.target.std() == pytest.approx(13.2, abs=0.05)
 
 
+@pytest.mark.long
 def test_windows_without_breathing_are_left_out(real_data):
     windows = np.load(real_data / "bidmc" / "bidmc32_windows.npz")
     breath = load("BIDMC32RR")

@@ -237,6 +237,7 @@ def test_an_endless_label_is_a_class(tmp_path):
     assert data.classes == ("2", label)
 
 
+@pytest.mark.long
 def test_one_long_id_does_not_make_all_ids_long(tmp_path):
     lines = [f"{'a' * 50_000},0,1"] + [f"s{i},0,1" for i in range(40_000)]
     path = write(tmp_path, "id,time,x\n" + "\n".join(lines) + "\n")
@@ -249,6 +250,7 @@ def test_one_long_id_does_not_make_all_ids_long(tmp_path):
     assert peak < 2**28  # 8 GB if all ids were as wide as the widest; measured: some 30 MB
 
 
+@pytest.mark.long
 def test_a_table_that_is_nearly_all_padding_is_refused(tmp_path):
     path = write(tmp_path, ",".join(["1"] * 200_001) + "\n" + "1\n" * 800)
     tracemalloc.start()

@@ -33,6 +33,7 @@ def test_a_collapse_is_trained_again():
         np.testing.assert_array_equal(again.fit(X, Y).predict_proba(X), model.predict_proba(X))
 
 
+@pytest.mark.long
 def test_at_most_two_more_and_the_best_is_kept():
     """Constant series tell nothing apart: each training collapses, and that is said too."""
     same = np.zeros((40, 9))

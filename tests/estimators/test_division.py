@@ -51,6 +51,7 @@ def test_what_cannot_be_divided_is_said():
         divide(SERIES, NUMBERS, fraction=0.15, groups=np.zeros(240))
 
 
+@pytest.mark.long
 def test_fit_takes_groups_and_order():
     """What is held out is told by what the transform has not seen: its scale is that of the training part."""
 

@@ -167,6 +167,7 @@ def test_labels_at_every_point():
     np.testing.assert_array_equal(model.predict_proba(changed)[:, :20], model.predict_proba(series)[:, :20])
 
 
+@pytest.mark.long
 def test_labels_at_points_of_series_of_different_lengths():
     rng = np.random.default_rng(0)
     series = [np.cumsum(rng.normal(size=(9 + k % 7, 1)), axis=0) for k in range(24)]

@@ -23,6 +23,7 @@ def fitted():
     return NeuralRDEClassifier(**options(**SMALL)).fit(X, Y)
 
 
+@pytest.mark.long
 def test_transposed_arrays_are_refused():
     aeon = X.transpose(0, 2, 1)
     with pytest.raises(ValueError, match=r"\(20, 3, 40\).*3 points of 40 channels.*X.transpose\(0, 2, 1\).*from_array"):
@@ -57,6 +58,7 @@ def test_one_series_is_explained(fitted):
     assert fitted.predict(X[0][None]).shape == (1,)
 
 
+@pytest.mark.long
 def test_a_list_of_dataframes():
     names = ["acc_x", "acc_y", "time"]
     tables = [pd.DataFrame(x[: 20 + k], columns=names) for k, x in enumerate(X)]

@@ -19,6 +19,7 @@ def place() -> tuple[int, int, int, str]:
     return os.getpid(), cores(), try_all_cores(), os.environ.get("OMP_NUM_THREADS", "")
 
 
+@pytest.mark.long
 def test_workers_share_the_cores_out(monkeypatch):
     for name in ("NEURALRDE_CORES", "OMP_NUM_THREADS", "JAX_NUM_CPU_DEVICES", "XLA_FLAGS"):
         monkeypatch.delenv(name, raising=False)

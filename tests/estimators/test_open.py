@@ -152,6 +152,7 @@ def test_intervals_hold_the_share_that_they_promise(loss):
         assert width[size > 3].mean() > 1.3 * width[size < 1].mean()
 
 
+@pytest.mark.long
 def test_an_interval_needs_series_that_were_held_out():
     model = NeuralRDERegressor(model=TINY, **QUICK).fit(WALKS[:40], WALKS[:40, -1])
     with pytest.raises(ValueError, match="no series were held out"):

@@ -123,6 +123,7 @@ def test_the_first_prediction_is_of_the_order_of_the_labels_spread(name):
     assert error < 3 * labels.std()  # predictions of unit size, not shifted to the mean of 80, would be 6 off
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["neural_rde", "log_ncde", "linear_rde"])
 def test_training_reduces_the_loss_and_leaves_the_statistics(name):
     model, x0, windows = prepared(name)
@@ -170,6 +171,7 @@ def test_bracket_models_are_scaled_as_their_path_would_be():
     np.testing.assert_allclose(windows * factors, scaled, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.long
 def test_depth_1_step_1_is_the_neural_cde_on_the_linear_path():
     """Diffrax solves dZ = f(Z) dX along the linear interpolation, with the same weights, to a tolerance."""
     with jax.enable_x64(True):

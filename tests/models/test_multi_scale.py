@@ -163,6 +163,7 @@ def test_members_are_those_that_a_config_makes_and_share_statistics():
     np.testing.assert_allclose(run(ensemble, x0[:1], logs[:1])[0], np.mean(alone, axis=0), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.long
 def test_a_member_does_not_learn_from_its_own_fold():
     ensemble = Ensemble.of(Config(NeuralRDE, state=4, width=5), 3, channels=2, outputs=1, depth=1, key=KEY)
     model, x0, logs = CrossFitted(ensemble), jnp.ones(2), jnp.asarray(RNG.normal(size=(5, 2)), jnp.float32)

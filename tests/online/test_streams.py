@@ -188,6 +188,7 @@ def test_models_that_read_whole_windows_are_refused_by_name(walks):
             estimator.stream()
 
 
+@pytest.mark.long
 def test_refusals(estimator, walks, monkeypatch):
     with pytest.raises(ValueError, match="Got no point of the stream 'stream' yet; expected at least one"):
         estimator.stream().predict()

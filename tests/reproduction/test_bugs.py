@@ -45,6 +45,7 @@ def test_a_series_that_fills_its_windows_has_no_tail_to_drop(small, split):
     np.testing.assert_array_equal(*both)
 
 
+@pytest.mark.long
 def test_last_window_twice(small, split):
     right, wrong = windows_of(small, split, []), windows_of(small, split, [Bug.LAST_WINDOW_TWICE])
     np.testing.assert_array_equal(wrong[:, :-1], right)
@@ -117,6 +118,7 @@ def test_training_loss_is_the_root_of_the_batch_mean():
     assert before < state.history[0]["loss"] < 5.7
 
 
+@pytest.mark.long
 def test_the_ode_rnns_step_is_the_3_8_rule():
     field, start = lambda h: jnp.sin(3 * h) + h[::-1], jnp.array([0.5, -1.0])
     by = lambda solver: diffrax.diffeqsolve(

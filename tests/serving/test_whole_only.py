@@ -25,6 +25,7 @@ async def asked(service: Service, *jobs: Job) -> list:
         await service.stop()
 
 
+@pytest.mark.long
 def test_a_transform_that_looks_ahead_takes_whole_series_only():
     X = walks(20, 40)
     model = NeuralRDERegressor(**{**SMALL, "transform": ScaleEach(), "epochs": 1}).fit(X, X[:, -1, 0])

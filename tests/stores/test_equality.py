@@ -87,6 +87,7 @@ def cut_into_parts_of(points, monkeypatch):
     monkeypatch.setattr("neuralrde.stores._prepare.make_plan", plan)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("windows", [WINDOWS, Windows(every=9.0, depth=2), Windows(step=7, depth=4)])
 def test_a_long_series_is_cut_in_time_and_joined(data, tmp_path, monkeypatch, windows):
     """Chen's relation is exact; joined in float64, rounding is far below that of the float32 that is stored."""

@@ -26,6 +26,7 @@ def test_a_grid_has_every_combination_once():
         grid_points({"seed": []})
 
 
+@pytest.mark.long
 def test_a_key_is_that_of_the_content_on_any_machine():
     import numpy as np
 
