@@ -38,23 +38,23 @@ BACK = [
     Standard(base_point=True),
 ]
 AHEAD = {
-    FillLinear(): "an interpolated value depends on the next observation. Fit with FillForward instead",
-    Resample(): "a value on the grid depends on the next observation. Fit with TimeChannel",
+    FillLinear(): "An interpolated value depends on the next observation. Fit with FillForward instead",
+    Resample(): "A value on the grid depends on the next observation. Fit with TimeChannel",
     ScaleEach(): "known when all of it is. Fit with Scale instead",
     Spectrogram(4): "wherever that is. Fit on the points themselves",
     WithBoundaries(1.0): "depends on the next observation. Fit without it",
 }
 
 
-def in_pieces(online, series, pieces):
+def in_pieces(transform, series, pieces):
     """The transformed points of each sample, where each sample has its own number of points in each piece."""
-    state, found = online.start(len(series), series.values.shape[2]), [[] for _ in range(len(series))]
+    state, found = transform.start(len(series), series.values.shape[2]), [[] for _ in range(len(series))]
     done = np.zeros(len(series), int)
     for lengths in pieces:
         rows = [np.minimum(done[i] + np.arange(lengths.max()), done[i] + n - 1) for i, n in enumerate(lengths)]
         places = np.arange(len(series))[:, None], np.stack(rows)
         new = Series(series.values[places], times=series.times[places], lengths=lengths, channels=series.channels)
-        state, made = online(state, new)
+        state, made = transform.step(state, new)
         for i in range(len(series)):
             found[i].append(
                 np.concatenate([made.times[i, : made.lengths[i], None], made.values[i, : made.lengths[i]]], 1)
@@ -70,7 +70,7 @@ def test_a_transform_in_pieces_is_that_of_the_whole(transform):
         series = FillForward().fit(series)(series)
     transform = transform.fit(series)
     pieces = np.array([[1, 1, 3, 5], [4, 1, 1, 7], [5, 8, 6, 8], [20, 20, 20, 10]])
-    found, channels = in_pieces(transform.online(), series, pieces)
+    found, channels = in_pieces(transform, series, pieces)
     whole = transform(series)
     assert channels == whole.channels
     np.testing.assert_allclose(found[..., 1:], whole.values, rtol=1e-12, atol=1e-12)  # float64, sums in another order
@@ -80,9 +80,9 @@ def test_a_transform_in_pieces_is_that_of_the_whole(transform):
 @pytest.mark.parametrize("transform", AHEAD, ids=str)
 def test_a_transform_that_looks_ahead_is_refused_by_name(transform):
     with pytest.raises(ValueError, match=f"Got {type(transform).__name__} for a series that is still arriving"):
-        transform.online()
+        transform.start(1, 2)
     with pytest.raises(ValueError, match=AHEAD[transform]):
-        transform.online()
+        transform.start(1, 2)
 
 
 def test_every_transform_is_one_or_the_other():

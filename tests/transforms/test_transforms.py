@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from neuralrde.paths import Series
 from neuralrde.transforms import (
-    TRANSFORMS,
     BasePoint,
     Compose,
     FillForward,
@@ -194,21 +193,6 @@ def test_a_wrong_state_is_refused(state, words):
         Transform.from_state(state)
 
 
-def as_in_0_1_0(state):
-    """A state in the words of 0.1.0: classes by their names, `Steps` of "steps"."""
-    if not isinstance(state, dict):
-        return [as_in_0_1_0(one) for one in state] if isinstance(state, list) else state
-    name = {"compose": "Steps"}.get(state["transform"]) or TRANSFORMS[state["transform"]].__name__
-    others = {key: as_in_0_1_0(value) for key, value in state.items() if key != "transform"}
-    return {"step": name} | {"steps" if key == "transforms" else key: value for key, value in others.items()}
-
-
-@pytest.mark.parametrize("transform", CAUSAL + LOOKING_AHEAD, ids=name)
-def test_states_of_0_1_0_load(transform):
-    fitted = transform.fit(make_series(1))
-    assert Transform.from_state(json.loads(json.dumps(as_in_0_1_0(fitted.state())))) == fitted
-
-
 def own(name, *, module=__name__, factor=2.0):
     """A user's own transform, as a module or a notebook's cell would define it."""
 
@@ -222,7 +206,6 @@ def own(name, *, module=__name__, factor=2.0):
 
 def test_an_own_transform_of_the_same_name_takes_nothing_from_the_librarys():
     theirs, training = own("Scale", module="hospital"), make_series(0, missing=0.0)
-    assert Transform.from_state({"step": "Scale"}) == Scale()  # as files of 0.1.0 name the library's
     assert theirs().state()["transform"] == "hospital.Scale"
     assert type(Transform.from_state(theirs().state())) is theirs
     both = Compose(Scale().fit(training), theirs())
@@ -236,14 +219,13 @@ def test_a_cell_that_is_run_twice_replaces_its_own_transform():
 
 def test_an_own_transform_that_has_moved_is_found_by_its_bare_name():
     theirs = own("Smooth", module="hospital")
-    assert type(Transform.from_state({"step": "Smooth"})) is theirs  # as early files have it
     # Saved by a script, moved to a module since.
     assert type(Transform.from_state({"transform": "__main__.Smooth"})) is theirs
     with pytest.raises(ValueError, match=r"'clinic\.Smooth'; expected one of"):
         Transform.from_state({"transform": "clinic.Smooth"})
     other = own("Smooth", module="clinic")
     with pytest.raises(ValueError, match=r"'Smooth', which could be any of \['clinic.Smooth', 'hospital.Smooth'\]"):
-        Transform.from_state({"step": "Smooth"})
+        Transform.from_state({"transform": "Smooth"})
     assert type(Transform.from_state({"transform": "clinic.Smooth"})) is other
 
 

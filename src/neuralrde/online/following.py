@@ -34,7 +34,8 @@ class Follower:
         _check_augmentation(estimator)
         self.channels, self.every = estimator.n_channels_in_, windows.every
         self.names = channel_names(estimator.transform_, self.channels)
-        self.prepare = estimator.transform_.online()
+        self.prepare = estimator.transform_
+        self.prepare.start(0, self.channels)  # an error if it looks ahead
         by = {"every": windows.every} if windows.every is not None else {"step": windows.step}
         self.tracks = [LogSignatureStreams(one, **by, shift=shift) for shift in windows.all_shifts()]
         self.programs = Programs(model, one.channels, self.tracks[0].controls)
@@ -55,7 +56,7 @@ class Follower:
         lengths: Int[np.ndarray, "streams"],
     ) -> Rows:
         """The rows after new points, at least one of each stream. An error, and nothing has changed."""
-        prepare, prepared = self.prepare(rows["prepare"], self._series(values, times, lengths))
+        prepare, prepared = self.prepare.step(rows["prepare"], self._series(values, times, lengths))
         path, clock = np.asarray(prepared.values, np.float64), prepared.clock
         if np.isnan(path).any():
             channel = int(np.isnan(path).any(axis=(0, 1)).argmax())

@@ -93,7 +93,7 @@ def _together(rows: "_Reader", plan: Plan, lengths: np.ndarray, out: "_Writer") 
 
 def _long(rows: "_Reader", plan: Plan, length: int, out: "_Writer") -> None:
     """One series that is cut in time. Windows that span two parts are joined by Chen's relation."""
-    driver, transform = plan.driver, Transform.from_state(plan.transform).online()
+    driver, transform = plan.driver, Transform.from_state(plan.transform)
     how: Any = {"every": driver.windows.every} if driver.windows.every is not None else {"step": driver.windows.step}
     streams = LogSignatureStreams(driver, **how)
     state, carried, first, count = streams.start(1), transform.start(1, len(plan.channels)), None, 0
@@ -103,7 +103,7 @@ def _long(rows: "_Reader", plan: Plan, length: int, out: "_Writer") -> None:
         values, times = rows.take(points)
         clock = np.arange(start, start + points, dtype=np.float64) if times is None else times
         series = Series(frozen(values[None]), times=frozen(clock[None]), channels=plan.channels)
-        carried, prepared = transform(carried, series)
+        carried, prepared = transform.step(carried, series)
         path = np.asarray(prepared.values, np.float64)
         first = path[:, 0] if first is None else first
         state, logs, counts = streams.push(state, path, prepared.clock, prepared.lengths)

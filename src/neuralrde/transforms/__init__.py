@@ -5,7 +5,6 @@ from .channels import ObservationCounts, TimeChannel
 from .compose import Compose, Standard
 from .filling import FillForward, FillLinear
 from .moments import Integral, Products
-from .online import Online
 from .points import BasePoint, WithBoundaries
 from .resampling import Resample
 from .scaling import Scale, ScaleEach
@@ -41,7 +40,6 @@ __all__ = [
     "FillLinear",
     "Integral",
     "ObservationCounts",
-    "Online",
     "Products",
     "Resample",
     "Scale",

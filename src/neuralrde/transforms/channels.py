@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..paths.checks import as_positive
-from ..paths.series import Series
-from .online import OnlineCounts, OnlineTime
-from .transform import Transform, check_fitted
+from ..paths.series import Series, frozen
+from .transform import Carried, Transform, check_fitted
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,11 @@ class ObservationCounts(Transform):
         missing = np.isnan(series.values).any(axis=(0, 1))
         return replace(self, channels_=tuple(np.array(series.channels, dtype=object)[missing]))
 
-    def __call__(self, series: Series) -> Series:
+    def start(self, streams: int, channels: int) -> Carried:
         check_fitted(self, self.channels_)
+        return {"counts": np.zeros((streams, len(self.channels_ or ())), np.int64)}
+
+    def step(self, carried: Carried, series: Series) -> tuple[Carried, Series]:
         counted = self.channels_ or ()
         absent = [name for name in counted if name not in series.channels]
         if absent:
@@ -61,20 +63,17 @@ class ObservationCounts(Transform):
                 "their observations are to be counted. Name the channels as in the training set."
             )
         if not counted:
-            return series
+            return carried, series
         columns = [series.channels.index(name) for name in counted]
-        observed = ~np.isnan(series.values)[..., columns]
+        observed = ~np.isnan(series.values)[..., columns] & series.valid[..., None]
         # In whole numbers: a sum in float32 stops at 2^24, where adding one is lost to rounding.
-        counts = np.cumsum(observed, axis=1).astype(series.values.dtype)
-        return replace(
-            series,
-            values=np.concatenate([series.values, counts], axis=2),
-            channels=(*series.channels, *(f"{name} count" for name in counted)),
-        )
+        counts = carried["counts"][:, None] + np.cumsum(observed, axis=1)
+        values = np.concatenate([series.values, counts.astype(series.values.dtype)], axis=2)
+        names = (*series.channels, *(f"{name} count" for name in counted))
+        return {"counts": counts[:, -1]}, replace(series, values=frozen(values), channels=names)
 
-    def online(self) -> OnlineCounts:
-        check_fitted(self, self.channels_)
-        return OnlineCounts(self.channels_ or ())
+    def channels_after(self, channels: int) -> int:
+        return channels + len(self.channels_ or ())
 
 
 @dataclass(frozen=True)
@@ -124,18 +123,23 @@ class TimeChannel(Transform):
                     "training set, because the unit of time was learned there. Write "
                     "`TimeChannel(duration=...)` to set it."
                 )
-        clock = series.clock
-        time = (clock - clock[:, :1]) / (self.duration or self.duration_)
-        return replace(
-            series,
-            values=np.concatenate([time[..., None].astype(series.values.dtype), series.values], axis=2),
-            channels=(_free_name("time", series.channels), *series.channels),
-        )
+        return super().__call__(series)
 
-    def online(self) -> OnlineTime:
-        duration = self.duration or self.duration_
-        check_fitted(self, duration)
-        return OnlineTime(float(duration or 1.0), lambda taken: _free_name("time", taken))
+    def start(self, streams: int, channels: int) -> Carried:
+        check_fitted(self, self.duration or self.duration_)
+        return {"begun": np.zeros(streams, bool), "start": np.zeros(streams)}
+
+    def step(self, carried: Carried, series: Series) -> tuple[Carried, Series]:
+        clock = series.clock
+        start = np.where(carried["begun"], carried["start"], clock[:, 0])
+        time = ((clock - start[:, None]) / (self.duration or self.duration_)).astype(series.values.dtype)
+        values = np.concatenate([time[..., None], series.values], axis=2)
+        names = (_free_name("time", series.channels), *series.channels)
+        begun = {"begun": np.ones(len(series), bool), "start": start}
+        return begun, replace(series, values=frozen(values), channels=names)
+
+    def channels_after(self, channels: int) -> int:
+        return channels + 1
 
 
 def _free_name(wanted: str, taken: Sequence[str]) -> str:

@@ -6,10 +6,9 @@ from typing import Any, ClassVar
 from ..paths.series import Series
 from .channels import ObservationCounts, TimeChannel
 from .filling import Fill, FillForward, FillLinear
-from .online import OnlineCompose
 from .points import BasePoint
 from .scaling import Scale
-from .transform import Transform
+from .transform import Carried, Transform
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -72,8 +71,24 @@ class Compose(Transform):
             series = transform(series)
         return series
 
-    def online(self) -> OnlineCompose:
-        return OnlineCompose(tuple(transform.online() for transform in self.transforms))
+    def start(self, streams: int, channels: int) -> list[Carried]:
+        carried = []
+        for transform in self.transforms:
+            carried.append(transform.start(streams, channels))
+            channels = transform.channels_after(channels)
+        return carried
+
+    def step(self, carried: list[Carried], series: Series) -> tuple[list[Carried], Series]:
+        after = []
+        for transform, before in zip(self.transforms, carried, strict=True):
+            now, series = transform.step(before, series)
+            after.append(now)
+        return after, series
+
+    def channels_after(self, channels: int) -> int:
+        for transform in self.transforms:
+            channels = transform.channels_after(channels)
+        return channels
 
     def __repr__(self) -> str:
         return f"Compose({', '.join(map(repr, self.transforms))})"
@@ -132,8 +147,7 @@ class Standard(Transform):
             "Write `transform = Standard().fit(training)`, then `transform(series)`."
         )
 
-    def online(self):
-        """Before `fit` there is nothing that could be carried on; what `fit` returns can."""
+    def start(self, streams: int, channels: int) -> Carried:
         return self(None)  # type: ignore
 
 

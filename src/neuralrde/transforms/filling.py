@@ -9,12 +9,11 @@ from jaxtyping import Bool, Float, Int
 
 from ..paths.checks import as_number
 from ..paths.series import Series, frozen
-from .online import OnlineFill
-from .transform import Transform, check_channels, check_fitted, check_one_each, observed
+from .transform import Carried, Transform, check_channels, check_fitted, check_one_each, observed
 
 
 @dataclass(frozen=True)
-class Fill(Transform):
+class Fill(Transform, abc.ABC):
     """What the two ways of filling share: the value that is taken where no observation helps."""
 
     default: float | None = None
@@ -36,15 +35,24 @@ class Fill(Transform):
     def __call__(self, series: Series) -> Series:
         if self.default is None:
             check_channels(self, self.channels_, series)
+        return self._filled(series, self._defaults(len(series), len(series.channels)))
+
+    def _defaults(self, samples: int, channels: int) -> Float[np.ndarray, "samples channels"]:
+        if self.default is None:
+            check_fitted(self, self.means_)
+        numbers = np.asarray(self.means_ if self.default is None else self.default, np.float64)
+        return np.broadcast_to(numbers, (samples, channels))
+
+    def _filled(self, series: Series, defaults: Float[np.ndarray, "samples channels"]) -> Series:
         missing = np.isnan(series.values)
         if not missing.any():
             return series
         values, clock = series.values.copy(), np.ravel(series.clock)
         for channel in np.flatnonzero(missing.any(axis=(0, 1))):
-            default = self.default if self.default is not None else self.means_[channel]  # type: ignore
             # All samples one after the other: NumPy gathers fastest along one axis.
             column = values[..., channel].ravel()
             gaps = np.flatnonzero(missing[..., channel])
+            default = defaults[gaps // missing.shape[1], channel]
             column[gaps] = self._at_gaps(gaps, missing[..., channel], column, clock, default)
             values[..., channel] = column.reshape(missing.shape[:2])
         return replace(series, values=frozen(values))
@@ -56,7 +64,7 @@ class Fill(Transform):
         missing: Bool[np.ndarray, "samples length"],
         column: Float[np.ndarray, "samples*length"],
         clock: Float[np.ndarray, "samples*length"],
-        default: float,
+        default: Float[np.ndarray, "gaps"],
     ) -> Float[np.ndarray, "gaps"]:
         """What to put into the gaps of one channel, its samples one after the other."""
 
@@ -80,10 +88,12 @@ class FillForward(Fill):
         last = _last_observed(missing).ravel()[gaps]
         return np.where(last < 0, default, column[gaps - point + last])
 
-    def online(self) -> OnlineFill:
-        if self.default is None:
-            check_fitted(self, self.means_)
-        return OnlineFill(np.array(self.means_) if self.default is None else self.default)
+    def start(self, streams: int, channels: int) -> Carried:
+        return {"last": self._defaults(streams, channels).copy()}
+
+    def step(self, carried: Carried, series: Series) -> tuple[Carried, Series]:
+        series = self._filled(series, carried["last"])
+        return {"last": series.values[:, -1].astype(np.float64)}, series  # padding repeats the last point
 
 
 @dataclass(frozen=True)
@@ -103,8 +113,10 @@ class FillLinear(Fill):
             training set, learned by `fit`.
     """
 
-    _ahead: ClassVar[str] = "an interpolated value depends on the next observation"
-    _instead: ClassVar[str] = 'Fit with FillForward instead, or `Standard(fill="forward")`.'
+    looks_ahead: ClassVar[str] = (
+        "An interpolated value depends on the next observation. Fit with FillForward instead, or "
+        '`Standard(fill="forward")`.'
+    )
 
     def _at_gaps(self, gaps, missing, column, clock, default):
         length = missing.shape[1]

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..paths.series import Series, frozen
-from .online import OnlineIntegral, OnlineProducts
-from .transform import Transform
+from .transform import Carried, Transform
 
 
 @dataclass(frozen=True)
@@ -27,17 +26,20 @@ class Products(Transform):
 
     changes: bool = False
 
-    def __call__(self, series: Series) -> Series:
+    def start(self, streams: int, channels: int) -> Carried:
+        return _last_point(streams, channels)
+
+    def step(self, carried: Carried, series: Series) -> tuple[Carried, Series]:
+        carried, before, _ = _with_last_point(carried, series)
         values, names = series.values, series.channels
         first, second = np.triu_indices(len(names))
-        new = [values[..., first] * values[..., second]]
-        new += [np.abs(np.diff(values, axis=1, prepend=values[:, :1]))] * self.changes
+        new = [values[..., first] * values[..., second]] + [np.abs(np.diff(before, axis=1))] * self.changes
         products = [f"{names[i]} * {names[j]}" for i, j in zip(first, second, strict=True)]
         changes = [f"{name} change" for name in names] * self.changes
-        return replace(series, values=frozen(np.concatenate(new, axis=2)), channels=(*products, *changes))
+        return carried, replace(series, values=frozen(np.concatenate(new, axis=2)), channels=(*products, *changes))
 
-    def online(self) -> OnlineProducts:
-        return OnlineProducts(self)
+    def channels_after(self, channels: int) -> int:
+        return channels * (channels + 1) // 2 + channels * self.changes
 
 
 @dataclass(frozen=True)
@@ -52,17 +54,36 @@ class Integral(Transform):
     [0.0, 2.0, 5.0]
     """
 
-    def __call__(self, series: Series) -> Series:
+    def start(self, streams: int, channels: int) -> Carried:
+        return _last_point(streams, channels) | {"integral": np.zeros((streams, channels))}
+
+    def step(self, carried: Carried, series: Series) -> tuple[Carried, Series]:
         if np.isnan(series.values).any():
             raise ValueError(
                 "Got missing values; expected none, because an integral would be missing from there on. Fill them "
                 "first: `Compose(FillForward(), Integral())`."
             )
-        values = series.values.astype(np.float64, copy=False)
-        means = (values[:, 1:] + values[:, :-1]) / 2
-        pieces = means * np.diff(series.clock, axis=1)[..., None]  # no time passes on padding
-        integral = np.concatenate([np.zeros_like(values[:, :1]), np.cumsum(pieces, axis=1)], axis=1)
-        return replace(series, values=frozen(integral.astype(series.values.dtype, copy=False)))
+        after, values, clock = _with_last_point(carried, series)
+        values = values.astype(np.float64, copy=False)
+        pieces = (values[:, 1:] + values[:, :-1]) / 2 * np.diff(clock, axis=1)[..., None]  # no time passes on padding
+        integral = carried["integral"][:, None] + np.cumsum(pieces, axis=1)
+        made = replace(series, values=frozen(integral.astype(series.values.dtype, copy=False)))
+        return after | {"integral": integral[:, -1]}, made
 
-    def online(self) -> OnlineIntegral:
-        return OnlineIntegral()
+
+def _last_point(streams: int, channels: int) -> Carried:
+    """What a transform carries that looks at two neighbouring points: the last one and its time."""
+    return {"begun": np.zeros(streams, bool), "last": np.zeros((streams, channels)), "time": np.zeros(streams)}
+
+
+def _with_last_point(carried: Carried, series: Series) -> tuple[Carried, np.ndarray, np.ndarray]:
+    """What is carried on; values and times with those of the point before, which for the first point is itself."""
+    begun, clock = carried["begun"], series.clock
+    last = np.where(begun[:, None], carried["last"].astype(series.values.dtype), series.values[:, 0])
+    time = np.where(begun, carried["time"], clock[:, 0])
+    after = {
+        "begun": np.ones(len(series), bool),
+        "last": series.values[:, -1].astype(np.float64),  # padding repeats the last point
+        "time": clock[:, -1],
+    }
+    return after, np.concatenate([last[:, None], series.values], axis=1), np.concatenate([time[:, None], clock], axis=1)

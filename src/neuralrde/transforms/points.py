@@ -8,8 +8,7 @@ import numpy as np
 from ..paths.checks import as_number, as_positive, check_finite
 from ..paths.cuts import check_timed, cuts_by_time, positions_in_windows
 from ..paths.series import Series, frozen
-from .online import OnlineBasePoint
-from .transform import Transform
+from .transform import Carried, Transform
 
 
 @dataclass(frozen=True)
@@ -40,25 +39,32 @@ class BasePoint(Transform):
         return replace(self, gap_=float(np.median(gaps)) if len(gaps) else 1.0)
 
     def __call__(self, series: Series) -> Series:
-        times = series.times
-        if times is not None:
-            if self.gap_ is None:
-                raise ValueError(
-                    "Got a series with times, and a BasePoint that was not fitted on such a series; expected "
-                    "a fitted one, because it must know how long before the first point to start. Write "
-                    "`transform = BasePoint().fit(training)`, then `transform(series)`."
-                )
-            times = frozen(np.concatenate([times[:, :1] - self.gap_, times], axis=1))
-        origin = np.zeros_like(series.values[:, :1])
-        return replace(
-            series,
-            values=frozen(np.concatenate([origin, series.values], axis=1)),
-            times=times,
-            lengths=series.lengths + 1,
-        )
+        if series.times is not None and self.gap_ is None:
+            raise ValueError(
+                "Got a series with times, and a BasePoint that was not fitted on such a series; expected "
+                "a fitted one, because it must know how long before the first point to start. Write "
+                "`transform = BasePoint().fit(training)`, then `transform(series)`."
+            )
+        return super().__call__(series)
 
-    def online(self) -> OnlineBasePoint:
-        return OnlineBasePoint(1.0 if self.gap_ is None else self.gap_)
+    def start(self, streams: int, channels: int) -> Carried:
+        return {"begun": np.zeros(streams, bool)}
+
+    def step(self, carried: Carried, series: Series) -> tuple[Carried, Series]:
+        fresh, times = ~carried["begun"], series.times
+        if fresh.any():
+            # One more point for those that begin; for the others the last is repeated, as padding.
+            length = series.values.shape[1]
+            points = np.clip(np.arange(length + 1) - fresh[:, None], 0, length - 1)
+            values = np.take_along_axis(series.values, points[..., None], axis=1)
+            values[fresh, 0] = 0.0
+            if times is not None:
+                gap = 1.0 if self.gap_ is None else self.gap_
+                times = np.take_along_axis(times, points, axis=1)
+                times[fresh, 0] -= gap
+                times = frozen(times)
+            series = replace(series, values=frozen(values), times=times, lengths=series.lengths + fresh)
+        return {"begun": np.ones(len(series), bool)}, series
 
 
 @dataclass(frozen=True)
@@ -82,8 +88,10 @@ class WithBoundaries(Transform):
 
     every: float
     start: float | None = field(default=None, kw_only=True)
-    _ahead: ClassVar[str] = "the point that it inserts at a boundary depends on the next observation"
-    _instead: ClassVar[str] = "Fit without it: windows by time then end at the last point before the boundary."
+    looks_ahead: ClassVar[str] = (
+        "The point that it inserts at a boundary depends on the next observation. Fit without it: windows by time then "
+        "end at the last point before the boundary."
+    )
 
     def __post_init__(self):
         every = as_positive(self.every, name="every", example="every=0.5", why="time runs forward")

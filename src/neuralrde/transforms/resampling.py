@@ -34,8 +34,10 @@ class Resample(Transform):
             time from point to point.
     """
 
-    _ahead: ClassVar[str] = "a value on the grid depends on the next observation"
-    _instead: ClassVar[str] = "Fit with TimeChannel and windows by time instead, which take points as they come."
+    looks_ahead: ClassVar[str] = (
+        "A value on the grid depends on the next observation. Fit with TimeChannel and windows by time instead, which "
+        "take points as they come."
+    )
 
     spacing: float | None = None
     spacing_: float | None = field(default=None, kw_only=True, repr=False)

@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..paths.series import Series, frozen
-from .online import Pointwise
-from .transform import Transform, check_channels, check_fitted, check_one_each, observed
+from .transform import Carried, Transform, check_channels, check_fitted, check_one_each, observed
 
 
 @dataclass(frozen=True)
@@ -52,9 +51,9 @@ class Scale(Transform):
         scaled = (series.values - np.array(self.means_)) / np.array(self.deviations_)
         return replace(series, values=frozen(scaled.astype(series.values.dtype, copy=False)))
 
-    def online(self) -> Pointwise:
+    def start(self, streams: int, channels: int) -> Carried:
         check_fitted(self, self.means_)
-        return Pointwise(self)
+        return {}
 
 
 _EXTREMES = ((np.min, np.inf), (np.max, -np.inf))
@@ -73,8 +72,10 @@ class ScaleEach(Transform):
     [[-1.0, 1.0], [-1.0, 1.0]]
     """
 
-    _ahead: ClassVar[str] = "the mean and deviation of a series are known when all of it is"
-    _instead: ClassVar[str] = "Fit with Scale instead, which takes them from the training set."
+    looks_ahead: ClassVar[str] = (
+        "The mean and deviation of a series are known when all of it is. Fit with Scale instead, which takes them from "
+        "the training set."
+    )
 
     def __call__(self, series: Series) -> Series:
         scaled = np.empty_like(series.values)

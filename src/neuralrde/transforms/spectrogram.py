@@ -42,9 +42,9 @@ class Spectrogram(Transform):
             mean power in the training set, learned by `fit`.
     """
 
-    _ahead: ClassVar[str] = "its last frame begins before the end of the series, wherever that is"
-    _instead: ClassVar[str] = (
-        "Fit on the points themselves: depth 2 or 3 and windows of a frame's length see rhythms too."
+    looks_ahead: ClassVar[str] = (
+        "Its last frame begins before the end of the series, wherever that is. Fit on the points themselves: depth 2 "
+        "or 3 and windows of a frame's length see rhythms too."
     )
 
     frame: int

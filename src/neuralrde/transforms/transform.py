@@ -1,6 +1,5 @@
 """A transform of series: `fit` it on the training set, then call it on any series."""
 
-import abc
 import inspect
 import math
 import types
@@ -12,16 +11,21 @@ import numpy as np
 
 from ..paths.series import Series
 from ..registry import Registry
-from .online import Online
+
+# What a transform carries from chunk to chunk: arrays whose first axis is the stream, or a list of such dictionaries.
+Carried = Any
 
 
-class Transform(abc.ABC):
+class Transform:
     """A transform of series, a frozen dataclass whose fields are plain numbers, names and tuples of them.
 
     `fit` learns from the training set and returns a fitted copy. Fields whose names end in `_` hold what it learned.
     Calling the transform changes neither the series nor the transform, so later data are treated like the training set.
-    A new transform is a subclass with `__call__`, `fit` if it learns, and `online` if it only looks back. Files name
-    the library's by their short names, and yours by module and name, `"hospital.Scale"`.
+
+    A new transform is a subclass with `fit`, if it learns, and one of three forms. One that looks ahead defines
+    `__call__`. One that only looks back defines `start` and `step`; a whole series is then a single chunk. One that
+    looks at each point alone defines `__call__`, and a `start` that returns `{}`. Files name the library's transforms
+    by their short names, and yours by module and name, `"hospital.Scale"`.
     """
 
     def fit(self, series: Series) -> "Transform":
@@ -33,20 +37,33 @@ class Transform(abc.ABC):
         fitted = self.fit(series)
         return fitted, fitted(series)
 
-    @abc.abstractmethod
     def __call__(self, series: Series) -> Series:
         """The series, transformed."""
+        return self.step(self.start(len(series), len(series.channels)), series)[1]
 
-    def online(self) -> Online:
-        """The fitted transform for series that are still arriving; an error if it does not only look back."""
-        name = type(self).__name__
+    def start(self, streams: int, channels: int) -> Carried:
+        """What the fitted transform carries before a stream's first point; an error if it looks ahead."""
         raise ValueError(
-            f"Got {name} for a series that is still arriving; expected a transform that only looks back, because "
-            f"{self._ahead}. {self._instead}"
+            f"Got {type(self).__name__} for a series that is still arriving; expected a transform that only looks "
+            f"back. {self.looks_ahead}"
         )
 
-    _ahead: ClassVar[str] = "nobody has said how this one carries on from point to point (its method `online`)"
-    _instead: ClassVar[str] = "Use FillForward, Scale, TimeChannel, ObservationCounts, BasePoint, Integral or Products."
+    looks_ahead: ClassVar[str] = (
+        "It does not say how it carries on from point to point, by its methods `start` and `step`. Use FillForward, "
+        "Scale, TimeChannel, ObservationCounts, BasePoint, Integral or Products."
+    )
+
+    def step(self, carried: Carried, series: Series) -> tuple[Carried, Series]:
+        """What is carried on, and the new points of each stream, at least one, transformed.
+
+        Where no times are known, a point's time is its number in the stream. The results of all steps together are the
+        whole series, transformed.
+        """
+        return carried, self(series)
+
+    def channels_after(self, channels: int) -> int:
+        """How many channels a series has afterwards."""
+        return channels
 
     def state(self) -> dict[str, Any]:
         """The transform as a plain dictionary that JSON can hold; `Transform.from_state` turns it back.
@@ -66,8 +83,6 @@ class Transform(abc.ABC):
         """The transform that `state` was taken from, fitted as it was."""
         if not isinstance(state, Mapping):
             raise ValueError(f"Got the state {state!r}; expected a dictionary, what `state()` returns.")
-        if "step" in state:
-            state = _renamed(state)
         cls = _named(state.get("transform"))
         try:
             values = {name: _from_plain(value) for name, value in state.items() if name != "transform"}
@@ -136,14 +151,6 @@ def observed(series: Series, *statistics: Callable[[np.ndarray], Any]) -> list[t
 
 def _named(name: Any) -> type[Transform]:
     return Registry.families["transform"].find(name if isinstance(name, str) else repr(name))
-
-
-def _renamed(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A state as 0.1.0 wrote it: by the names of classes, and "step" where we say "transform"."""
-    name, registry = str(state["step"]), Registry.families["transform"]
-    classes = {cls.__name__: short for short, cls in registry.items()} | {"Steps": "compose"}
-    others = {"transforms" if key == "steps" else key: value for key, value in state.items() if key != "step"}
-    return {"transform": classes.get(name, name), **others}
 
 
 def _check_types(cls: type[Transform], values: dict[str, Any]) -> None:
