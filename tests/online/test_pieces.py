@@ -48,7 +48,7 @@ AHEAD = {
 
 def in_pieces(transform, series, pieces):
     """The transformed points of each sample, where each sample has its own number of points in each piece."""
-    state, found = transform.start(len(series), series.values.shape[2]), [[] for _ in range(len(series))]
+    state, found = transform.begin(len(series), series.values.shape[2]), [[] for _ in range(len(series))]
     done = np.zeros(len(series), int)
     for lengths in pieces:
         rows = [np.minimum(done[i] + np.arange(lengths.max()), done[i] + n - 1) for i, n in enumerate(lengths)]
@@ -80,9 +80,9 @@ def test_a_transform_in_pieces_is_that_of_the_whole(transform):
 @pytest.mark.parametrize("transform", AHEAD, ids=str)
 def test_a_transform_that_looks_ahead_is_refused_by_name(transform):
     with pytest.raises(ValueError, match=f"Got {type(transform).__name__} for a series that is still arriving"):
-        transform.start(1, 2)
+        transform.begin(1, 2)
     with pytest.raises(ValueError, match=AHEAD[transform]):
-        transform.start(1, 2)
+        transform.begin(1, 2)
 
 
 def test_every_transform_is_one_or_the_other():

@@ -181,11 +181,6 @@ def test_what_is_no_transform_is_refused(wrong):
         ({"transform": "compose", "transforms": "evil"}, "transforms='evil'"),
         ({"transform": "compose", "transforms": ["evil"]}, "'evil'"),
         ({"transform": "products", "changes": 10**9}, "changes=1000000000"),
-        # As files of 0.1.0 have it.
-        ({"step": "Scael"}, "'Scael'; expected one of"),
-        ({"step": "Scale", "median_": [0.0]}, "does not fit the transform 'Scale'.*median_"),
-        ({"step": ["Scale"]}, r"\['Scale'\].*expected one of"),
-        ({"step": "Steps", "steps": "evil"}, "transforms='evil'"),
     ],
 )
 def test_a_wrong_state_is_refused(state, words):

@@ -35,7 +35,7 @@ class Follower:
         self.channels, self.every = estimator.n_channels_in_, windows.every
         self.names = channel_names(estimator.transform_, self.channels)
         self.prepare = estimator.transform_
-        self.prepare.start(0, self.channels)  # an error if it looks ahead
+        self.prepare.begin(0, self.channels)  # an error if it looks ahead
         by = {"every": windows.every} if windows.every is not None else {"step": windows.step}
         self.tracks = [LogSignatureStreams(one, **by, shift=shift) for shift in windows.all_shifts()]
         self.programs = Programs(model, one.channels, self.tracks[0].controls)
@@ -44,7 +44,7 @@ class Follower:
         """Of streams that have seen nothing."""
         hidden = [np.broadcast_to(leaf, (streams, *leaf.shape)).copy() for leaf in self.programs.empty]
         return {
-            "prepare": self.prepare.start(streams, self.channels),
+            "prepare": self.prepare.begin(streams, self.channels),
             "tracks": [{"windows": track.start(streams), "hidden": list(hidden)} for track in self.tracks],
         }
 

@@ -96,7 +96,7 @@ def _long(rows: "_Reader", plan: Plan, length: int, out: "_Writer") -> None:
     driver, transform = plan.driver, Transform.from_state(plan.transform)
     how: Any = {"every": driver.windows.every} if driver.windows.every is not None else {"step": driver.windows.step}
     streams = LogSignatureStreams(driver, **how)
-    state, carried, first, count = streams.start(1), transform.start(1, len(plan.channels)), None, 0
+    state, carried, first, count = streams.start(1), transform.begin(1, len(plan.channels)), None, 0
     out.begin()
     for start in range(0, length, plan.most):
         points = min(plan.most, length - start)

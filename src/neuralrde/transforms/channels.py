@@ -50,7 +50,7 @@ class ObservationCounts(Transform):
         missing = np.isnan(series.values).any(axis=(0, 1))
         return replace(self, channels_=tuple(np.array(series.channels, dtype=object)[missing]))
 
-    def start(self, streams: int, channels: int) -> Carried:
+    def begin(self, streams: int, channels: int) -> Carried:
         check_fitted(self, self.channels_)
         return {"counts": np.zeros((streams, len(self.channels_ or ())), np.int64)}
 
@@ -125,7 +125,7 @@ class TimeChannel(Transform):
                 )
         return super().__call__(series)
 
-    def start(self, streams: int, channels: int) -> Carried:
+    def begin(self, streams: int, channels: int) -> Carried:
         check_fitted(self, self.duration or self.duration_)
         return {"begun": np.zeros(streams, bool), "start": np.zeros(streams)}
 

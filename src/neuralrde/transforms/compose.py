@@ -71,10 +71,10 @@ class Compose(Transform):
             series = transform(series)
         return series
 
-    def start(self, streams: int, channels: int) -> list[Carried]:
+    def begin(self, streams: int, channels: int) -> list[Carried]:
         carried = []
         for transform in self.transforms:
-            carried.append(transform.start(streams, channels))
+            carried.append(transform.begin(streams, channels))
             channels = transform.channels_after(channels)
         return carried
 
@@ -147,7 +147,7 @@ class Standard(Transform):
             "Write `transform = Standard().fit(training)`, then `transform(series)`."
         )
 
-    def start(self, streams: int, channels: int) -> Carried:
+    def begin(self, streams: int, channels: int) -> Carried:
         return self(None)  # type: ignore
 
 

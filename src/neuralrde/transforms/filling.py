@@ -88,7 +88,7 @@ class FillForward(Fill):
         last = _last_observed(missing).ravel()[gaps]
         return np.where(last < 0, default, column[gaps - point + last])
 
-    def start(self, streams: int, channels: int) -> Carried:
+    def begin(self, streams: int, channels: int) -> Carried:
         return {"last": self._defaults(streams, channels).copy()}
 
     def step(self, carried: Carried, series: Series) -> tuple[Carried, Series]:

@@ -26,7 +26,7 @@ class Products(Transform):
 
     changes: bool = False
 
-    def start(self, streams: int, channels: int) -> Carried:
+    def begin(self, streams: int, channels: int) -> Carried:
         return _last_point(streams, channels)
 
     def step(self, carried: Carried, series: Series) -> tuple[Carried, Series]:
@@ -54,7 +54,7 @@ class Integral(Transform):
     [0.0, 2.0, 5.0]
     """
 
-    def start(self, streams: int, channels: int) -> Carried:
+    def begin(self, streams: int, channels: int) -> Carried:
         return _last_point(streams, channels) | {"integral": np.zeros((streams, channels))}
 
     def step(self, carried: Carried, series: Series) -> tuple[Carried, Series]:

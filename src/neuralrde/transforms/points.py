@@ -47,7 +47,7 @@ class BasePoint(Transform):
             )
         return super().__call__(series)
 
-    def start(self, streams: int, channels: int) -> Carried:
+    def begin(self, streams: int, channels: int) -> Carried:
         return {"begun": np.zeros(streams, bool)}
 
     def step(self, carried: Carried, series: Series) -> tuple[Carried, Series]:

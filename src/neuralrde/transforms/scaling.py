@@ -51,7 +51,7 @@ class Scale(Transform):
         scaled = (series.values - np.array(self.means_)) / np.array(self.deviations_)
         return replace(series, values=frozen(scaled.astype(series.values.dtype, copy=False)))
 
-    def start(self, streams: int, channels: int) -> Carried:
+    def begin(self, streams: int, channels: int) -> Carried:
         check_fitted(self, self.means_)
         return {}
 

@@ -23,8 +23,8 @@ class Transform:
     Calling the transform changes neither the series nor the transform, so later data are treated like the training set.
 
     A new transform is a subclass with `fit`, if it learns, and one of three forms. One that looks ahead defines
-    `__call__`. One that only looks back defines `start` and `step`; a whole series is then a single chunk. One that
-    looks at each point alone defines `__call__`, and a `start` that returns `{}`. Files name the library's transforms
+    `__call__`. One that only looks back defines `begin` and `step`; a whole series is then a single chunk. One that
+    looks at each point alone defines `__call__`, and a `begin` that returns `{}`. Files name the library's transforms
     by their short names, and yours by module and name, `"hospital.Scale"`.
     """
 
@@ -39,9 +39,9 @@ class Transform:
 
     def __call__(self, series: Series) -> Series:
         """The series, transformed."""
-        return self.step(self.start(len(series), len(series.channels)), series)[1]
+        return self.step(self.begin(len(series), len(series.channels)), series)[1]
 
-    def start(self, streams: int, channels: int) -> Carried:
+    def begin(self, streams: int, channels: int) -> Carried:
         """What the fitted transform carries before a stream's first point; an error if it looks ahead."""
         raise ValueError(
             f"Got {type(self).__name__} for a series that is still arriving; expected a transform that only looks "
@@ -49,7 +49,7 @@ class Transform:
         )
 
     looks_ahead: ClassVar[str] = (
-        "It does not say how it carries on from point to point, by its methods `start` and `step`. Use FillForward, "
+        "It does not say how it carries on from point to point, by its methods `begin` and `step`. Use FillForward, "
         "Scale, TimeChannel, ObservationCounts, BasePoint, Integral or Products."
     )
 
