@@ -5,34 +5,37 @@ import sys
 
 from neuralrde.datasets import DatasetUnavailable
 
-NAMES = [
-    "log_signatures",
-    "solve",
-    "linear_fields",
-    "lengths",
-    "long_series",
-    "compile_times",
-    "channels",
-    "several_processes",
-    "ablations",
-    "league",
-    "patients",
-    "larger_than_memory",
-    "scaling",
-]
+# What `make bench` runs, in this order.
+QUICK = {
+    "log_signatures": "speed",
+    "solve": "speed",
+    "linear_fields": "speed",
+    "lengths": "speed",
+    "long_series": "speed",
+    "compile_times": "speed",
+    "channels": "speed",
+    "several_processes": "speed",
+}
 # Those with options of their own, which take an hour, and are run only when named.
-LONG = ("ablations", "league", "patients", "larger_than_memory", "scaling")
+LONG = {
+    "ablations": "quality",
+    "league": "quality",
+    "patients": "quality",
+    "larger_than_memory": "stress",
+    "scaling": "speed",
+}
+FOLDERS = QUICK | LONG
 
 if __name__ == "__main__":
     if sys.argv[1:2] and sys.argv[1] in LONG:
-        importlib.import_module(f"benchmarks.{sys.argv[1]}").main(sys.argv[2:])
+        importlib.import_module(f"benchmarks.{LONG[sys.argv[1]]}.{sys.argv[1]}").main(sys.argv[2:])
         sys.exit()
-    chosen = sys.argv[1:] or [name for name in NAMES if name not in LONG]
-    unknown = [name for name in chosen if name not in NAMES]
+    chosen = sys.argv[1:] or list(QUICK)
+    unknown = [name for name in chosen if name not in FOLDERS]
     if unknown:
-        sys.exit(f"Got {', '.join(unknown)}; expected benchmarks among {', '.join(NAMES)}.")
+        sys.exit(f"Got {', '.join(unknown)}; expected benchmarks among {', '.join(FOLDERS)}.")
     for name in chosen:
         try:
-            importlib.import_module(f"benchmarks.{name}").main()
+            importlib.import_module(f"benchmarks.{FOLDERS[name]}.{name}").main()
         except DatasetUnavailable as error:  # the others need no data
             print(f"\n{name} is left out. {error} Or set NEURALRDE_DATA to the folder of the data.\n")

@@ -12,8 +12,8 @@ import pytest
 import typer.main
 
 import neuralrde
-from benchmarks.league.command import parser as league_options
-from benchmarks.league.command import wanted
+from benchmarks.quality.league.command import parser as league_options
+from benchmarks.quality.league.command import wanted
 from docs import hooks
 from neuralrde.cli import main
 from neuralrde.cli.app import app

@@ -1,7 +1,7 @@
 """Pages of the documentation that are made of results say what the results say. `make test-docs` runs this."""
 
-from benchmarks.league.lines import read_lines
-from benchmarks.league.page import BLOCKS, MARK, PAGE, rendered
+from benchmarks.quality.league.lines import read_lines
+from benchmarks.quality.league.page import BLOCKS, MARK, PAGE, rendered
 from reproduction.__main__ import main
 
 

@@ -4,9 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from benchmarks.league.damage import DAMAGES, damaged
-from benchmarks.league.data import BY_NAME, SEEDS, SETS, LeagueSet, load_set, old_generator, walker_split
-from benchmarks.league.grid import on_grid
+from benchmarks.quality.league.damage import DAMAGES, damaged
+from benchmarks.quality.league.data import BY_NAME, SEEDS, SETS, LeagueSet, load_set, old_generator, walker_split
+from benchmarks.quality.league.grid import on_grid
 from neuralrde import Series
 
 

@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.league import lines as results
-from benchmarks.league import play as playing
-from benchmarks.league.classifiers import CLASSIFIERS, ENVIRONMENT, Absent, Classifier, Outcome, ours
-from benchmarks.league.command import main, parser, wanted
-from benchmarks.league.data import LeagueSet
-from benchmarks.league.page import PAGE, rendered
-from benchmarks.league.ranking import rank
-from benchmarks.league.tables import NOTHING, accuracy_table, complete, damage_table, frame_of, mean_over_seeds
+from benchmarks.quality.league import lines as results
+from benchmarks.quality.league import play as playing
+from benchmarks.quality.league.classifiers import CLASSIFIERS, ENVIRONMENT, Absent, Classifier, Outcome, ours
+from benchmarks.quality.league.command import main, parser, wanted
+from benchmarks.quality.league.data import LeagueSet
+from benchmarks.quality.league.page import PAGE, rendered
+from benchmarks.quality.league.ranking import rank
+from benchmarks.quality.league.tables import NOTHING, accuracy_table, complete, damage_table, frame_of, mean_over_seeds
 from neuralrde import Series
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.channels import apart, walks
-from benchmarks.patients import SPLITS, TARGETS, lines, main, measured, regressor, summary
+from benchmarks.quality.patients import SPLITS, TARGETS, lines, main, measured, regressor, summary
+from benchmarks.speed.channels import apart, walks
 from neuralrde import Series
 from neuralrde.datasets import Dataset
 from neuralrde.training import WarmupCosine
@@ -73,8 +73,10 @@ def test_a_line_of_a_small_set(monkeypatch):
     waves = np.sin(2 * np.pi * rates[:, None] / 60 * seconds + rng.uniform(0, 6, (36, 1)))
     series = Series.from_array(waves[..., None], times=seconds, channels=["PLETH"], ids=[f"{p}/0" for p in patients])
     data = Dataset(series, rates, name="BIDMC32HR", groups=patients)
-    monkeypatch.setattr("benchmarks.patients.regressor", lambda name, **options: regressor(name, **options).set_params(
-        epochs=2, augmentation__versions=1, augmentation__speeds=(1.0,)))  # fmt: skip
+    quick = {"epochs": 2, "augmentation__versions": 1, "augmentation__speeds": (1.0,)}
+    monkeypatch.setattr(
+        "benchmarks.quality.patients.regressor", lambda name, **options: regressor(name, **options).set_params(**quick)
+    )
     line = json.loads(json.dumps(measured(data, 0)))
     assert set(line["floors"]) == {"training mean", "spectral peak", "spectral peak, band fitted"}
     assert line["series"]["fit"] + line["series"]["test"] == 36

@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmarks import scaling, scaling_page
-from benchmarks.scaling import VARIED, growth, lines, points, slope
+from benchmarks.speed import scaling, scaling_page
+from benchmarks.speed.scaling import VARIED, growth, lines, points, slope
 
 SCENARIO = {"varied": "scenario", "length": 100_000, "channels": 6, "step": 100}
 FOUND = [
@@ -27,7 +27,7 @@ def test_the_arithmetic_by_hand():
 
 
 def test_floating_point_operations_are_counted_as_for_a_step():
-    from benchmarks import training_steps
+    from benchmarks.speed import training_steps
 
     # The same model; 562 windows there and 1000 here.
     _, both = training_steps.flops(batch=1, depth=3)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.sweep_cluster import RUNS, run
+from benchmarks.stress.sweep_cluster import RUNS, run
 
 pytest.importorskip("ray", reason="sweeps on Ray need the extra sweep")
 

@@ -78,7 +78,7 @@ def test_without_ray_an_error_says_what_to_install(monkeypatch, tmp_path):
 
 @pytest.mark.slow  # two starts of Ray, and JAX in each
 def test_an_interrupted_sweep_goes_on_from_its_checkpoints(tmp_path):
-    from benchmarks.sweep_cluster import CONFIG, write_table
+    from benchmarks.stress.sweep_cluster import CONFIG, write_table
 
     text = CONFIG.format(data=write_table(tmp_path / "hearts.csv"), epochs=3000).replace("[4, 8, 16]", "[8]")
     (tmp_path / "sweep.toml").write_text(

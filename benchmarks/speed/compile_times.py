@@ -5,7 +5,7 @@ import os
 import time
 from typing import Any
 
-from .timing import table
+from ..timing import table
 
 SAMPLES, WINDOWS, CHANNELS = 32, 50, 3
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -8,8 +8,8 @@ from typing import Any
 
 from neuralrde.signatures import log_signature_channels
 
+from ..timing import table
 from .scaling import LONG, ROOT, draw, growth
-from .timing import table
 
 PAGE = ROOT / "docs"
 SERIES, RAW_CHANNELS, FLOAT = 1_000_000, 5, 4

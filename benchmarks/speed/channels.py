@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .timing import table
+from ..timing import table
 
 SERIES = 200
 SIZES = ((405, 61), (3_000, 64))  # points and channels
@@ -64,8 +64,8 @@ def _peak() -> float:
 
 def apart(classifier: str, points: int, channels: int, series: int = SERIES) -> dict[str, Any]:
     """The same in a fresh process."""
-    command = [sys.executable, "-m", "benchmarks.channels", classifier, str(points), str(channels), str(series)]
-    found = subprocess.run(command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True, check=True)
+    command = [sys.executable, "-m", "benchmarks.speed.channels", classifier, str(points), str(channels), str(series)]
+    found = subprocess.run(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(found.stdout)
 
 

@@ -18,9 +18,9 @@ from unittest.mock import patch
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
+from ..timing import table
 from .league.data import SETS, SPLITS, load_set
 from .league.lines import ROOT, append_line, code_tag
-from .timing import table
 
 RESULTS = ROOT / "results" / "league" / "ablations.jsonl"
 FOLDS = 5
@@ -62,12 +62,6 @@ def squared_error() -> Any:
     return staticmethod(lambda *given, loss=None, **options: fit(*given, **options))
 
 
-def ridge_start() -> Any:
-    from .ridge_start import conditioned
-
-    return conditioned
-
-
 FEATURES = "estimators.random_features"
 CLOSED = {
     "default": Variant("the defaults"),
@@ -101,11 +95,6 @@ NEURAL["neural-even"] = replace(
     NEURAL["neural"],
     meaning="before series speak, closed form and ensemble count alike, instead of the closed form alone",
     constants={"estimators.blend._BEFORE": (0.5, 0.5)},
-)
-NEURAL["neural-ridge-start"] = replace(
-    NEURAL["neural"],
-    meaning="members start from a ridge classifier on their initial features",
-    constants={"estimators.run.Run._conditioned": ridge_start},
 )
 VARIANTS = CLOSED | NEURAL
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from .timing import table
+from ..timing import table
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "scaling" / "lines.jsonl"
 NAMES = {"series": "series", "length": "points in each", "channels": "channels", "depth": "depth", "state": "state"}
 # One at a time is varied from here.

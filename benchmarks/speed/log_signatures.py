@@ -1,4 +1,4 @@
-"""Windowed log-signatures: ours, pysiglib's, iisignature's, plain JAX's and numba's time for the same work.
+"""Windowed log-signatures: ours, pysiglib's, iisignature's and plain JAX's time for the same work.
 
 The peers have no windows: they are handed the windows already cut out and copied, which is not timed. All answers are
 compared before anything is timed.
@@ -20,8 +20,7 @@ from neuralrde.paths import cuts_by_count
 from neuralrde.signatures import _jax_form, _kernel
 from neuralrde.signatures._spans import Spans
 
-from . import numba_kernel
-from .timing import milliseconds, race, table
+from ..timing import milliseconds, race, table
 
 # samples, length, channels, step, depth
 WORK = [
@@ -34,7 +33,7 @@ WORK = [
     (64, 4096, 32, 64, 2),
     (1, 1_000_000, 5, 1000, 3),
 ]
-PEERS = ["pysiglib", "iisignature", "plain JAX", "numba"]
+PEERS = ["pysiglib", "iisignature", "plain JAX"]
 
 
 def bandwidth(megabytes: int = 512) -> float:
@@ -90,10 +89,6 @@ def measure(samples: int, length: int, channels: int, step: int, depth: int, spe
     }
     if windows.nbytes * channels ** (depth - 1) < 2e9:  # its signatures are kept for all windows at once
         forward["plain JAX"] = lambda: plain(in_jax).block_until_ready()
-    if depth in (2, 3):
-        out = np.empty_like(ours)
-        assert np.abs(numba_kernel.log_signatures(path, step, out) - ours).max() < 1e-3 * np.abs(ours).max()
-        forward["numba"] = lambda: numba_kernel.log_signatures(path, step, out)
     there = race(forward)
     backward = {
         "ours": lambda: pull_back(in_jax, in_jax_bars).block_until_ready(),

@@ -70,7 +70,7 @@ def measured(batch: int, cores: list[list[int]]) -> float:
     for number, own in enumerate(cores):
         place = {"batch": batch, "count": len(cores), "number": number, "coordinator": coordinator}
         environment = os.environ | {"JAX_NUM_CPU_DEVICES": str(len(own)), "JAX_PLATFORMS": "cpu"}
-        command = [sys.executable, "-m", "benchmarks.several_processes", json.dumps(place)]
+        command = [sys.executable, "-m", "benchmarks.speed.several_processes", json.dumps(place)]
         os.sched_setaffinity(0, own)  # as `taskset` does: what is started inherits it
         running.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
         os.sched_setaffinity(0, allowed)

@@ -9,7 +9,7 @@ from neuralrde.plots import COLOURS, INK, PALE, figure, save
 
 from .ranking import ALPHA, rank
 
-PICTURE = Path(__file__).parents[2] / "docs" / "images" / "league.png"
+PICTURE = Path(__file__).parents[3] / "docs" / "images" / "league.png"
 OURS = ("closed-form", "neural")
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from reproduction.published import PUBLISHED_LATER
 
-from ..timing import table
+from ...timing import table
 from .classifiers import CLASSIFIERS
 from .damage import DAMAGES
 from .data import SETS

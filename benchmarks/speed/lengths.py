@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ..timing import table
 from .processes import Run, race
-from .timing import table
 from .training_steps import CHANNELS, STEP, build_model, make_weights, training_step
 
 POINTS = [1_000, 10_000, 100_000, 1_000_000]

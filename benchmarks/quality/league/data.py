@@ -53,7 +53,7 @@ class LeagueSet:
 
 def find_data() -> Path:
     """The folder of real data, as for the tests: `$NEURALRDE_DATA`, or `shared/data` beside the repository."""
-    beside = Path(__file__).parents[2].parent / "shared" / "data"
+    beside = Path(__file__).parents[3].parent / "shared" / "data"
     if not os.environ.get(VARIABLE) and beside.is_dir():
         os.environ[VARIABLE] = str(beside)  # the library's own readers look there
     return Path(os.environ.get(VARIABLE) or beside)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 Line = dict[str, Any]
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RESULTS = ROOT / "results" / "league" / "lines.jsonl"
 KEY = ("split", "damage", "seed", "set", "classifier")
 

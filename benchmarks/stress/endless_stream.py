@@ -1,6 +1,6 @@
 """Ten million points through one stream: does memory stay flat, and how long does a point take?
 
-Run `python benchmarks/endless_stream.py`; an argument is another number of points.
+Run `python benchmarks/stress/endless_stream.py`; an argument is another number of points.
 """
 
 import json

@@ -23,7 +23,7 @@ from neuralrde.training import AdamW, Histogram, TimeStretch
 from neuralrde.transforms import ScaleEach, TimeChannel
 from reproduction.floors import errors, floors
 
-from .timing import table
+from ..timing import table
 
 RESULTS = Path("results/patients/lines.jsonl")
 TARGETS = ("BIDMC32HR", "BIDMC32RR")

@@ -5,8 +5,8 @@ from functools import partial
 
 import numpy as np
 
+from ..timing import milliseconds, table
 from .processes import Run, race
-from .timing import milliseconds, table
 from .training_steps import CHANNELS, STATE, Arrays, make_data, make_weights, ours, training_step
 
 

@@ -1,8 +1,8 @@
 """Small runs on two cores: side by side with one core each, or one after another with both. And joblib's workers.
 
-`python -m benchmarks.sweep_cores runs` times a sweep on Ray in both ways, once its workers have compiled everything.
-`python -m benchmarks.sweep_cores joblib` times `GridSearchCV` with one and two processes, each in a fresh one, with and
-without a shared cache of compiled programs, and with workers that do not share the cores out.
+`python -m benchmarks.stress.sweep_cores runs` times a sweep on Ray in both ways, once its workers have compiled
+everything. `python -m benchmarks.stress.sweep_cores joblib` times `GridSearchCV` with one and two processes, each in a
+fresh one, with and without a shared cache of compiled programs, and with workers that do not share the cores out.
 """
 
 import os
@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from .timing import table
+from ..timing import table
 
 CONFIG = """
 data = "{data}"

@@ -21,7 +21,7 @@ from neuralrde.paths import concatenate
 
 from .grid import on_grid
 
-ENVIRONMENT = Path(__file__).parents[2] / ".venv-league"
+ENVIRONMENT = Path(__file__).parents[3] / ".venv-league"
 PEER = Path(__file__).with_name("peer.py")
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from neuralrde import log_signatures
 from reproduction.data import load
 
+from ..timing import table
 from .processes import race
 from .solve import ADJOINT
-from .timing import table
 from .training_steps import LAYERS, STATE, WIDTH, Arrays, make_weights, ours, with_torchdiffeq
 
 STEP, DEPTHS = 4, (2, 3)

@@ -113,13 +113,13 @@ def prepare(folder: Path) -> dict[str, Any]:
 def train(folder: Path) -> dict[str, Any]:
     """One epoch over the whole store."""
     drop_caches()
-    cost, said = run(sys.executable, "-m", "benchmarks.larger_than_memory", "child", str(folder), "whole")
+    cost, said = run(sys.executable, "-m", "benchmarks.stress.larger_than_memory", "child", str(folder), "whole")
     return {**cost, **json.loads(said.splitlines()[-1])}
 
 
 def ratio(folder: Path) -> dict[str, Any]:
     """The same part in memory and from the store, in turn, in one process."""
-    _, said = run(sys.executable, "-m", "benchmarks.larger_than_memory", "child", str(folder), "ratio")
+    _, said = run(sys.executable, "-m", "benchmarks.stress.larger_than_memory", "child", str(folder), "ratio")
     return json.loads(said.splitlines()[-1])
 
 

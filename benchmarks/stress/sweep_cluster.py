@@ -1,7 +1,7 @@
 """A sweep of 24 small runs on a Ray cluster of two nodes on this machine, one of which is killed midway.
 
-`python -m benchmarks.sweep_cluster FOLDER` prints what happened: every result arrives, none twice, and a second start
-runs nothing again. tests/sweeps/test_cluster.py checks it.
+`python -m benchmarks.stress.sweep_cluster FOLDER` prints what happened: every result arrives, none twice, and a
+second start runs nothing again. tests/sweeps/test_cluster.py checks it.
 """
 
 import csv

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..timing import milliseconds, table
 from .processes import Run, race
-from .timing import milliseconds, table
 from .training_steps import (
     CHANNELS,
     LAYERS,
