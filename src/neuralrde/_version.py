@@ -5,7 +5,7 @@ from importlib import metadata
 
 from ._cores import cores
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _LIBRARIES = ("jax", "jaxlib", "equinox", "diffrax", "optax", "numpy", "scipy", "scikit-learn", "safetensors")
 

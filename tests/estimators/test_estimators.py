@@ -285,7 +285,7 @@ def test_wrong_names_and_values():
         NeuralRDEClassifier(epoch=3)  # type: ignore
     with pytest.raises(ValueError, match="Did you mean 'learning_rate'"):
         NeuralRDERegressor().set_params(optimizer__learning_rat=1e-3)
-    with pytest.raises(TypeError, match=r"windows=Windows\(step=32, depth=2\)"):
+    with pytest.raises(TypeError, match=r"windows=Windows\(depth="):
         NeuralRDEClassifier(depth=3)  # type: ignore
     for wrong, match in (
         ({"windows": 0}, "step=0"),

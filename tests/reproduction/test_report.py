@@ -2,7 +2,6 @@
 
 import pytest
 
-from neuralrde.cli import main as library
 from reproduction.__main__ import main
 from reproduction.experiment import Experiment, Limits
 from reproduction.report_content import commands
@@ -105,12 +104,6 @@ def test_wrong_options_are_told_in_a_sentence(capsys):
         said = capsys.readouterr().err
         assert said.startswith("reproduction: ")
         assert "Traceback" not in said
-
-
-def test_the_library_says_where_its_commands_went(capsys):
-    for command in (["reproduce", "--dataset", "HR"], ["report"]):
-        assert library(command) == 2
-        assert f"python -m reproduction {'run' if len(command) > 1 else 'report'}" in capsys.readouterr().err
 
 
 def test_a_quick_try_stands_apart(folder):

@@ -47,19 +47,6 @@ for command in (serve, replay, export):
     app.command()(command)
 
 
-def _moved() -> None:
-    raise Refusal(
-        "The paper's experiments are a project beside the library now. In a checkout of it, write "
-        "`python -m reproduction run` or `python -m reproduction report`, with the same options.",
-        WRONG_USE,
-    )
-
-
-for name in ("reproduce", "report"):
-    anything = {"allow_extra_args": True, "ignore_unknown_options": True}
-    app.command(name=name, hidden=True, context_settings=anything)(_moved)
-
-
 def _show_version(wanted: bool) -> bool:
     if wanted:
         print(f"neuralrde {__version__}")

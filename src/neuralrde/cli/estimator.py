@@ -9,7 +9,7 @@ from ..datasets import Dataset
 from ..registry import to_plain
 from .config import CLOSED_FORM, PARTS, RunSettings, nearest
 from .errors import WRONG_USE, Refusal
-from .shell import MOVED, in_flags
+from .shell import in_flags
 
 # Set by the command line itself: the seed is `seed`, and a bar is shown on a terminal.
 _OURS = ("random_state", "verbose", "warm_start")
@@ -39,14 +39,15 @@ def is_closed_form(estimator: Any) -> bool:
 
 def estimator_of(kind: Any, settings: RunSettings, **others: Any) -> Any:
     """The estimator that settings describe, not fitted. Settings that it does not have are refused."""
-    from ..estimators.parameters import part
+    from ..estimators.parameters import part, part_with
 
     if settings.closed_form:
         return _closed_form_of(kind, settings, **others)
     known = [name for name in inspect.signature(kind).parameters if name not in _OURS]
     for name in settings.estimator:
         if name not in known:
-            hint = f" {MOVED[name]}" if name in MOVED else nearest(name, known)
+            inside = part_with(name, kind._parts)
+            hint = nearest(name, known) if inside is None else f" Write --set {inside[0]}.{name}=..."
             raise Refusal(f"There is no setting {name!r}.{hint}", WRONG_USE)
     estimator = kind(**others)
     try:

@@ -27,11 +27,6 @@ SET = {
 SET |= {name: f"model.{name}" for name in ("state", "width", "layers", "readout", "solver", "blocks")}
 SET |= {"shifts": "windows.shifts", "count": "windows.count", "fill": "transform.fill", "scale": "transform.scale"}
 SET |= {name: f"optimizer.{name}" for name in ("weight_decay", "clip", "schedule")}
-# Where settings of 0.1.0 have gone.
-MOVED = {name: f"Write --set {path}=..." for name, path in SET.items() if "." in path}
-MOVED |= {name: f"Write --{name}." for name in ("depth", "step", "every")}
-MOVED |= {"cuts": "Write --set windows.shifts=...", "time_channel": "Write --set transform.time=true or false."}
-MOVED["learning_rate"] = "Write --learning-rate."
 # What a switch is called that is off.
 _OFF = {"wide": "--long", "header": "--no-header"}
 

@@ -17,7 +17,6 @@ from ..training import FileRefused
 from ..training.archive import arrays_of, read_archive, with_arrays, write_archive
 from ..transforms import Transform
 from .learned import array_of, check_finite_weights, check_learned
-from .old_files import renewed
 from .parameters import part
 
 _KIND, _FORMAT = "model", 3
@@ -65,14 +64,12 @@ class Saved:
 
 def load_any(path: str | os.PathLike, kinds: dict[str, Any]) -> Any:
     """The estimator in a file, which must be one of `kinds`."""
-    header, arrays = read_archive(path, _KIND, format=(2, _FORMAT))
+    header, arrays = read_archive(path, _KIND, format=_FORMAT)
     name = header.get("estimator")
     kind = kinds.get(name) if isinstance(name, str) else None
     if kind is None:
         raise FileRefused(f"Got the file {str(path)!r}, which holds a {_brief(name)}; expected one of {list(kinds)}.")
     try:
-        if header["format"] == 2:
-            header, arrays = renewed(header, arrays)
         inside, within = header.get(_INSIDE), {n: array for n, array in arrays.items() if n.startswith(_INSIDE)}
         estimator = _made(kind, header, {n: array for n, array in arrays.items() if n not in within}, "model")
         if inside is not None:

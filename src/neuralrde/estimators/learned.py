@@ -238,5 +238,4 @@ LEARNED: dict[str, Callable[[str, Any], None]] = {
     ),
     "penalty_": _kind("a positive number", lambda value: is_number(value) and value > 0),
 }
-# Names are learned from tables with named columns only; the others were not in the first files of this format.
-OPTIONAL = {"feature_names_in_", "label_share_", "restarts_", "scores_", "members_", "blend_", "augmentation_"}
+OPTIONAL = {"feature_names_in_"}  # learned from tables with named columns only

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..paths import Windows
 from ..paths.checks import check_whole, is_number
-from ..registry import config_of, did_you_mean, from_plain, params_of, with_params
+from ..registry import FROM_DATA, Registry, accepted, config_of, did_you_mean, from_plain, params_of, with_params
 from ..training import AbstractAugmentation
 
 __all__ = ["Parameters", "check_augmentation", "check_choice", "check_flag", "check_number", "check_whole", "part"]
@@ -99,27 +99,31 @@ def part(family: str, value: Any) -> Any:
     return value() if isinstance(value, type) else value
 
 
-def check_names(cls: type, parameters: dict[str, Any], error: type[Exception]) -> None:
+def check_names(cls: Any, parameters: dict[str, Any], error: type[Exception]) -> None:
     known = [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
     for name in parameters:
         if name not in known:
-            meant = f" {MOVED[name]}" if name in MOVED else did_you_mean(name, known, cutoff=0.5)
+            if (inside := part_with(name, cls._parts)) is not None:
+                meant = f" It is a parameter of {inside[0]}: write {inside[1]}."
+            else:
+                meant = did_you_mean(name, known, cutoff=0.5)
             # scikit-learn's own words first, which its tools look for.
             raise error(f"Invalid parameter {name!r} for {cls.__name__}.{meant} Valid parameters are: {known}.")
 
 
-def _moved(names: str, example: str) -> dict[str, str]:
-    return dict.fromkeys(names.split(), f"It is a parameter of a part now: write {example}.")
+def part_with(name: str, parts: dict[str, str]) -> tuple[str, str] | None:
+    """Which part has a parameter of this name, and how it is written; None if none has.
 
-
-# Where parameters of 0.1.0 have gone.
-MOVED = (
-    _moved("depth step every", "for example windows=Windows(step=32, depth=2)")
-    | _moved("cuts", "windows=Windows(shifts=4)")
-    | _moved("fill time_channel scale base_point", 'for example transform=Standard(fill="linear", time=True)')
-    | _moved("state width layers readout", 'for example model=Config(NeuralRDE, state=64, readout="final")')
-    | _moved("learning_rate weight_decay clip schedule", "for example optimizer=AdamW(learning_rate=1e-3)")
-)
+    >>> part_with("depth", {"model": "model", "windows": "windows"})
+    ('windows', 'windows=Windows(depth=...)')
+    """
+    for parameter, family in parts.items():
+        known = FROM_DATA if family == "model" else ()
+        for cls in Registry.families[family].values():
+            if name in accepted(cls) and name not in known:
+                made = f"Config({cls.__name__}, {name}=...)" if family == "model" else f"{cls.__name__}({name}=...)"
+                return parameter, f"{parameter}={made}"
+    return None
 
 
 def check_number(
