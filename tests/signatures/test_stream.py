@@ -76,13 +76,6 @@ def test_saved_and_restored_it_goes_on_exactly(cut):
         np.testing.assert_array_equal(again.finish(), stream.finish())
 
 
-def test_a_state_from_before_there_were_scales():
-    stream = LogSignatureStream(2, 2, step=4)
-    stream.push(np.arange(12.0).reshape(6, 2) ** 2)
-    old = {name: value for name, value in stream.state().items() if name not in ("scales", "past")}
-    np.testing.assert_array_equal(LogSignatureStream.from_state(old).finish(), stream.finish())
-
-
 @pytest.mark.long
 def test_a_million_points_in_constant_memory():
     """Pushing needs the memory of a push, and what comes out; and all of it equals the batch."""

@@ -4,7 +4,7 @@ from ._log_signature import log_signature, log_signatures
 from .bases import Basis, basis_channels, change_basis
 from .lyndon import bracketing, log_signature_channels, lyndon_words, signature_channels
 from .rounding import without_padding, without_rounding
-from .stream import LogSignatureStream
+from .streams import LogSignatureStream
 from .tensor import chen_inverse, chen_product, signature, tensor_exp, tensor_log
 
 __all__ = [

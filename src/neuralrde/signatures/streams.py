@@ -1,15 +1,18 @@
-"""Log-signatures of many series that are still arriving, computed together.
+"""Log-signatures of series that are still arriving: of one, or of many that are computed together.
 
-`LogSignatureStream` follows one series. Here one call of the kernel follows the new points of all of them. What is kept
-between two calls is a dictionary of arrays, whose first axis is the stream.
+One call of the kernel follows the new points of all streams. What is kept between two calls is a dictionary of arrays,
+whose first axis is the stream.
 """
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from numpy.typing import ArrayLike
 
-from ..paths.cuts import positions_in_windows
+from ..paths.checks import as_numbers, as_positive
+from ..paths.cuts import cuts_by_count, positions_in_windows
 from ..paths.windows import as_scales, depths_of
 from ._join import Run, join
 from ._log_signature import _numpy_runs, log_signatures
@@ -35,10 +38,13 @@ class LogSignatureStreams:
         step: increments in a window.
         every: instead of `step`, the time in a window.
         shift: how many points earlier windows by count end.
+        exact: whether log-signatures are kept as they are, rounding included.
     """
 
-    def __init__(self, model: Any, *, step: int | None = None, every: float | None = None, shift: int = 0):
-        self.step, self.every, self.shift = step, every, shift
+    def __init__(
+        self, model: Any, *, step: int | None = None, every: float | None = None, shift: int = 0, exact: bool = False
+    ):
+        self.step, self.every, self.shift, self.exact = step, every, shift, exact
         self.channels, self.basis, self.mixed = model.channels, model.basis, model.mixed
         self.increments = model.takes_increments
         self.scales: tuple[int, ...] = as_scales(model.scales)
@@ -214,6 +220,156 @@ class LogSignatureStreams:
             ]
             words, _ = _numpy_runs(pieces, wanted, self._of_mixed)
         found = change_bases(words, self._of_mixed, self.depths, old="words", new=self.basis)
-        if self.basis != "expanded":  # which has other channels
+        if not self.exact and self.basis != "expanded":  # which has other channels
             found = without_rounding_in(found, highest, lowest, self.depth, scales=self.scales)
         return found, kept
+
+
+@dataclass(frozen=True)
+class _Path:
+    """What `LogSignatureStreams` asks of a model, for a path as it is."""
+
+    channels: int
+    depth: int | tuple[int, ...]
+    scales: tuple[int, ...]
+    basis: Basis
+    takes_increments: ClassVar[bool] = False
+
+    def mixed(self, path: np.ndarray) -> np.ndarray:
+        return path
+
+
+class LogSignatureStream:
+    """Push points as they come, one or many at a time; get each window's log-signature when it is complete.
+
+    Together with the tail from `finish`, the results equal those of `log_signatures` for the whole series. Between
+    calls the stream keeps one point and one log-signature, however long the window is, and with several scales those of
+    the last windows.
+
+    Args:
+        channels: channels of the path, time included if it is a channel.
+        depth: depth of the log-signatures; with several scales it may be a tuple, one for each.
+        step: increments in a window; a window is complete with its last point.
+        every: instead of `step`, the time in a window, counted from the first point. An increment belongs to the window
+            in which its right end is observed, so a window is complete when a point after its end arrives. A window
+            without a new point has a zero log-signature.
+        scales: how many windows back each log-signature looks, as in `log_signatures`.
+        basis: "words", "brackets" or "expanded".
+
+    >>> import numpy as np
+    >>> path = np.random.default_rng(0).normal(size=(100, 2))
+    >>> stream = LogSignatureStream(channels=2, depth=3, step=32)
+    >>> [stream.push(part).shape[0] for part in np.split(path, 4)]  # windows completed by each 25 points
+    [0, 1, 1, 1]
+    >>> tail = stream.finish()
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        depth: int | tuple[int, ...],
+        *,
+        step: int | None = None,
+        every: float | None = None,
+        scales: int | tuple[int, ...] = (1,),
+        basis: Basis = "words",
+    ):
+        if (step is None) == (every is None):
+            raise TypeError(
+                f"Got step={step} and every={every}; expected exactly one of them. Write step=32 for windows of 32 "
+                "increments, or every=0.5 for windows of half a unit of time."
+            )
+        if step is not None:
+            cuts_by_count(1, step)  # raises for a step that is not one
+        else:
+            every = as_positive(every, name="every", example="every=0.5", why="time runs forward")
+        self.channels, self.depth, self.step, self.every = channels, depth, step, every
+        self.scales, self.basis = as_scales(scales), basis
+        path = _Path(channels, depth, self.scales, basis)
+        self._streams = LogSignatureStreams(path, step=step, every=every, exact=True)
+        self._state, self._time = self._streams.start(1), 0.0
+
+    def push(self, points: ArrayLike, times: ArrayLike | None = None) -> Float[np.ndarray, "windows log_signature"]:
+        """Take in points `(count, channels)`, or one point `(channels,)`, and return the windows they complete.
+
+        With windows by time, `times` has one time per point. A point that is refused leaves the stream as it was.
+        """
+        points = np.asarray(as_numbers(points, name="points"), np.float64)
+        points = points[None] if points.ndim == 1 else points
+        if points.ndim != 2 or points.shape[1] != self.channels:
+            raise ValueError(
+                f"Got points of shape {points.shape}; expected (count, {self.channels}), or ({self.channels},) for a "
+                "single point, because this stream was made for that many channels."
+            )
+        clock = self._check_times(times, len(points))
+        if len(points) == 0:
+            return np.zeros((0, self._streams.controls))
+        state, found, _ = self._streams.push(self._state, points[None], clock[None], np.array([len(points)]))
+        self._state, self._time = state, float(clock[-1])
+        return found[0]
+
+    def running(self) -> Float[np.ndarray, "log_signature"]:
+        """The log-signature of the unfinished window, so far."""
+        return self._streams.running(self._state)[0]
+
+    def finish(self) -> Float[np.ndarray, "windows log_signature"]:
+        """The tail: the unfinished window, if anything has arrived in it, as a batch of one window or none."""
+        unfinished = self._state["begun"][0] and self._streams.unfinished(self._state)[0]
+        return self.running()[None] if unfinished else np.zeros((0, self._streams.controls))
+
+    def _check_times(self, times: Any, count: int) -> Float[np.ndarray, "points"]:
+        if self.every is None:
+            if times is not None:
+                raise ValueError("Got times for windows by count (step=...); leave them out, or make windows by time.")
+            return np.zeros(count)
+        if times is None:
+            raise ValueError(
+                "Got no times for windows by time (every=...); expected one a point: `stream.push(points, times)`."
+            )
+        times = np.atleast_1d(np.asarray(as_numbers(times, name="times"), np.float64))
+        if times.shape != (count,):
+            raise ValueError(f"Got times of shape {times.shape} for {count} points; expected one time a point.")
+        begun = bool(self._state["begun"][0])
+        steps = np.diff(np.concatenate([[self._time], times]) if begun else times)
+        if not (steps > 0).all() or not np.isfinite(times).all():
+            where = int(np.argmin(steps)) if len(steps) else 0
+            raise ValueError(
+                f"Got times that do not increase (by {steps[where] if len(steps) else times[0]} before point "
+                f"{where + (not begun)} of this push); expected increasing, finite times, because a stream cannot go "
+                "back. Sort the points."
+            )
+        return times
+
+    def state(self) -> dict[str, Any]:
+        """The whole state of the stream as plain numbers, which `json.dumps` keeps exactly."""
+        return {
+            "channels": int(self.channels),
+            "depth": list(self.depth) if isinstance(self.depth, tuple) else int(self.depth),
+            "step": None if self.step is None else int(self.step),
+            "every": self.every,
+            "scales": list(self.scales),
+            "basis": self.basis,
+            "time": self._time,
+            **{name: array[0].tolist() for name, array in self._state.items()},
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> "LogSignatureStream":
+        """A stream that continues from a `state`.
+
+        >>> stream = LogSignatureStream(channels=2, depth=2, step=8)
+        >>> again = LogSignatureStream.from_state(stream.state())
+        """
+        depth = tuple(state["depth"]) if isinstance(state["depth"], list) else state["depth"]
+        how = {name: state[name] for name in ("step", "every", "basis")}
+        stream = cls(state["channels"], depth, scales=tuple(state["scales"]), **how)
+        found = {name: np.asarray([state[name]], array.dtype) for name, array in stream._state.items()}
+        for name, array in found.items():
+            if array.shape != (expected := stream._state[name].shape) or not np.isfinite(array).all():
+                raise ValueError(
+                    f"Got a state whose {name!r} has the shape {array.shape[1:]}; expected finite numbers of the "
+                    f"shape {expected[1:]}, for {stream.channels} channels at depth {stream.depth}. Restore what "
+                    "`state()` gave, unchanged."
+                )
+        stream._state, stream._time = found, float(state["time"])
+        return stream
