@@ -80,12 +80,12 @@ class RunFolder:
         """One folder for several processes: it belongs to the first, and the others know its path."""
         made: list[Self] = []
 
-        def make() -> Path:
+        def make() -> str:
             made.append(cls.new(name, out, resume=resume))
-            return made[0].path
+            return str(made[0].path)
 
         path = processes.from_first(make)
-        return made[0] if made else cls(path)
+        return made[0] if made else cls(Path(path))
 
     def _check_free(self, resume: bool) -> None:
         """Only now, when no other process can put anything into the folder."""

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from .files import is_url
 from .index import Index, look_at
 from .npy import NpySource
 from .place import Place
-from .plan import INDEX, MANIFEST, PLAN, SERIES, Asked, Plan, checksum, make_plan, packed, sealed, unpacked
+from .plan import INDEX, MANIFEST, PLAN, SERIES, Asked, Plan, checksum, index_file, make_plan, packed, sealed, unpacked
 from .pool import pool_of
 from .rows import RowSource, SourceError
 from .shard import is_done, make_shard, record_name
@@ -140,7 +140,8 @@ def _planned(
         index.add(block, found)
         told("first look", block + 1, source.blocks)
     index.check()
-    plan, file = make_plan(asked, index, windows, transform, memory)
+    file = index_file(index, asked)
+    plan = replace(make_plan(asked, index, windows, transform, memory), index=checksum(file))
     place.write(INDEX, file)
     place.write(PLAN, sealed(asdict(plan)))  # last: where it is, the index is whole
     return plan

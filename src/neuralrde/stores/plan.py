@@ -74,7 +74,7 @@ class Plan:
     """Of each shard: the block in which it begins, and the row of it."""
     task: str | None
     classes: list[Any] | None
-    index: str
+    index: str = ""
     """The checksum of the index of all series."""
 
     @staticmethod
@@ -90,10 +90,8 @@ class Plan:
         return Driver(len(self.path_channels), windows_of(self.windows), projection)
 
 
-def make_plan(
-    asked: Asked, index: Index, windows: Windows | None, transform: Transform, memory: int
-) -> tuple[Plan, bytes]:
-    """Fit the transform, resolve the windows, and divide the series into shards; with the file of the index."""
+def make_plan(asked: Asked, index: Index, windows: Windows | None, transform: Transform, memory: int) -> Plan:
+    """Fit the transform, resolve the windows, and divide the series into shards."""
     source = index.source
     transform = fitted(transform, source.channels, index.moments, index.longest, timed=source.timed)
     path = _path_channels(transform, source)
@@ -112,11 +110,7 @@ def make_plan(
     out = 4 * driver.controls * counts
     shards, places = _shards(index, out, 8 * len(source.channels) * lengths)
     labels = as_labels(index.target, asked.task, asked.classes) if index.target else None
-    arrays = {"lengths": np.array(index.lengths, np.int64), "ids": np.array(index.ids)}
-    arrays |= {} if labels is None else {"target": labels.target}
-    arrays |= {"groups": np.array(index.groups)} if index.groups else {}
-    file = packed(arrays)
-    plan = Plan(
+    return Plan(
         key=asked.key,
         channels=source.channels,
         timed=source.timed,
@@ -131,9 +125,16 @@ def make_plan(
         places=places,
         task=None if labels is None else labels.task,
         classes=None if labels is None else labels.classes,
-        index=checksum(file),
     )
-    return plan, file
+
+
+def index_file(index: Index, asked: Asked) -> bytes:
+    """The index of all series as an archive of arrays."""
+    labels = as_labels(index.target, asked.task, asked.classes) if index.target else None
+    arrays = {"lengths": np.array(index.lengths, np.int64), "ids": np.array(index.ids)}
+    arrays |= {} if labels is None else {"target": labels.target}
+    arrays |= {"groups": np.array(index.groups)} if index.groups else {}
+    return packed(arrays)
 
 
 def sealed(content: dict[str, Any]) -> bytes:
