@@ -57,7 +57,9 @@ def fit_blend(estimator: Any, run: Run, windows: Any, state: TrainingState, samp
             # Linear algebra may round differently on another machine: all processes keep what the first one has.
             parts = None if closed is None else closed._parts_of_file("model")
             parts, estimator.blend_ = processes.agree((parts, estimator.blend_))
-            estimator.closed_form_ = None if closed is None else made_of_parts(type(closed), *parts, "model")
+            if parts is not None:
+                header, arrays = parts
+                estimator.closed_form_ = made_of_parts(type(closed), header, arrays, "model")
     estimator._calibrate_with([VersionOutputs(blended(beside, neural, estimator.blend_)[known])], target)
 
 
