@@ -64,13 +64,14 @@ def killed(data, store, kills):
     rng, shards = np.random.default_rng(0), []
     done = lambda: len(list(Path(store).glob("shards/*.npy")))
     for _ in range(kills):
-        process = subprocess.Popen([sys.executable, "-c", SLOW, data, store, "0.05"], stdout=subprocess.PIPE)
-        process.stdout.readline()
-        goal = done() + int(rng.integers(2))
-        while done() < goal and process.poll() is None:
-            time.sleep(0.01)
-        time.sleep(float(rng.uniform(0.0, 0.1)))
-        os.kill(process.pid, signal.SIGKILL)
+        command = [sys.executable, "-c", SLOW, data, store, "0.05"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            goal = done() + int(rng.integers(2))
+            while done() < goal and process.poll() is None:
+                time.sleep(0.01)
+            time.sleep(float(rng.uniform(0.0, 0.1)))
+            os.kill(process.pid, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL, "it ended before it was killed: make it slower"
         shards.append(done())
     return shards
