@@ -201,18 +201,15 @@ def tests_for(mutant: Mutant, suite: str) -> list[str]:
     What is computed on import belongs to the whole class or file; what no test calls, to the folder's tests.
     """
     found = [json.loads(line) for file in (OUT / suite).glob("*.jsonl") for line in file.read_text().splitlines()]
-    own = f"{mutant.file}::{mutant.function}"
-    calling = [one for one in found if any(call == own or call.startswith(f"{own}.") for call in one["calls"])]
+    own, at_file = f"{mutant.file}::{mutant.function}", lambda test: test.split("::")[0]
+    calling = {one["test"] for one in found if any(f"{call}.".startswith(f"{own}.") for call in one["calls"])}
     if not calling and "." not in mutant.function:
-        calling = [one for one in found if any(call.startswith(f"{mutant.file}::") for call in one["calls"])]
-    folder = f"tests/{Path(mutant.file).parts[2].removesuffix('.py')}"
-    files = {one["test"].split("::")[0] for one in calling}
-    rank = lambda one: (one not in calling, one["test"].split("::")[0] not in files, one["seconds"])
+        calling = {one["test"] for one in found if any(call.startswith(f"{mutant.file}::") for call in one["calls"])}
+    files, folder = {*map(at_file, calling)}, f"tests/{Path(mutant.file).parts[2].removesuffix('.py')}"
     near = [
-        one
-        for one in found
-        if one["test"].split("::")[0] in files or one["test"].startswith((f"{folder}/", mutant.file))
+        one for one in found if at_file(one["test"]) in files or one["test"].startswith((f"{folder}/", mutant.file))
     ]
+    rank = lambda one: (one["test"] not in calling, at_file(one["test"]) not in files, one["seconds"])
     tests, left = [], SECONDS[suite]
     for one in sorted(near, key=rank):
         left -= one["seconds"]
