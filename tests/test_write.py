@@ -8,9 +8,16 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from neuralrde._write import writing
+from neuralrde.cli.predictions import PredictionTable, write_csv
+from neuralrde.cli.run_folder import RunFolder, write_json
+from neuralrde.plots.style import save
+from neuralrde.sweeps.results import Results
+from neuralrde.training.cache import LogSignatureCache
 
 KILLED = """
 import os, signal, sys
@@ -60,13 +67,65 @@ def test_writers_do_not_mix(tmp_path):
 
 @pytest.mark.parametrize("mask", [0o022, 0o077])
 def test_permissions_are_those_of_any_new_file(tmp_path, mask):
+    tmp_path.chmod(0o755)
     before = os.umask(mask)
     try:
         with writing(tmp_path / "file.txt", "w") as file:
             file.write("x")
     finally:
         os.umask(before)
-    assert stat.S_IMODE((tmp_path / "file.txt").stat().st_mode) == 0o666 & ~mask
+    assert stat.S_IMODE((tmp_path / "file.txt").stat().st_mode) == 0o644 & ~mask
+
+
+def _run(folder):
+    with RunFolder.new("hearts", folder, resume=False) as made:
+        write_json(made.metrics, {})
+        assert stat.S_IMODE((folder / ".lock").stat().st_mode) == 0o600
+        save(Figure(), made.pictures / "windows.png")
+
+
+def _sweep(folder):
+    with Results(folder / "results.jsonl") as results:
+        results.append({"key": "a"})
+
+
+def _cache(folder):
+    LogSignatureCache(folder=folder)(np.zeros((3, 2)), 1, step=1)
+
+
+def _csv(folder):
+    found = np.array(["p1"])
+    table = PredictionTable(found, np.zeros(1, int), None, found, None, None, None, None)
+    write_csv(table, folder / "found.csv")
+
+
+@pytest.mark.parametrize("make", [_run, _sweep, _cache, _csv])
+def test_what_holds_patients_data_is_its_owners_alone(tmp_path, make):
+    """Folders that we make. In one that is there already, files are as open as it is: somebody shares it."""
+    before = os.umask(0o022)
+    try:
+        make(tmp_path / "made")
+    finally:
+        os.umask(before)
+    things = [tmp_path / "made", *(tmp_path / "made").rglob("*")]
+    assert len(things) > 1
+    for thing in things:
+        assert stat.S_IMODE(thing.stat().st_mode) == (0o700 if thing.is_dir() else 0o600), thing
+
+
+def test_the_new_name_is_synced_too(tmp_path, monkeypatch):
+    """A power cut after the renaming must not undo it: the folder is synced, after the file."""
+    synced, sync = [], os.fsync
+
+    def note(descriptor):
+        there = (tmp_path / "file.txt").exists()
+        synced.append((stat.S_ISDIR(os.fstat(descriptor).st_mode), there))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    with writing(tmp_path / "file.txt", "w") as file:
+        file.write("x")
+    assert synced == [(False, False), (True, True)]
 
 
 def test_a_full_disk_names_the_file(tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ class Lock:
     def __init__(self, file: Path):
         self.file = file
         while True:
-            self._handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+            self._handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o644 & file.parent.stat().st_mode)
             if not _try_lock(self._handle):
                 holder = _reads(self._handle)
                 os.close(self._handle)

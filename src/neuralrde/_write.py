@@ -15,12 +15,20 @@ from typing import IO, Any
 _NAMELESS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
+def private_folder(path: str | os.PathLike) -> Path:
+    """A folder for what comes of somebody's data: if it has to be made, only its owner may look into it."""
+    path = Path(path)
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
+
+
 @contextmanager
 def writing(path: str | os.PathLike, mode: str = "wb", **options: Any) -> Iterator[IO[Any]]:
     """Open a file to write; it takes its place when the block ends without an error, and not before.
 
     It is written beside its place, synced and renamed, so that the place holds the old file or the new one, whole,
-    whatever happens in between: an error, a power cut, or another process that writes to the same place.
+    whatever happens in between: an error, a power cut, or another process that writes to the same place. Nobody may
+    read it who may not look into its folder.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "numbers.txt"
@@ -37,16 +45,17 @@ def writing(path: str | os.PathLike, mode: str = "wb", **options: Any) -> Iterat
     path = Path(path)
     # A name of its own for every writer, because two threads or machines may write to the same place.
     partial = path.with_name(f".{secrets.token_hex(8)}.part")
+    opener = lambda name, flags: os.open(name, flags, 0o666 & path.parent.stat().st_mode)
     if "b" not in mode:
         options = {"encoding": "utf-8", **options}
     try:
-        with open(partial, mode.replace("w", "x"), **options) as file:
+        with open(partial, mode.replace("w", "x"), opener=opener, **options) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)
     except OSError as error:
-        if error.errno in _NAMELESS or error.filename == str(partial):
+        if error.errno in _NAMELESS or str(error.filename) in (str(partial), str(path.parent)):
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
     finally:

@@ -7,8 +7,11 @@ first process decides, and the others are told.
 
 import atexit
 import contextlib
+import ipaddress
+import json
+import math
 import os
-import pickle
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -54,16 +57,29 @@ def join_processes(
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
     # It would catch SIGTERM, for itself: `interrupts_between_steps` does.
     jax.config.update("jax_enable_preemption_service", False)
-    here = coordinator is not None and coordinator.rpartition(":")[0] in ("127.0.0.1", "localhost")
     jax.distributed.initialize(
         coordinator,
         count,
         number,
         heartbeat_timeout_seconds=patience,
         shutdown_timeout_seconds=300,  # the first process may still be drawing pictures
-        # Nobody else is to reach what only this machine's processes need.
-        coordinator_bind_address=coordinator if here else None,
+        coordinator_bind_address=_bound(coordinator),
     )
+
+
+def _bound(coordinator: str | None) -> str | None:
+    """Where process 0 listens: at the address that was asked for, and no other. None is all, or what JAX is told."""
+    if coordinator is None or "JAX_COORDINATOR_BIND_ADDRESS" in os.environ:
+        return None
+    host = coordinator.rpartition(":")[0].strip("[]")
+    # Some systems give their own name a loopback address, at which no other machine could reach it.
+    with contextlib.suppress(OSError, ValueError):
+        if (
+            host not in ("localhost", address := socket.gethostbyname(host))
+            and ipaddress.ip_address(address).is_loopback
+        ):
+            return None
+    return coordinator
 
 
 class Processes:
@@ -102,30 +118,36 @@ class Processes:
             return tuple(float(total) for total in self._total(np.array(numbers, np.float32)))
 
     def agree(self, value: Any) -> Any:
-        """The first process's value, in all of them. It must be one that can be pickled."""
+        """The first process's value, in all of them: numbers, text, arrays, and lists, tuples and dictionaries of them.
+
+        It is data, and never code: nothing that another process says is run.
+        """
         if self.count == 1:
             return value
         with self.lost_explained():
-            data = pickle.dumps(value) if self.is_first else b""
+            data = _to_bytes(value) if self.is_first else b""
             size = int(self._total(np.array([len(data)], np.uint32))[0])
             # Few lengths, because each is compiled anew.
             words = np.zeros(2 ** max(6, (size // 4).bit_length()), np.uint32)
             words.view(np.uint8)[: len(data)] = np.frombuffer(data, np.uint8)
-            return pickle.loads(self._total(words).tobytes()[:size])
+            return _from_bytes(self._total(words).tobytes()[:size])
 
     def from_first(self, make: Callable[[], Any]) -> Any:
-        """What `make()` returns in the first process, in all of them. Its errors, too, are raised in all."""
+        """What `make()` returns in the first process, in all of them. Its errors, too, are raised in all.
+
+        The others raise the nearest class of ours or of Python's, with the same text.
+        """
         if self.count == 1:
             return make()
-        value, error = None, None
+        value, error, told = None, None, None
         if self.is_first:
             try:
                 value = make()
             except Exception as raised:
-                error = raised
-        value, told = self.agree((value, error))
+                error, told = raised, _told(raised)
+        value, told = self.agree((value, told))
         if told is not None:
-            raise told if error is None else error
+            raise _error(*told) if error is None else error
         return value
 
     @contextlib.contextmanager
@@ -149,6 +171,83 @@ class Processes:
         rows = np.zeros((self._own, len(numbers)), numbers.dtype)
         rows[0] = numbers
         return np.asarray(_summed(shard_batch(rows, self.mesh), self.mesh))[0]
+
+
+def _to_bytes(value: Any) -> bytes:
+    """A message: the length of a text, JSON that marks tuples, dictionaries and arrays, and the arrays' numbers."""
+    arrays: list[bytes] = []
+
+    def plain(one: Any) -> Any:
+        if isinstance(one, np.generic):
+            one = one.item()
+        if one is None or isinstance(one, bool | int | float | str):
+            return one
+        if isinstance(one, list):
+            return [plain(item) for item in one]
+        if isinstance(one, tuple):
+            return {"tuple": [plain(item) for item in one]}
+        if isinstance(one, dict):
+            return {"pairs": [[plain(key), plain(item)] for key, item in one.items()]}
+        if isinstance(one, np.ndarray | jax.Array) and (kind := _kind(np.asarray(one).dtype)) is not None:
+            arrays.append(np.asarray(one).tobytes())
+            return {"array": [kind, list(one.shape)]}
+        raise TypeError(
+            f"Got {type(one).__name__} to tell other processes; expected numbers, text, arrays of them, and lists, "
+            "tuples and dictionaries of these, because nothing else is read without running what a message says."
+        )
+
+    text = json.dumps(plain(value)).encode()
+    return b"".join([len(text).to_bytes(8, "little"), text, *arrays])
+
+
+def _kind(dtype: np.dtype) -> str | None:
+    if dtype.kind in "biufcSU":
+        return dtype.str
+    return dtype.name if hasattr(jax.numpy, dtype.name) else None  # bfloat16 and the like
+
+
+def _from_bytes(data: bytes) -> Any:
+    end = 8 + int.from_bytes(data[:8], "little")
+
+    def made(one: Any) -> Any:
+        nonlocal end
+        match one:
+            case list():
+                return [made(item) for item in one]
+            case {"tuple": items}:
+                return tuple(made(item) for item in items)
+            case {"pairs": pairs}:
+                return {made(key): made(item) for key, item in pairs}
+            case {"array": [kind, shape]}:
+                start, dtype = end, np.dtype(kind)
+                end += dtype.itemsize * math.prod(shape)
+                return np.frombuffer(data[start:end], dtype).reshape(shape).copy()
+        return one
+
+    try:
+        return made(json.loads(data[8:end]))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ValueError(
+            f"Got a message of another kind from the first process ({error}); expected what `Processes.agree` sends. "
+            "Run the same version of neuralrde in all processes."
+        ) from None
+
+
+def _told(error: Exception) -> tuple[str, str, dict[str, Any]]:
+    """The nearest class that the others have too, the text, and plain attributes, such as an exit code."""
+    kind = next(kind for kind in type(error).__mro__ if kind.__module__.split(".")[0] in ("builtins", "neuralrde"))
+    plain = {name: value for name, value in vars(error).items() if isinstance(value, str | int | float | None)}
+    return f"{kind.__module__}.{kind.__qualname__}", str(error), plain
+
+
+def _error(name: str, text: str, attributes: dict[str, Any]) -> Exception:
+    kinds: list[type[Exception]] = [Exception]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    kind = next((kind for kind in kinds if f"{kind.__module__}.{kind.__qualname__}" == name), RuntimeError)
+    error = kind.__new__(kind, text)  # without what its constructor asks for
+    vars(error).update(attributes)
+    return error
 
 
 # The meshes, by the numbers of their devices, whose processes have found each other.

@@ -10,13 +10,22 @@ from neuralrde import NeuralRDEClassifier, Windows
 from neuralrde.cli.config import RunSettings, as_toml, assignments, settings_of, with_settings
 from neuralrde.cli.estimator import estimator_of, resolve
 
+from .. import shapes
+
 # All that UTF-8 can hold: names of columns come from people's files.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 NUMBERS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.booleans())
 # In the sections of the estimator, "none" is None.
 VALUES = st.one_of(NUMBERS, TEXT.filter(lambda text: text != "none"), st.none(), st.lists(NUMBERS, max_size=3))
+
+
+def unchecked_settings(**fields):
+    with shapes.unchecked():  # beartype looks at random items of lists, which Hypothesis does not want in here
+        return RunSettings(**fields)
+
+
 SETTINGS = st.builds(
-    RunSettings,
+    unchecked_settings,
     data=TEXT.filter(bool),
     seed=st.integers(0, 2**32 - 1),
     table=st.fixed_dictionaries({}, optional={"id": TEXT, "target": TEXT, "columns": st.lists(TEXT, max_size=3)}),

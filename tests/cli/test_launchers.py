@@ -1,9 +1,12 @@
 """Which of how many processes this one is: by flags, and by what launchers say in the environment."""
 
+import signal
+
 import pytest
 
 from neuralrde.cli.errors import Refusal
 from neuralrde.cli.launchers import launch_of
+from neuralrde.cli.workers import _signals_passed_on
 
 VARIABLES = ("SLURM_", "OMPI_", "PMI_", "JAX_COORDINATOR")
 
@@ -83,3 +86,17 @@ def test_open_mpi_5_needs_a_coordinator(environment):
 def test_what_does_not_fit_is_refused(environment, arguments, told):
     with pytest.raises(Refusal, match=told):
         launch_of(*arguments)
+
+
+def test_in_the_background_workers_are_not_interrupted():
+    """Ctrl-C that is ignored, as under `nohup`, is not passed on either; `kill` is."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with _signals_passed_on([]) as asked:
+            signal.raise_signal(signal.SIGINT)
+            assert asked.number is None
+            signal.raise_signal(signal.SIGTERM)
+            assert asked.number == signal.SIGTERM
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -51,7 +51,7 @@ def test_predict_writes_what_the_model_says(run, trained, hearts, tmp_path):
     out = tmp_path / "new" / "answers.csv"
     outcome = run("predict", trained, hearts, *COLUMNS, "--out", out)
     assert outcome.code == 0, outcome.err
-    rows = list(csv.DictReader(out.open()))
+    rows = list(csv.DictReader(out.read_text().splitlines()))
     assert [row["id"] for row in rows] == [f"p{i}" for i in range(60)]
     for row in rows:
         assert row["predicted"] == max(("x first", "y first"), key=lambda name, row=row: float(row[f"p({name})"]))
@@ -72,7 +72,7 @@ def test_a_run_remembers_which_column_is_what(run, trained, hearts, tmp_path):
     # Columns that the run has not seen, and in another order; and no target.
     with (tmp_path / "new.csv").open("w", newline="") as file:
         writer = csv.writer(file)
-        for row in csv.reader(hearts.open()):
+        for row in csv.reader(hearts.read_text().splitlines()):
             writer.writerow(["a remark", row[3], row[2], *row[:2]])
     rows = list(csv.reader(run("predict", trained, tmp_path / "new.csv", "--out", "-").out.splitlines()))
     assert rows[0] == ["id", "predicted", "p(x first)", "p(y first)"]
@@ -215,8 +215,8 @@ def test_a_run_from_a_store(run, hearts, tmp_path, monkeypatch):
     assert [one["name"] for one in metrics["assessment"]["baselines"]] == ["always `x first`"]
     assert {file.name for file in (tmp_path / "run" / "pictures").iterdir()} == {"learning_curves.png", "confusion.png"}
     assert run("predict", "run", "hearts.store", "--json").json["rows"] == 60
-    predicted = list(csv.DictReader((tmp_path / "predictions.csv").open()))
-    tested = list(csv.DictReader((tmp_path / "run" / "predictions.csv").open()))
+    predicted = list(csv.DictReader((tmp_path / "predictions.csv").read_text().splitlines()))
+    tested = list(csv.DictReader((tmp_path / "run" / "predictions.csv").read_text().splitlines()))
     assert [row for row in predicted if row["id"] in {row["id"] for row in tested}] == tested
     # A picture that fails spoils no run, wherever its series are.
     monkeypatch.setattr("neuralrde.cli.outcome.draw_curves", lambda *_: 1 / 0)

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 from neuralrde.datasets import Dataset
 from neuralrde.paths import Series
 
+from .. import shapes
+
 
 def make_dataset(seed, *, samples=4, length=6, channels=2, timed=True, task="classification", missing=0.2):
     rng = np.random.default_rng(seed)
@@ -36,7 +38,9 @@ def datasets(draw, **fixed) -> Dataset:
         "missing": st.sampled_from([0.0, 0.4]),
     }
     drawn = {name: draw(option) for name, option in options.items() if name not in fixed}
-    return make_dataset(draw(st.integers(0, 2**32 - 1)), **drawn, **fixed)
+    seed = draw(st.integers(0, 2**32 - 1))
+    with shapes.unchecked():  # beartype looks at random items of lists, which Hypothesis does not want in here
+        return make_dataset(seed, **drawn, **fixed)
 
 
 def labels(data) -> list:

@@ -84,6 +84,7 @@ def test_from_physionets_tables(recordings):
         load("BIDMC32HR")
 
 
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # in wfdb
 def test_from_physionets_wfdb_records(recordings):
     wfdb = pytest.importorskip("wfdb", reason="wfdb is not installed: pip install 'neuralrde[physionet]'")
     folder = data_folder() / "bidmc"

@@ -128,6 +128,7 @@ def test_labels_that_cannot_be_classes():
         NeuralRDEClassifier(**options(**SMALL)).fit(X, np.array(["a", 1] * 10, dtype=object))
 
 
+@pytest.mark.filterwarnings("ignore:The 169 million weights")
 def test_a_model_that_would_be_too_large_is_refused_before_anything_is_made():
     wide = RNG.normal(size=(4, 30, 61))
     paper = {"model": Config(NeuralRDE, layers=2)}

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -76,6 +77,8 @@ def test_both_formats_carry_a_series_through_its_windows(family, walks, tmp_path
     files = export_model(estimator, tmp_path / "out")
     names = [f"{name}.{kind}" for name in ("start", "step") for kind in ("onnx", "stablehlo")]
     assert sorted(path.name for path in files) == ["manifest.json", *names]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o700
     x0, logs = (
         one.astype(np.float32) for one in inputs_of(estimator.model_, estimator.transform_(walks), windows).arrays
     )

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from neuralrde.paths import Series
 
+from .. import shapes
+
 
 def make_series(seed, *, samples=3, length=8, channels=2, ragged=True, timed=True, missing=0.3) -> Series:
     rng = np.random.default_rng(seed)
@@ -34,7 +36,9 @@ def series(draw, **fixed) -> Series:
         "missing": st.sampled_from([0.0, 0.3, 0.8]),
     }
     drawn = {name: draw(option) for name, option in options.items() if name not in fixed}
-    return make_series(draw(st.integers(0, 2**32 - 1)), **drawn, **fixed)
+    seed = draw(st.integers(0, 2**32 - 1))
+    with shapes.unchecked():  # beartype looks at random items of lists, which Hypothesis does not want in here
+        return make_series(seed, **drawn, **fixed)
 
 
 def beginning(series: Series, points: int) -> Series:

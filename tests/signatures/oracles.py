@@ -20,5 +20,5 @@ def by_iisignature(path: np.ndarray, depth: int, step: int, basis: str) -> np.nd
 def by_pysiglib(path: np.ndarray, depth: int, step: int, basis: str) -> np.ndarray:
     method = {"expanded": 0, "words": 1, "brackets": 2}[basis]
     pysiglib.prepare_log_sig(path.shape[-1], depth, method)
-    windows = [np.ascontiguousarray(path[window]) for window in windows_of(path, step)]
+    windows = [path[window].copy() for window in windows_of(path, step)]  # it warns of views
     return np.stack([pysiglib.log_sig(window, depth, method=method) for window in windows])

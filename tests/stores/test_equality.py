@@ -16,6 +16,12 @@ from neuralrde.transforms import BasePoint, ObservationCounts, Standard
 
 from .tables import CHANNELS, ragged, table
 
+# A file that is left open is an error.
+pytestmark = [
+    pytest.mark.filterwarnings("error::ResourceWarning"),
+    pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning"),
+]
+
 WINDOWS = Windows(step=7, depth=2, scales=(1, 4))
 
 

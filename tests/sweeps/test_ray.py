@@ -85,7 +85,9 @@ def test_an_interrupted_sweep_goes_on_from_its_checkpoints(tmp_path):
         text.replace("depth = [1, 2]", "depth = [1]").replace("[0, 1, 2, 3]", "[0, 1]")
     )
     command = [sys.executable, "-m", "neuralrde", "sweep", str(tmp_path / "sweep.toml"), "--out", str(tmp_path / "out")]
-    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    heard = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is ignored where tests run in the background
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "preexec_fn": heard}
+    driver = subprocess.Popen(command, **options)
     while len(list(tmp_path.glob("out/runs/*/checkpoint.nrde"))) < 2 and driver.poll() is None:
         time.sleep(0.1)
     time.sleep(2)

@@ -1,5 +1,6 @@
 """A training that was interrupted, in whatever way, ends as one that was not."""
 
+import contextlib
 import errno
 import json
 import os
@@ -360,16 +361,35 @@ def test_sigterm_saves_and_ends(tmp_path):
     same(fit(*args, **options, checkpoint=path, resume=True).best, fit(*args, **options).best)
 
 
+@contextlib.contextmanager
+def handling(number, handler):
+    before = signal.signal(number, handler)
+    try:
+        yield
+        assert signal.getsignal(number) is handler
+    finally:
+        signal.signal(number, before)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_a_program_that_handles_sigterm_keeps_doing_so():
-    heard, before = [], signal.getsignal(signal.SIGINT)  # ignored, where tests run in a shell's background
-    signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
-    try:
-        with interrupts_between_steps() as stop_here:
-            os.kill(os.getpid(), signal.SIGTERM)
-            stop_here()
-            assert heard == [signal.SIGTERM]
-            assert signal.getsignal(signal.SIGINT) is not before  # Ctrl-C is still ours
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    assert signal.getsignal(signal.SIGINT) is before
+    heard, usual = [], signal.default_int_handler
+    with (
+        handling(signal.SIGINT, usual),
+        handling(signal.SIGTERM, lambda number, frame: heard.append(number)),
+        interrupts_between_steps() as stop_here,
+    ):
+        os.kill(os.getpid(), signal.SIGTERM)
+        stop_here()
+        assert heard == [signal.SIGTERM]
+        assert signal.getsignal(signal.SIGINT) is not usual  # Ctrl-C is still ours
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_a_program_in_the_background_keeps_ignoring_ctrl_c():
+    """`nohup` and shells' background: a Ctrl-C that is meant for another program must not end this one."""
+    with handling(signal.SIGINT, signal.SIG_IGN), interrupts_between_steps() as stop_here:
+        os.kill(os.getpid(), signal.SIGINT)
+        stop_here()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL  # `kill` is still ours

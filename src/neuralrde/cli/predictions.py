@@ -8,7 +8,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from .._write import writing
+from .._write import private_folder, writing
 from ..assessment import Predictions
 from ..datasets import Dataset
 from ..paths import Series
@@ -168,7 +168,7 @@ def check_known(found: PredictionTable) -> None:
 def write_csv(found: PredictionTable, target: Path | IO[str]) -> None:
     """One row per prediction: id, the point if there are several, predicted, true if known, probabilities."""
     if isinstance(target, Path):
-        target.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(target.parent)
         with writing(target, "w", newline="") as file:
             write_csv(found, file)
         return

@@ -24,7 +24,7 @@ import numpy as np
 
 from .._lock import Lock, Locked
 from .._version import versions
-from .._write import writing
+from .._write import private_folder, writing
 from ..datasets import Dataset, Split
 from ..datasets.dataset import PARTS, safe_name
 from .errors import WRONG_USE, Refusal
@@ -59,7 +59,7 @@ class RunFolder:
             raise Refusal(f"Got --out {out}, which is a file; expected a folder, or nothing yet.", WRONG_USE)
         if resume and not out.exists():
             raise Refusal(f"There is no run at {out} to go on with. Leave --resume out.")
-        out.mkdir(parents=True, exist_ok=True)
+        private_folder(out)
         try:
             folder = cls(out, Lock(out / ".lock"))
         except Locked as locked:
@@ -80,12 +80,12 @@ class RunFolder:
         """One folder for several processes: it belongs to the first, and the others know its path."""
         made: list[Self] = []
 
-        def make() -> Path:
+        def make() -> str:
             made.append(cls.new(name, out, resume=resume))
-            return made[0].path
+            return str(made[0].path)
 
         path = processes.from_first(make)
-        return made[0] if made else cls(path)
+        return made[0] if made else cls(Path(path))
 
     def _check_free(self, resume: bool) -> None:
         """Only now, when no other process can put anything into the folder."""
@@ -161,7 +161,7 @@ def _made(parent: str, name: str) -> Path:
     for path in _names(Path(parent) / name):
         path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
-            path.mkdir()
+            path.mkdir(mode=0o700)
             return path
     raise AssertionError("names do not end")
 

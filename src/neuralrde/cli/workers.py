@@ -168,7 +168,9 @@ def _signals_passed_on(workers: Sequence[_Started]) -> Iterator[_Asked]:
             if worker.process.poll() is None:
                 worker.process.send_signal(number if asked.times <= _MOST_SIGNALS else signal.SIGKILL)
 
-    old = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    # In the background Ctrl-C is ignored, by this process and by its workers: so it stays.
+    heard = [one for one in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(one) is not signal.SIG_IGN]
+    old = {number: signal.signal(number, pass_on) for number in heard}
     try:
         yield asked
     finally:

@@ -16,6 +16,7 @@ from ..models import CrossFitted, out_of_fold
 from ..processes import Processes
 from ..training import CrossEntropy, Huber, SquaredError, TrainingState, predict
 from .division import Samples
+from .file import made_of_parts
 from .run import Run
 from .sources import VersionOutputs
 
@@ -50,9 +51,15 @@ def fit_blend(estimator: Any, run: Run, windows: Any, state: TrainingState, samp
     target, weight = samples.target[known], None if examples.weight is None else np.asarray(examples.weight)[known]
     fit = {"classification": class_weights, "regression": number_weights}[estimator._task]
     if isinstance(estimator.loss_, CrossEntropy) or closed is not None:
-        found = closed, fit(beside[known], neural[known], target, weight)
-        # Linear algebra may round differently on another machine: all processes keep what the first one has.
-        estimator.closed_form_, estimator.blend_ = Processes(run.mesh).agree(found)
+        estimator.closed_form_, estimator.blend_ = closed, fit(beside[known], neural[known], target, weight)
+        processes = Processes(run.mesh)
+        if processes.count > 1:
+            # Linear algebra may round differently on another machine: all processes keep what the first one has.
+            parts = None if closed is None else closed._parts_of_file("model")
+            parts, estimator.blend_ = processes.agree((parts, estimator.blend_))
+            if parts is not None:
+                header, arrays = parts
+                estimator.closed_form_ = made_of_parts(type(closed), header, arrays, "model")
     estimator._calibrate_with([VersionOutputs(blended(beside, neural, estimator.blend_)[known])], target)
 
 

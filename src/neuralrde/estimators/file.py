@@ -71,9 +71,9 @@ def load_any(path: str | os.PathLike, kinds: dict[str, Any]) -> Any:
         raise FileRefused(f"Got the file {str(path)!r}, which holds a {_brief(name)}; expected one of {list(kinds)}.")
     try:
         inside, within = header.get(_INSIDE), {n: array for n, array in arrays.items() if n.startswith(_INSIDE)}
-        estimator = _made(kind, header, {n: array for n, array in arrays.items() if n not in within}, "model")
+        estimator = made_of_parts(kind, header, {n: array for n, array in arrays.items() if n not in within}, "model")
         if inside is not None:
-            estimator._put_inside(_made(estimator._kind_inside(), inside, within, _INSIDE))
+            estimator._put_inside(made_of_parts(estimator._kind_inside(), inside, within, _INSIDE))
         elif within:
             raise FileRefused(f"Got a file with the array {min(within)!r}, which these settings do not need.")
     except FileRefused as error:
@@ -85,7 +85,7 @@ def load_any(path: str | os.PathLike, kinds: dict[str, Any]) -> Any:
     return estimator
 
 
-def _made(kind: Any, header: dict[str, Any], arrays: dict[str, np.ndarray], prefix: str) -> Any:
+def made_of_parts(kind: Any, header: dict[str, Any], arrays: dict[str, np.ndarray], prefix: str) -> Any:
     """A fitted estimator of this kind, checked."""
     parameters = {name: from_json(value, name) for name, value in header["parameters"].items()}
     _check_truths(kind, parameters)

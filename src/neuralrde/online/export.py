@@ -21,7 +21,7 @@ import jax.export
 import numpy as np
 
 from .._version import __version__
-from .._write import writing
+from .._write import private_folder, writing
 from ..models import Ensemble
 from .buffers import looks_at_whole_series
 from .following import Follower
@@ -88,7 +88,7 @@ def export_model(
     manifest = _manifest(estimator, follower, functions)
     manifest["files"] = {path.name: hashlib.sha256(data).hexdigest() for path, data in made.items()}
     made[folder / "manifest.json"] = json.dumps(manifest, indent=1).encode()
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     for path, data in made.items():
         with writing(path) as file:
             file.write(data)

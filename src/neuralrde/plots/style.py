@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from .._write import private_folder, writing
+
 INK = "#1f2430"
 """The colour of text and axes."""
 GRID = "#d5d9e0"
@@ -62,6 +64,7 @@ def add_note(picture: Any, note: str | None) -> None:
 def save(picture: Any, path: str | os.PathLike) -> Path:
     """Write a figure to a file (.png, .pdf or .svg by its ending); folders on the way are made."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    picture.savefig(path)
+    private_folder(path.parent)
+    with writing(path) as file:
+        picture.savefig(file, format=path.suffix.removeprefix(".") or None)
     return path

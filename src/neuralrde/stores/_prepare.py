@@ -1,9 +1,8 @@
 """`prepare`: from series that do not fit in memory to a store of log-signatures, on all cores, and resumable."""
 
-import json
 import os
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,10 @@ from .files import is_url
 from .index import Index, look_at
 from .npy import NpySource
 from .place import Place
-from .plan import FORMAT, INDEX, PLAN, Asked, Plan, index_file, make_plan, packed, unpacked
+from .plan import INDEX, MANIFEST, PLAN, SERIES, Asked, Plan, checksum, index_file, make_plan, packed, sealed, unpacked
 from .pool import pool_of
 from .rows import RowSource, SourceError
-from .shard import is_done, make_shard, record_name, shard_name
+from .shard import is_done, make_shard, record_name
 from .statistics import is_fitted
 from .tables import NAMED, kinds
 
@@ -101,7 +100,7 @@ def prepare(
         raise ValueError(f"Got model={model!r}; expected one of {list(MODELS)}.")
     transform = composed(resolve("transform", transform))
     asked, place = Asked.of(source, windows, model, transform, task, classes), Place.at(store)
-    if place.size("manifest.json") is not None:
+    if place.size(MANIFEST) is not None:
         found = Store(store)
         if found.key != asked.key:
             raise _another(store)
@@ -117,7 +116,7 @@ def prepare(
         plan = _planned(pool, source, asked, windows, transform, place, int(memory * _GIB), told)
         if plan.key != asked.key:
             raise _another(store)
-        index = unpacked(place.read(INDEX))
+        index = unpacked(place, INDEX, plan.index)
         left = [number for number in range(len(plan.shards)) if not is_done(place, plan, number)]
         done = len(plan.shards) - len(left)
         told("log-signatures", done, len(plan.shards))
@@ -134,16 +133,17 @@ def _planned(
 ) -> Plan:
     """What an earlier call has decided, or a first look at all data."""
     if place.size(PLAN) is not None and place.size(INDEX) is not None:
-        return Plan.from_json(place.read(PLAN))
+        return Plan.read(place)
     index, values = Index(source), not is_fitted(transform)
     looks = pool.each(_look, ((source, block, values) for block in range(source.blocks)), source.blocks, 8 * 2**24)
     for block, found in enumerate(looks):
         index.add(block, found)
         told("first look", block + 1, source.blocks)
     index.check()
-    plan = make_plan(asked, index, windows, transform, memory)
-    place.write(INDEX, index_file(index, asked))
-    place.write(PLAN, plan.to_json())  # last: where it is, the index is whole
+    file = index_file(index, asked)
+    plan = replace(make_plan(asked, index, windows, transform, memory), index=checksum(file))
+    place.write(INDEX, file)
+    place.write(PLAN, sealed(asdict(plan)))  # last: where it is, the index is whole
     return plan
 
 
@@ -153,13 +153,12 @@ def _look(source: RowSource, block: int, values: bool, stop: Any = None) -> Any:
 
 def _finish(place: Place, plan: Plan, index: dict[str, np.ndarray]) -> None:
     """One file about all series, and the manifest, which is written last: a store that has one is whole."""
-    records = [unpacked(place.read(record_name(number))) for number in range(len(plan.shards))]
+    records = [unpacked(place, record_name(number)) for number in range(len(plan.shards))]
     series = index | {name: np.concatenate([one[name] for one in records]) for name in ("first", "windows", "sums")}
     data = packed(series)
-    place.write("series.npz", data)
+    place.write(SERIES, data)
     shards = [
         {
-            "file": shard_name(number),
             "series": list(plan.shards[number]),
             "start": int(one["start"]),
             "size": int(one["size"]),
@@ -168,7 +167,6 @@ def _finish(place: Place, plan: Plan, index: dict[str, np.ndarray]) -> None:
         for number, one in enumerate(records)
     ]
     manifest = {
-        "format": FORMAT,
         "key": plan.key,
         "model": plan.model,
         "channels": list(plan.channels),
@@ -180,10 +178,10 @@ def _finish(place: Place, plan: Plan, index: dict[str, np.ndarray]) -> None:
         "controls": plan.driver.controls,
         "task": plan.task,
         "classes": plan.classes,
-        "series": {"file": "series.npz", "digest": blake2b(data, digest_size=16).hexdigest()},
+        "series": {"digest": checksum(data)},
         "shards": shards,
     }
-    place.write("manifest.json", json.dumps(manifest, indent=1).encode())
+    place.write(MANIFEST, sealed(manifest))
     place.tidy("work")
 
 

@@ -1,6 +1,5 @@
 """A store: a training set whose log-signatures are on a disk and are read when they are needed."""
 
-import json
 import os
 import zlib
 from hashlib import blake2b
@@ -16,15 +15,15 @@ from ..signatures.bases import Basis, change_bases
 from ..training import Examples
 from ..transforms import Transform
 from .place import Place
-from .plan import FORMAT, unpacked, windows_of
-from .reading import ShardFiles, StoreError, damaged
+from .plan import MANIFEST, PLAN, SERIES, unpacked, unsealed, windows_of
+from .reading import ShardFiles, StoreError
 
 
 class Store:
     """Series that `prepare` has written to a disk. It can be used wherever a training set can, and is read as needed.
 
-    Only a few numbers per series are in memory; the log-signatures stay on the disk. Each series has a checksum, which
-    is compared whenever it is read.
+    Only a few numbers per series are in memory; the log-signatures stay on the disk. The manifest and each series have
+    a checksum, which is compared whenever they are read.
 
     Args:
         place: the folder, or a URL.
@@ -36,25 +35,21 @@ class Store:
         ids, groups: one id and one group per series.
         transform: the fitted transform.
         windows: how series were cut.
-        fingerprint: a checksum of the manifest, which has the checksums of all files.
+        fingerprint: the checksum of the manifest, which has the checksums of all files.
     """
 
     def __init__(self, place: str | os.PathLike, *, cache: str | os.PathLike | None = None):
         self._place = Place.at(place)
-        self._manifest, self.fingerprint = _manifest(self._place)
-        self._cache = _cache_folder(cache) / self.fingerprint
-        about = self._manifest["series"]
-        data = self._place.read(about["file"])
-        if blake2b(data, digest_size=16).hexdigest() != about["digest"]:
-            raise damaged(f"{self._place.root}/{about['file']}", "its checksum is another than when it was written")
-        self._series = unpacked(data)
+        self._manifest = _manifest(self._place)
+        self.fingerprint = self._manifest["checksum"]
+        self._series = unpacked(self._place, SERIES, self._manifest["series"]["digest"])
         self._rows = np.arange(len(self._series["windows"]))
         firsts = np.concatenate([[0], np.cumsum(self._series["windows"])])
         begins = np.array([shard["series"][0] for shard in self._manifest["shards"]])
         self._shard = np.searchsorted(begins, self._rows, side="right") - 1
         starts = np.array([shard["start"] for shard in self._manifest["shards"]])
         self._byte = starts[self._shard] + 4 * self.controls * (firsts[:-1] - firsts[begins][self._shard])
-        self._files = ShardFiles(self._place, self._manifest, self._cache)
+        self._files = ShardFiles(self._place, self._manifest, _cache_folder(cache) / self.fingerprint)
 
     # What the store holds.
 
@@ -208,8 +203,8 @@ class Store:
         self._files.read([(*place, view) for place, view in zip(places, views, strict=True)])
         for row, view, place in zip(rows.tolist(), views, places, strict=True):
             if zlib.crc32(view.data) != int(self._series["sums"][row]):
-                path = f"{self._place.root}/{self._manifest['shards'][place[0]]['file']}"
-                raise damaged(path, f"series {self._series['ids'][row]} has another checksum than when it was written")
+                what = f"series {self._series['ids'][row]} has another checksum than when it was written"
+                raise self._files.damaged(place[0], what)
         return out
 
     def _changed(self, logs: np.ndarray, basis: Basis) -> np.ndarray:
@@ -222,14 +217,8 @@ class Store:
 
     def verify(self) -> None:
         """Read everything and compare all checksums; an error names the first file that is damaged."""
-        for shard in self._manifest["shards"]:
-            path, digest = self._place.local(shard["file"], self._cache), blake2b(digest_size=16)
-            with open(path, "rb") as file:
-                file.seek(shard["start"])
-                while data := file.read(2**22):
-                    digest.update(data)
-            if digest.hexdigest() != shard["digest"]:
-                raise damaged(path, "its checksum is another than when it was written")
+        for number in range(len(self._manifest["shards"])):
+            self._files.verify(number)
 
     def close(self) -> None:
         """Close the files; they are opened again if they are needed."""
@@ -239,25 +228,18 @@ class Store:
 def is_store(path: str | os.PathLike) -> bool:
     """Whether there is a store at a place, whole or begun."""
     place = Place.at(path)
-    return any(place.size(name) is not None for name in ("manifest.json", "work/plan.json"))
+    return any(place.size(name) is not None for name in (MANIFEST, PLAN))
 
 
-def _manifest(place: Place) -> tuple[dict[str, Any], str]:
-    if place.size("manifest.json") is None:
-        if place.size("work/plan.json") is not None:
+def _manifest(place: Place) -> dict[str, Any]:
+    if place.size(MANIFEST) is None:
+        if place.size(PLAN) is not None:
             raise StoreError(
                 f"Got {place.root}, whose preparation has not ended; expected a whole store. Run the same `neuralrde "
                 "prepare` again: it goes on where it stopped."
             )
         raise StoreError(f"Got {place.root}, which is no store; expected what `neuralrde prepare` makes.")
-    data = place.read("manifest.json")
-    try:
-        manifest = json.loads(data)
-    except ValueError:
-        raise damaged(f"{place.root}/manifest.json", "it is no JSON") from None
-    if manifest.get("format") != FORMAT:
-        raise StoreError(f"Got {place.root}, a store of format {manifest.get('format')}; expected {FORMAT}.")
-    return manifest, blake2b(data, digest_size=16).hexdigest()
+    return unsealed(place, MANIFEST)
 
 
 def _cache_folder(cache: str | os.PathLike | None) -> Path:

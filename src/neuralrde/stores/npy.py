@@ -136,7 +136,10 @@ def _one_each(given: Any, count: int, name: str) -> np.ndarray | None:
     """An array, or a .npy file of one, with an entry per series."""
     if given is None:
         return None
-    array = np.load(open_file(str(given))) if isinstance(given, str | os.PathLike) else np.asarray(given)
+    if isinstance(given, str | os.PathLike):
+        with open_file(str(given)) as file:
+            given = np.load(file)
+    array = np.asarray(given)
     if array.ndim not in (1, 2) or len(array) != count:
         raise SourceError(f"Got {name} of shape {array.shape} for {count} series; expected ({count},), one per series.")
     return array

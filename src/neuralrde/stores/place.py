@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from .._write import writing
+from .._write import private_folder, writing
 from .files import file_system, is_url
 
 
@@ -39,8 +39,8 @@ class Place:
         Object storage takes files whole, so that one is written to a disk first.
         """
         if not self.remote:
-            path = Path(self.root) / name
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path = private_folder(self.root) / name
+            private_folder(path.parent)
             with writing(path) as file:
                 yield file
             return
@@ -75,9 +75,9 @@ class Place:
         """The file on a disk: itself, or a copy that is made once. The name of the cache is that of the content."""
         if not self.remote:
             return Path(self.root) / name
-        copy = cache / name
+        copy = private_folder(cache) / name
         if not copy.exists():
-            copy.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(copy.parent)
             fs, path = self._inside(name)
             with writing(copy) as file, fs.open(path, "rb") as original:
                 shutil.copyfileobj(original, file, 2**22)

@@ -16,11 +16,13 @@ from .driver import Driver
 from .files import identity
 from .index import Index
 from .labels import as_labels
+from .place import Place
+from .reading import OTHER, StoreError, damaged
 from .rows import RowSource, SourceError
 from .statistics import fitted, parts_of
 
-FORMAT = 1
-PLAN, INDEX = "work/plan.json", "work/index.npz"
+FORMAT = 2
+MANIFEST, SERIES, PLAN, INDEX = "manifest.json", "series.npz", "work/plan.json", "work/index.npz"
 # Bytes of log-signatures in a shard, and of series that it is made from, about: what an interruption may cost.
 SHARD, RAW = 2**26, 2**28
 # A worker needs this part of the memory, at most.
@@ -47,7 +49,7 @@ class Asked:
 
     @property
     def key(self) -> str:
-        return blake2b(json.dumps(asdict(self), sort_keys=True).encode(), digest_size=16).hexdigest()
+        return _of_content(asdict(self))
 
 
 @dataclass(frozen=True)
@@ -72,15 +74,12 @@ class Plan:
     """Of each shard: the block in which it begins, and the row of it."""
     task: str | None
     classes: list[Any] | None
-
-    def to_json(self) -> bytes:
-        return json.dumps({"format": FORMAT, **asdict(self)}).encode()
+    index: str = ""
+    """The checksum of the index of all series."""
 
     @staticmethod
-    def from_json(data: bytes) -> "Plan":
-        fields = json.loads(data)
-        if fields.pop("format", None) != FORMAT:
-            raise SourceError("Got a store that another version of neuralrde has begun. Remove it, and begin anew.")
+    def read(place: Place) -> "Plan":
+        fields = {name: value for name, value in unsealed(place, PLAN).items() if name not in ("format", "checksum")}
         fields |= {name: tuple(fields[name]) for name in ("channels", "path_channels")}
         fields |= {name: [tuple(one) for one in fields[name]] for name in ("shards", "places")}
         return Plan(**fields)
@@ -138,13 +137,51 @@ def index_file(index: Index, asked: Asked) -> bytes:
     return packed(arrays)
 
 
+def sealed(content: dict[str, Any]) -> bytes:
+    """As JSON, with a checksum: a number in it that changes is noticed."""
+    content = json.loads(json.dumps({"format": FORMAT, **content}))
+    return json.dumps({**content, "checksum": _of_content(content)}, indent=1).encode()
+
+
+def unsealed(place: Place, name: str) -> dict[str, Any]:
+    """What `sealed` has made of a file of a store, its checksum included."""
+    try:
+        content = json.loads(place.read(name))
+        layout, told = content.get("format"), content.get("checksum")
+    except (ValueError, AttributeError, RecursionError):
+        raise damaged(place, name, "it is no JSON of a store") from None
+    if layout != FORMAT:
+        raise StoreError(
+            f"Got {place.root}, a store of format {layout}; expected {FORMAT}, because another version of neuralrde "
+            "has made it. Use that version, or prepare the data again, in another folder."
+        )
+    if told != _of_content({key: value for key, value in content.items() if key != "checksum"}):
+        raise damaged(place, name, OTHER)
+    return content
+
+
+def _of_content(content: dict[str, Any]) -> str:
+    return checksum(json.dumps(content, sort_keys=True).encode())
+
+
+def checksum(data: bytes) -> str:
+    return blake2b(data, digest_size=16).hexdigest()
+
+
 def packed(arrays: dict[str, np.ndarray]) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)  # type: ignore
     return buffer.getvalue()
 
 
-def unpacked(data: bytes) -> dict[str, np.ndarray]:
+def unpacked(place: Place, name: str, expected: str | None = None) -> dict[str, np.ndarray]:
+    """The arrays in a file of a store, which must have the checksum that is expected of it."""
+    try:
+        data = place.read(name)
+    except FileNotFoundError:
+        raise damaged(place, name, "it is not there") from None
+    if expected not in (None, checksum(data)):
+        raise damaged(place, name, OTHER)
     with np.load(io.BytesIO(data), allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
 

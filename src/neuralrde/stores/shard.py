@@ -1,5 +1,6 @@
 """One shard: its series read, prepared and cut into windows, and their log-signatures written, in bounded memory."""
 
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,11 +15,8 @@ from ..signatures.streams import LogSignatureStreams
 from ..transforms import Transform
 from .place import Place
 from .plan import Plan, packed, unpacked
+from .reading import shard_name
 from .rows import Rows, RowSource, SourceError
-
-
-def shard_name(number: int) -> str:
-    return f"shards/{number:05d}.npy"
 
 
 def record_name(number: int) -> str:
@@ -31,9 +29,9 @@ def is_done(place: Place, plan: Plan, number: int) -> bool:
     if place.size(record_name(number)) is None:
         return False
     try:
-        record = unpacked(place.read(record_name(number)))
+        record = unpacked(place, record_name(number))
         return place.size(shard_name(number)) == int(record["size"])
-    except (OSError, ValueError, KeyError, EOFError, zlib.error):
+    except (OSError, ValueError, KeyError, EOFError, zlib.error, zipfile.BadZipFile):
         return False  # it is made again
 
 

@@ -32,6 +32,7 @@ class Sums(NamedTuple):
         return Sums(np.zeros(channels, np.int64), zeros, zeros, inf, -inf)
 
     @staticmethod
+    @np.errstate(invalid="ignore")  # infinity is said elsewhere
     def of(values: Float[np.ndarray, "rows channels"]) -> "Sums":
         """Of all values that are not NaN, in float64."""
         found, step = Sums.none(values.shape[1]), max(1, _CHUNK // max(1, values.shape[1]))
@@ -42,8 +43,7 @@ class Sums(NamedTuple):
             count = np.full(len(part), part.shape[1])
             mean, low, high = part.mean(axis=1), part.min(axis=1), part.max(axis=1)
             if not np.isnan(mean).any():
-                with np.errstate(invalid="ignore"):  # infinity is said elsewhere
-                    part -= mean[:, None]
+                part -= mean[:, None]
             else:
                 gaps = np.isnan(part)
                 count = (~gaps).sum(axis=1)

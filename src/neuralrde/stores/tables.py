@@ -3,6 +3,7 @@
 import functools
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -202,17 +203,18 @@ class CsvSource(_TableSource):
 _NULLS = ["", "nan", "NaN", "NA", "null", "NULL", "None"]
 
 
-def _parquet(file: str) -> Any:
+@contextmanager
+def _parquet(file: str) -> Iterator[Any]:
     arrow()
     import pyarrow.parquet as parquet  # type: ignore
 
-    try:
-        # In small bites: else a whole row group is in memory at once, however few of its rows are asked for.
-        return parquet.ParquetFile(
-            open_file(file), buffer_size=2**20, pre_buffer=False, page_checksum_verification=True
-        )
-    except Exception as error:
-        raise SourceError(f"{file} is no Parquet table ({str(error)[:100]}); expected one.") from None
+    with open_file(file) as handle:
+        try:
+            # In small bites: else a whole row group is in memory at once, however few of its rows are asked for.
+            table = parquet.ParquetFile(handle, buffer_size=2**20, pre_buffer=False, page_checksum_verification=True)
+        except Exception as error:
+            raise SourceError(f"{file} is no Parquet table ({str(error)[:100]}); expected one.") from None
+        yield table
 
 
 def _header(line: bytes, file: str) -> tuple[tuple[str, ...], str]:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .._write import writing
+from .._write import private_folder, writing
 from .page import as_page
 from .pool import Ended, Pool
 from .results import Results
@@ -83,7 +83,7 @@ class Sweep:
 
     def remember(self) -> None:
         """Write down which tasks and searches are the sweep's now, so that its folder alone tells."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        private_folder(self.folder)
         total = len(self._tasks) + sum(search.trials for search in self._searches.values())
         plan = {"name": self.name, "total": total, "keys": list(self._tasks), "searches": list(self._searches)}
         with writing(self.folder / "plan.json", "w") as file:

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from .._cores import CORES, cores
 from .._ray import start_ray
-from .._write import writing
+from .._write import private_folder, writing
 from .pool import Ended, Function, Hear, run_one
 from .task import Pruned, Task
 
@@ -70,7 +70,7 @@ class RayPool:
                     f"with `ray start --head` on its first machine. Ray says: {error}"
                 ) from None
         self._token = secrets.token_hex(8)
-        self._folder.mkdir(parents=True, exist_ok=True)
+        private_folder(self._folder)
         with writing(self._folder / _TOKEN, "w") as file:
             file.write(self._token)
         # Beside the driver: when this node goes, so does the sweep.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from .._lock import Lock, Locked
-from .._write import strict_json
+from .._write import private_folder, strict_json
 
 
 class Results:
@@ -32,7 +32,7 @@ class Results:
         self._handle = -1
 
     def __enter__(self) -> Self:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        folder = private_folder(self.path.parent)
         try:
             self._lock = Lock(self.path.with_name(f".{self.path.name}.lock"))
         except Locked as locked:
@@ -40,7 +40,7 @@ class Results:
                 f"Got {self.path}, to which another sweep is writing ({locked}); expected one writer. Wait until it "
                 "has ended, or read its table meanwhile with --table."
             ) from None
-        self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644 & folder.stat().st_mode)
         try:
             self._cut_torn_line()
             self._lines = {line["key"]: line for line in self.read(self.path)}

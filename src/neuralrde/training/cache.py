@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from .._write import private_folder
 from ..paths import cuts_by_count
 from ..paths.windows import depths_of
 from ..signatures import Basis, log_signatures
@@ -94,7 +95,7 @@ class LogSignatureCache:
         if self.folder is None:
             return
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            private_folder(self.folder)
             arrays = {"log_signatures": array}
             write_archive(self.folder / key, "log-signatures", format=_FORMAT, header={"key": key}, arrays=arrays)
         except OSError as error:  # what was computed is not lost

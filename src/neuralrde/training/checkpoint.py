@@ -15,6 +15,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from .._write import private_folder
 from .archive import FileRefused, arrays_of, read_archive, with_arrays, write_archive
 from .state import Settings, TrainingState
 
@@ -38,7 +39,7 @@ def save_checkpoint(path: str | os.PathLike, state: TrainingState, *, fingerprin
     arrays = {name: array for tree in _TREES for name, array in arrays_of(getattr(state, tree), tree).items()}
     numbers = {name: getattr(state, name) for name in _COUNTS + _NUMBERS}
     header = {"fingerprint": fingerprint, "history": list(state.history), **numbers}
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    private_folder(Path(path).parent)
     write_archive(path, "checkpoint", format=_FORMAT, header=header, arrays=arrays)
 
 

@@ -11,6 +11,8 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
+from .._write import private_folder
+
 
 class Listener:
     """Is called at every step and epoch. By default it does nothing."""
@@ -151,7 +153,7 @@ class EventFile(Listener):
         self.folder, self._library = Path(folder), (EventsWriter, Event, scalar)
 
     def start(self, *, epochs, steps, done):
-        self.folder.mkdir(parents=True, exist_ok=True)
+        private_folder(self.folder)
         self.writer = self._library[0](str(self.folder / "events"), f".{os.getpid()}.{next(_COUNTER)}")
 
     def epoch(self, record):
