@@ -2,6 +2,10 @@
 
 import csv
 import json
+import shlex
+import subprocess
+import sys
+import time
 import tomllib
 
 import jax
@@ -224,6 +228,31 @@ def test_a_run_from_a_store(run, hearts, tmp_path, monkeypatch):
     for flags, what in ((["--folds", 3], "--folds"), (["--model", "closed-form"], "--model closed-form")):
         refused = run("fit", "hearts.store", *flags)
         assert (refused.code, f"Got {what} for a store" in refused.err) == (2, True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("model", ["neural-rde", "multi-scale-rde"])
+def test_a_stopped_run_of_a_store_goes_on_by_the_command_that_it_prints(run, hearts, tmp_path, monkeypatch, model):
+    """SIGTERM, as a scheduler sends it; and a folder's name with a space, which the command must quote."""
+    monkeypatch.chdir(tmp_path)
+    assert run("prepare", hearts, "hearts.store", *COLUMNS, "--model", model).code == 0
+    options = ["--epochs", "60", "--set", "patience=none", "--no-plots", "--out", "my run", "--model", model]
+    command = [sys.executable, "-m", "neuralrde", "fit", "hearts.store", *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        while not (tmp_path / "my run" / "checkpoint.nrde").exists():
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+        process.terminate()
+        said = process.communicate(timeout=120)[1]
+    finally:
+        process.kill()
+    assert process.returncode == 143, said
+    program, *arguments = shlex.split(said.split("`")[-2])
+    assert program == "neuralrde"
+    again = run(*arguments, "--json")
+    assert again.code == 0, again.err
+    assert again.json["epochs"] == 60
 
 
 def test_classes_that_the_model_does_not_know(run, trained, hearts, tmp_path):

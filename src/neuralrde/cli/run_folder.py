@@ -14,6 +14,7 @@ pictures/          learning curves, confusion or predicted against true, windows
 
 import contextlib
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
@@ -151,7 +152,7 @@ class RunFolder:
         if self.checkpoint.exists():
             return (
                 f"The run at {self.path} was stopped before its end, so it has no model yet. Go on with `neuralrde fit "
-                f"--resume --out {self.path}`."
+                f"--resume --out {shlex.quote(str(self.path))}`."
             )
         return f"The run at {self.path} was stopped before its first checkpoint, so it has no model. Train it again."
 

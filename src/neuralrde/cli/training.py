@@ -4,6 +4,7 @@ With folds there are several trainings: one per fold, to judge, and one on every
 store: then everything that needs whole series (folds, the closed form, a picture of windows) is left out.
 """
 
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -98,7 +99,7 @@ def train(
     with RunFolder.of_all(processes, data.name, out, resume=resume) as folder:
         if worker is not None:
             worker.tell(folder.path)
-        resolved = as_toml(resolve(settings, job.estimator))
+        resolved = as_toml(resolve(settings, job.estimator, stored=store is not None))
         if not resume and processes.is_first:
             folder.begin(resolved, data, rows, how_split)
         if tensorboard and processes.is_first:
@@ -112,7 +113,7 @@ def train(
             estimator = job.fit(rows, **options)
         except KeyboardInterrupt as error:
             again = "" if worker is None else f" {worker.flags}"
-            hint = "" if once else f" Go on with `neuralrde fit --resume --out {folder.path}{again}`."
+            hint = "" if once else f" Go on with `neuralrde fit --resume --out {shlex.quote(str(folder.path))}{again}`."
             word, code = how_stopped(error)
             raise Refusal(f"{word}.{hint}", code) from None
         seconds = time.monotonic() - begun
