@@ -13,8 +13,8 @@ from ..signatures import log_signature_channels
 from . import flags
 from .describe import is_dated, is_timed, summary, task_hints, time_span
 from .estimator import is_closed_form
-from .loading import open_data
 from .predictions import is_classifier, load_model
+from .proposal import group_hints, open_or_propose, proposed
 from .screen import count, number, pairs, print_json
 from .screen import table as as_table
 
@@ -51,8 +51,8 @@ def inspect(
         print_json(found) if json else print(f"{path}\n{pairs(found)}")
         return
     options = table if task is None else {**table, "task": task}
-    data = open_data(what, options)
-    hints = [*task_hints(data, options), *suggestions(data)]
+    data = open_or_propose(what, options)
+    hints = [*task_hints(data, options), *group_hints(data), *suggestions(data)]
     found, channels = about_data(data), about_channels(data)
     if json:
         print_json({"name": data.name, **found, "channels": channels, "suggestions": hints})
@@ -63,6 +63,8 @@ def inspect(
     more = f"\n  ... and {len(channels) - _CHANNELS} more" if len(channels) > _CHANNELS else ""
     print("\nChannels\n" + as_table(body, header=["name", "missing %", "mean", "spread", "lowest", "highest"]) + more)
     print("\nSuggestions\n" + "\n".join(f"  - {hint}" for hint in hints))
+    if data.target is None and (text := proposed(what, options)) is not None:
+        print(f"\n{text}")
 
 
 def about_data(data: Dataset) -> dict[str, Any]:

@@ -33,7 +33,7 @@ MOVED |= {name: f"Write --{name}." for name in ("depth", "step", "every")}
 MOVED |= {"cuts": "Write --set windows.shifts=...", "time_channel": "Write --set transform.time=true or false."}
 MOVED["learning_rate"] = "Write --learning-rate."
 # What a switch is called that is off.
-_OFF = {"wide": "--long", "header": "--no-header"}
+OFF = {"wide": "--long", "header": "--no-header"}
 
 # Sentences that only help who writes Python, and what helps at a shell.
 _SENTENCES = (
@@ -87,7 +87,7 @@ def _as_flag(found: re.Match) -> str:
         return f"--set {SET[name]}={value.strip(chr(39) + chr(34))}".rstrip("=")
     flag = _FLAGS[name]
     if value in ("True", "False"):
-        return flag if value == "True" else _OFF.get(name, f"no {flag}")
+        return flag if value == "True" else OFF.get(name, f"no {flag}")
     if value == "None":
         return f"no {flag}"
     if value == "[...]":

@@ -23,9 +23,10 @@ from .errors import WRONG_USE, Refusal, how_stopped
 from .estimator import estimator_for, resolve
 from .job import Job
 from .judging import pooled_baselines
-from .loading import open_data, open_store, targets, with_channels
+from .loading import open_store, targets, with_channels
 from .outcome import Folds, Say, finish
 from .predictions import PredictionTable, pooled
+from .proposal import group_hints, open_or_propose
 from .report import about_folds, metric_line
 from .run_folder import RunFolder
 from .screen import count
@@ -57,12 +58,12 @@ def train(
         store, data = open_store(settings)
         say(repr(store))
     elif data is None:
-        data = open_data(settings.data, settings.table)
+        data = open_or_propose(settings.data, settings.table, to_fit=True)
         settings = with_channels(settings, data)
     y = targets(data)
     if store is None:
         say(summary(data))
-        for hint in task_hints(data, settings.table):
+        for hint in (*task_hints(data, settings.table), *group_hints(data)):
             say(f"  note    {hint}")
     if settings.closed_form and data.per_time:
         raise Refusal(
