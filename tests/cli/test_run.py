@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from neuralrde.estimators import load
+from neuralrde.training.listeners import ProgressLines
 
 from .conftest import COLUMNS, QUICK, SMALL
 
@@ -199,6 +201,36 @@ def test_one_row_of_a_wide_table(run, tmp_path):
     outcome = run("predict", tmp_path / "run", tmp_path / "one.csv", "--out", "-")
     assert outcome.code == 0, outcome.err
     assert len(outcome.out.splitlines()) == 2
+
+
+@pytest.mark.long
+def test_a_log_says_how_far_it_is(run, hearts, tmp_path, monkeypatch):
+    """Without a terminal no bar is shown: a line per half minute instead, here per twentieth of a second."""
+    monkeypatch.setattr(ProgressLines, "every", 0.05)
+    long = [*QUICK, "--epochs", 40, "--set", "patience=none", "--no-plots"]
+    lines = run("fit", hearts, *COLUMNS, *long, "--out", tmp_path / "run").out.splitlines()
+    assert "  now the neural model, which is compiled first ..." in lines
+    told = [line for line in lines if re.match(r"  (compil|epoch)", line)]
+    assert re.fullmatch(r"  compiling, for 0 s so far \.\.\.", told[0])
+    assert any(
+        re.fullmatch(r"  epoch \d+ of 40, loss [\d.]+, validation loss [\d.]+, at most \d+ s left", a) for a in told
+    )
+    quiet = run("fit", hearts, *COLUMNS, *long, "--epochs", 2, "--out", tmp_path / "quiet", "--progress", "none")
+    assert "epoch 1 of" not in quiet.out
+    assert run("fit", hearts, *COLUMNS, *long, "--epochs", 2, "--out", tmp_path / "json", "--json").json["epochs"] == 2
+
+
+def test_what_progress_lines_say_of_the_time_left():
+    progress = ProgressLines([].append)
+    progress.start(epochs=100, steps=1, done=10)
+    progress.close()
+    assert progress._state().startswith("compiling, for 0 s so far")
+    progress.step(examples=1)
+    assert progress._state() == "epoch 11 of 100 ..."
+    for seconds, left in ((10, "80 s"), (30, "4 min"), (3000, "6.7 h")):
+        progress.compiled = time.monotonic() - seconds
+        progress.epoch({"epoch": 20, "loss": 0.51234})
+        assert progress._state() == f"epoch 20 of 100, loss 0.5123, at most {left} left"
 
 
 def test_a_picture_that_cannot_be_drawn_spoils_nothing(run, hearts, tmp_path, monkeypatch):

@@ -86,10 +86,13 @@ def train(
     from ..devices import try_all_cores
     from ..processes import Processes
     from ..training import EventFile, JSONLines
+    from ..training.listeners import ProgressLines
 
     try_all_cores()
     processes = Processes()
     heard = [*listeners, *([JSONLines(sys.stderr)] if progress == "json" else [])]
+    if progress == "bar" and not sys.stderr.isatty():
+        heard.append(ProgressLines(say))
     verbose = None if progress == "bar" else False
     job = Job(settings, estimator_for(settings, data), data, y, verbose, heard, store)
     once = job.searched or job.closed_form or bool(settings.folds)
@@ -107,6 +110,8 @@ def train(
             job.listeners.append(EventFile(folder.path / "events"))
         has_floor = with_floor and store is None and not job.closed_form and not data.per_time and processes.is_first
         lowest = _floor(job, rows, folder, say) if has_floor else None
+        if not job.closed_form:
+            say("  now the neural model, which is compiled first ...")
         begun = time.monotonic()
         try:
             cross = _cross_validated(job, splits, say, with_floor=lowest is not None) if splits else None
@@ -169,7 +174,6 @@ def _floor(job: Job, rows: Split, folder: RunFolder, say: Say) -> Floor | None:
     values = measures(job.predict(found.estimator, judged).known())
     which = f"on {count(len(judged), 'test sample')}" if len(rows.test) else "on the validation part"
     say(f"  closed form, in {found.seconds:.1f} s: {metric_line(values)} {which}")
-    say("  now the neural model ...")
     return found
 
 
