@@ -37,6 +37,12 @@ def is_closed_form(estimator: Any) -> bool:
     return isinstance(estimator, LogSignatureClassifier | LogSignatureRegressor)
 
 
+def blend_of(estimator: Any) -> tuple[float, float] | None:
+    """The weights of the closed form and of the neural part in a prediction; None if nothing is blended."""
+    blended = getattr(estimator, "closed_form_", None) is not None
+    return (float(estimator.blend_[0]), float(estimator.blend_[1])) if blended else None
+
+
 def estimator_of(kind: Any, settings: RunSettings, **others: Any) -> Any:
     """The estimator that settings describe, not fitted. Settings that it does not have are refused."""
     from ..estimators.parameters import part

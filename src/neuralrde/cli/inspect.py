@@ -12,9 +12,10 @@ from ..paths import Windows
 from ..signatures import log_signature_channels
 from . import flags
 from .describe import is_dated, is_timed, summary, task_hints, time_span
-from .estimator import is_closed_form
+from .estimator import blend_of, is_closed_form
 from .predictions import is_classifier, load_model
 from .proposal import group_hints, open_or_propose, proposed
+from .report import about_blend
 from .screen import count, number, pairs, print_json
 from .screen import table as as_table
 
@@ -190,6 +191,7 @@ def _about_training(estimator: Any) -> dict[str, Any]:
         "scales": ", ".join(map(str, windows.scales)),
         "windows": f"{windows.step} points" if windows.every is None else f"time {windows.every:g}",
         "weights": f"{weights:,}",
+        **({} if (blend := blend_of(estimator)) is None else {"blend": about_blend(*blend)}),
         "trained": f"{count(len(estimator.history_), 'epoch')}, best {estimator.best_epoch_}, "
         f"monitored loss {estimator.validation_loss_:.4g}",
     }

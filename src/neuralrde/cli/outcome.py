@@ -9,11 +9,11 @@ from ..datasets import Dataset, Split
 from ..registry import to_plain
 from .closed_form import Floor
 from .config import CLOSED_FORM
-from .estimator import is_closed_form
+from .estimator import blend_of, is_closed_form
 from .job import Job
 from .pictures import draw_curves, draw_predictions, draw_windows
 from .predictions import PredictionTable, write_csv
-from .report import about_training, about_trials, as_json, as_text, picture_note
+from .report import about_training, about_trials, as_json, as_text, only_closed_form, picture_note
 from .run_folder import RunFolder
 from .shell import in_flags
 
@@ -54,7 +54,8 @@ def finish(
         judged, beside, part, where = cross.found, cross.beside, "folds", "All samples, each tested in its fold"
     assessment = assess(judged.known(), beside, seed=job.settings.seed)
     learned = {name: values for name, values in measured.items() if name != "test"}
-    sentences = verdict(assessment, _training(job, estimator, learned))
+    closed = only_closed_form(blend_of(estimator))
+    sentences = [*closed, *verdict(assessment, _training(job, estimator, {} if closed else learned))]
     result = {
         "estimator": type(estimator).__name__,
         **(_about_closed_form(estimator) if job.closed_form else _about_neural(estimator)),
@@ -85,8 +86,8 @@ def finish(
 
 
 def _training(job: Job, estimator: Any, learned: dict[str, Any]) -> Training:
-    """How it went, for the verdict."""
-    if job.closed_form:
+    """How it went, for the verdict; without measures of what was learned from, nothing is said of it."""
+    if job.closed_form or not learned:
         return Training(epochs=0, best=0, searched=False, out_of_time=False, parts={}, folds=job.settings.folds)
     budget = estimator.time_budget
     return Training(
@@ -109,6 +110,7 @@ def _about_neural(estimator: Any) -> dict[str, Any]:
         "every": estimator.windows_.every,
         "epochs": len(estimator.history_),
         "best_epoch": int(estimator.best_epoch_),
+        "blend": blend_of(estimator),
         "trials": estimator.trials_,
     }
 
@@ -125,7 +127,8 @@ def _pictures(
         draw_predictions(judged, folder.pictures, **names)
         if is_closed_form(estimator):
             return []
-        draw_curves(estimator.history_, folder.pictures)
+        if estimator.history_:
+            draw_curves(estimator.history_, folder.pictures)
         if part is not None and not (part.series.lengths > 1).any():
             return ["No picture of windows, because every series has only one point."]
         if part is not None:
