@@ -132,7 +132,7 @@ def _pictures(
         if part is not None and not (part.series.lengths > 1).any():
             return ["No picture of windows, because every series has only one point."]
         if part is not None:
-            draw_windows(estimator, part.series, folder.pictures)
+            draw_windows(estimator, part, folder.pictures)
     except Exception as error:  # the model is trained and saved: nothing that a picture does may spoil that
         return [f"No pictures: {in_flags(str(error))}"]
     return []
