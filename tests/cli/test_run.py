@@ -24,6 +24,7 @@ def test_a_run_folder_holds_everything(trained):
     assert names == {
         "settings.toml", "versions.json", "split.json", "checkpoint.nrde", "history.jsonl", "model.nrde",
         "metrics.json", "predictions.csv", "pictures", "closed_form.nrde",
+        "report.html",
     }  # fmt: skip
     assert {file.name for file in (trained / "pictures").iterdir()} == {
         "learning_curves.png", "confusion.png", "windows.png",

@@ -9,12 +9,14 @@ from ..datasets import Dataset, Split
 from ..registry import to_plain
 from .closed_form import Floor
 from .config import CLOSED_FORM
+from .describe import summary
 from .estimator import blend_of, is_closed_form
 from .job import Job
 from .pictures import draw_curves, draw_predictions, draw_windows
 from .predictions import PredictionTable, write_csv
 from .report import about_training, about_trials, as_json, as_text, only_closed_form, picture_note
-from .run_folder import RunFolder
+from .run_folder import RunFolder, write
+from .run_page import run_page
 from .shell import in_flags
 
 Say = Callable[[str], None]
@@ -81,7 +83,8 @@ def finish(
         target = job.settings.table.get("target")
         names = {"name": target if isinstance(target, str) else "target", "note": picture_note(assessment)}
         said += _pictures(estimator, judged, names, None if job.store is not None else test, folder)
-    say("\n" + "\n\n".join(filter(None, said)) + f"\n\nRun folder: {folder.path}")
+    said += _page(job, folder, result)
+    say("\n" + "\n\n".join(filter(None, said)) + f"\n\nRun folder: {folder.path}\nReport:     {folder.report}")
     return result | {"folder": str(folder.path)}
 
 
@@ -117,6 +120,15 @@ def _about_neural(estimator: Any) -> dict[str, Any]:
 
 def _about_closed_form(estimator: Any) -> dict[str, Any]:
     return {"model": CLOSED_FORM, "features": estimator.features_, "penalty": estimator.penalty_}
+
+
+def _page(job: Job, folder: RunFolder, result: dict[str, Any]) -> list[str]:
+    """Write the report; that it could not be written is said."""
+    try:
+        write(folder.report, run_page(folder, summary(job.data) if job.store is None else repr(job.store), result))
+    except Exception as error:  # as for pictures
+        return [f"No report: {in_flags(str(error))}"]
+    return []
 
 
 def _pictures(

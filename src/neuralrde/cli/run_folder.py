@@ -10,6 +10,7 @@ closed_form.nrde   the closed form that a neural model is compared with
 metrics.json       of each part
 predictions.csv    of the test set
 pictures/          learning curves, confusion or predicted against true, windows
+report.html        all of it as one page that loads nothing
 """
 
 import contextlib
@@ -48,6 +49,7 @@ class RunFolder:
         self.metrics = path / "metrics.json"
         self.predictions = path / "predictions.csv"
         self.pictures = path / "pictures"
+        self.report = path / "report.html"
 
     @classmethod
     def new(cls, name: str, out: Path | None, *, resume: bool) -> Self:
