@@ -13,6 +13,7 @@ import jax
 import numpy as np
 import pytest
 
+from neuralrde.cli.predictions import PredictionTable, write_csv
 from neuralrde.estimators import load
 from neuralrde.training.listeners import ProgressLines
 
@@ -256,7 +257,7 @@ def test_a_run_from_a_store(run, hearts, tmp_path, monkeypatch):
     tested = list(csv.DictReader((tmp_path / "run" / "predictions.csv").open()))
     assert [row for row in predicted if row["id"] in {row["id"] for row in tested}] == tested
     # A picture that fails spoils no run, wherever its series are.
-    monkeypatch.setattr("neuralrde.cli.outcome.draw_curves", lambda *_: 1 / 0)
+    monkeypatch.setattr("neuralrde.cli.outcome.draw_curves", lambda *_, **__: 1 / 0)
     assert run("fit", "hearts.store", *SMALL, "--epochs", 1, "--out", "again").code == 0
     for flags, what in ((["--folds", 3], "--folds"), (["--model", "closed-form"], "--model closed-form")):
         refused = run("fit", "hearts.store", *flags)
@@ -286,6 +287,14 @@ def test_a_stopped_run_of_a_store_goes_on_by_the_command_that_it_prints(run, hea
     again = run(*arguments, "--json")
     assert again.code == 0, again.err
     assert again.json["epochs"] == 60
+
+
+def test_small_probabilities_are_no_zeros(tmp_path):
+    sure = np.array([[1 - 3e-9, 3e-9], [0.25, 0.75]])
+    rows = np.arange(2)
+    table = PredictionTable(rows, rows, None, np.array(["a", "b"]), sure, ["a", "b"], None, None)
+    write_csv(table, tmp_path / "p.csv")
+    assert (tmp_path / "p.csv").read_text().splitlines()[1:] == ["0,a,1.0,3e-09", "1,b,0.25,0.75"]
 
 
 def test_classes_that_the_model_does_not_know(run, trained, hearts, tmp_path):

@@ -140,7 +140,7 @@ def _pictures(
         if is_closed_form(estimator):
             return []
         if estimator.history_:
-            draw_curves(estimator.history_, folder.pictures)
+            draw_curves(estimator.history_, folder.pictures, blended=blend_of(estimator) is not None)
         if part is not None and not (part.series.lengths > 1).any():
             return ["No picture of windows, because every series has only one point."]
         if part is not None:

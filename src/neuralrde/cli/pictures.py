@@ -11,8 +11,10 @@ from .describe import is_dated
 from .predictions import PredictionTable
 
 
-def draw_curves(history: list[dict[str, Any]], folder: Path) -> Path:
-    return save(learning_curves(history), folder / "learning_curves.png")
+def draw_curves(history: list[dict[str, Any]], folder: Path, *, blended: bool = False) -> Path:
+    """With `blended`, they are not of what predicts in the end, and say so."""
+    title = "The neural part, before it is blended" if blended else "Learning curves"
+    return save(learning_curves(history, title=title), folder / "learning_curves.png")
 
 
 def draw_predictions(found: PredictionTable, folder: Path, *, name: str = "target", note: str | None = None) -> Path:

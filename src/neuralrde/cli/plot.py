@@ -27,7 +27,7 @@ def curves(run: Annotated[Path, typer.Argument(help="A run's folder.")], out: Ou
     folder = RunFolder(run)
     if not folder.history.exists():
         raise Refusal(f"There is no history at {run}; expected the folder of a finished run of a neural model.")
-    print(draw_curves(folder.read_history(), out or folder.pictures))
+    print(draw_curves(folder.read_history(), out or folder.pictures, blended=bool(folder.read_metrics().get("blend"))))
 
 
 @plot_app.command()

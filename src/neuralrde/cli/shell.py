@@ -60,8 +60,9 @@ _SENTENCES = (
 )
 _NUMPY = re.compile(r"\bnp\.(?:str_|bool_?|u?int\d+|float\d+)\(((?:'[^']*'|\"[^\"]*\"|[^()])*)\)")
 _READ = re.compile(r"`read\(path, ([^`]*)\)`")
-_VALUE = r"\[[^\]]*\]|'[^']*'|\"[^\"]*\"|\.\.\.|[-+\w.%]*\w|"
-_OPTION = re.compile(rf"(?<!\w\()(`?)\b({'|'.join([*_FLAGS, *SET])})=({_VALUE})(`?)")
+_OBJECT = r"[A-Z]\w*\((?:[^()]|\([^()]*\))*\)"  # as Windows(step=8, scales=(1, 4)), which stays as it is
+_VALUE = rf"{_OBJECT}|\[[^\]]*\]|'[^']*'|\"[^\"]*\"|\.\.\.|[-+\w.%]*\w|"
+_OPTION = re.compile(rf"{_OBJECT}|(?<!\w\()(`?)\b({'|'.join([*_FLAGS, *SET])})=({_VALUE})(`?)")
 
 
 def in_flags(message: str) -> str:
@@ -81,7 +82,7 @@ def in_flags(message: str) -> str:
 
 def _as_flag(found: re.Match) -> str:
     opened, name, value, closed = found.groups()
-    if bool(opened) != bool(closed):  # a longer piece of code, of which this is only a part
+    if name is None or bool(opened) != bool(closed):  # a longer piece of code, of which this is only a part
         return found[0]
     if name not in _FLAGS:
         return f"--set {SET[name]}={value.strip(chr(39) + chr(34))}".rstrip("=")
