@@ -66,9 +66,10 @@ def about_training(result: Mapping[str, Any]) -> str:
         how = f"{result['features']:,} features, penalty {result['penalty']:.3g}, in {result['seconds']:.1f} s"
     else:
         cut = f"step {result['step']}" if result["step"] is not None else f"every {result['every']:g}"
+        kept = f", the weights of epoch {result['best_epoch']} kept" if result["epochs"] else ""
         how = (
             f"{result['model']}, depth {result['depth']}, {cut}: {count(result['epochs'], 'epoch')} in "
-            f"{result['seconds']:.0f} s, the weights of epoch {result['best_epoch']} kept"
+            f"{result['seconds']:.0f} s{kept}"
         )
         how += "" if result["blend"] is None else f"; {about_blend(*result['blend'])}"
     return f"{result['estimator']}, {how}\n" + table(rows, header=["part", *map(title_of, names)])
