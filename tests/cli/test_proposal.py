@@ -4,6 +4,7 @@ import shlex
 from datetime import datetime, timedelta
 
 import numpy as np
+import pandas as pd
 import pytest
 
 NOISE = np.random.default_rng(0).normal(size=10**5).round(3)
@@ -113,6 +114,19 @@ def test_a_date_is_a_time_and_never_one_hot(run, tmp_path):
     said = run("inspect", file).err
     assert "--time when" in said
     assert "--one-hot" not in said
+
+
+def test_dates_of_a_parquet_table(run, tmp_path):
+    table = {"vessel": [], "stamp": [], "draught": [], "late": []}
+    for row in rows("v{i},{when},{x},{odd}"):
+        for column, cell in zip(table.values(), row.split(","), strict=True):
+            column.append(cell)
+    frame = pd.DataFrame(table).astype({"stamp": "datetime64[us]", "draught": float})
+    frame.to_parquet(file := tmp_path / "ships.parquet")
+    said = run("inspect", file).err
+    assert f"neuralrde fit {file} --time stamp --id vessel --target late" in said
+    frame.drop(columns=["vessel", "late"]).to_parquet(file)
+    assert "Write --time stamp if it holds the times" in run("inspect", file).err
 
 
 @pytest.mark.parametrize(
