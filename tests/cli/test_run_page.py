@@ -40,6 +40,7 @@ def test_names_from_files_are_text(run, tmp_path, folds):
     assert f"Report:     {out / 'report.html'}" in found.out
     page = (out / "report.html").read_text("utf-8")
     assert evil in text_of(page)
+    assert "–" not in page.split("</script>")[0].split("<script>")[0]  # no number is lacking
     assert not re.findall("<script>a|<img|<b>", page)
 
 

@@ -38,8 +38,10 @@ def inspect(
     """Describe data or a model.
 
     For data it shows lengths, sampling, missing values, channels and classes, and suggests a depth and a step to begin
-    with. For a model it shows what it is, how it was trained, and what it expects.
+    with. Of a table that it cannot read it lists the columns, and proposes a command that can. For a model it shows
+    what it is, how it was trained, and what it expects.
 
+        neuralrde inspect hearts.csv
         neuralrde inspect hearts.csv --id patient --time hour --target ill
         neuralrde inspect runs/hearts
     """

@@ -45,7 +45,7 @@ def _short(found: Assessment, value: float) -> str:
 
 
 def as_json(found: Assessment, sentences: Sequence[str], part: str) -> dict[str, Any]:
-    return {"part": part, **found.as_dict(), "verdict": list(sentences)}
+    return {"part": part, **found.as_dict(), "measures": dict(found.measures), "verdict": list(sentences)}
 
 
 def metric_line(values: Mapping[str, Any]) -> str:

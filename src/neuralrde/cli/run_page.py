@@ -35,8 +35,7 @@ def _sections(folder: RunFolder, data: str, result: Mapping[str, Any]) -> Iterat
     tested = f"{found['units']['count']:,} {found['units']['of']} tested"
     yield f'<p class="state">{title_of(found["metric"])} {found["value"]:.4g}{interval}, {escape(tested)}</p>'
     yield "<h2>Verdict</h2><ul>" + "".join(f"<li>{escape(one)}</li>" for one in found["verdict"]) + "</ul>"
-    own = result["parts"].get(found["part"], {}) | {found["metric"]: found["value"]}
-    rows = [["this model", *(own.get(name) for name in metrics), ""]]
+    rows = [["this model", *(found["measures"][name] for name in metrics), ""]]
     rows += [[one["name"], *(one[name] for name in metrics), one["what"]] for one in found["baselines"]]
     yield table(["", *map(title_of, metrics), "what it is"], rows, id="baselines")
     for name in _PICTURES:
