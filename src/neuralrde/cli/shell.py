@@ -85,7 +85,8 @@ def _as_flag(found: re.Match) -> str:
     if name is None or bool(opened) != bool(closed):  # a longer piece of code, of which this is only a part
         return found[0]
     if name not in _FLAGS:
-        return f"--set {SET[name]}={value.strip(chr(39) + chr(34))}".rstrip("=")
+        value = value.lower() if value in ("True", "False", "None") else value.strip("'\"")  # as TOML has them
+        return f"--set {SET[name]}={value}".rstrip("=")
     flag = _FLAGS[name]
     if value in ("True", "False"):
         return flag if value == "True" else OFF.get(name, f"no {flag}")

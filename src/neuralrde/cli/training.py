@@ -92,7 +92,7 @@ def train(
     processes = Processes()
     heard = [*listeners, *([JSONLines(sys.stderr)] if progress == "json" else [])]
     if progress == "bar" and not sys.stderr.isatty():
-        heard.append(ProgressLines(say))
+        heard.append(ProgressLines(lambda line: say(in_flags(line))))
     verbose = None if progress == "bar" else False
     job = Job(settings, estimator_for(settings, data), data, y, verbose, heard, store)
     once = job.searched or job.closed_form or bool(settings.folds)
