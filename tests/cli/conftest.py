@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +35,8 @@ def run(capsys):
     def run(*arguments) -> Outcome:
         capsys.readouterr()
         code = main([str(argument) for argument in arguments])
-        return Outcome(code, *capsys.readouterr())
+        # The help is in colours under FORCE_COLOR=1, as many CI systems have it.
+        return Outcome(code, *(re.sub(r"\x1b\[[\d;]*m", "", text) for text in capsys.readouterr()))
 
     return run
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from neuralrde.cli.closed_form import floor
+from neuralrde.cli.report import only_closed_form
 from neuralrde.datasets import Dataset, Split, order_of_events
 from neuralrde.estimators import LogSignatureClassifier, LogSignatureFeatures, load
 
@@ -130,3 +131,26 @@ def test_the_floor_learns_from_groups_and_from_what_would_validate(monkeypatch):
     monkeypatch.setattr("neuralrde.cli.closed_form._MOST", 12)
     assert found.seconds > 0
     assert floor(data, y, rows, seed=3).estimator.penalty_ != own.penalty_
+
+
+@pytest.mark.long
+def test_a_neural_part_of_weight_zero_is_said(run, hearts, tmp_path, monkeypatch):
+    """The run is the closed form then, after all the training: the verdict, `inspect` and the files say so."""
+    monkeypatch.setattr("neuralrde.estimators.blend.class_weights", lambda *_: [1.0, 0.0])
+    out = tmp_path / "run"
+    said = run("fit", hearts, *COLUMNS, *QUICK, "--set", "members=2", "--no-plots", "--out", out).out
+    sentence = "he neural part has weight 0: this is the closed form (its weight is 1)"
+    assert f"Verdict\n  - T{sentence}." in said
+    assert "--depth auto" not in said
+    assert f"Verdict\n  - T{sentence}." in run("evaluate", out).out
+    assert f"t{sentence}" in run("inspect", out).out
+    found = json.loads((out / "metrics.json").read_text())
+    assert found["blend"] == [1.0, 0.0]
+    assert found["assessment"]["verdict"][0] == f"T{sentence}."
+
+
+def test_what_is_said_of_a_blend():
+    assert only_closed_form((1.25, 0.0)) == [
+        "The neural part has weight 0: this is the closed form (its weight is 1.25)."
+    ]
+    assert only_closed_form((0.8, 0.4)) == only_closed_form(None) == []

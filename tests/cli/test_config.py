@@ -79,6 +79,14 @@ def test_a_model_to_be_chosen_is_written_as_such(tmp_path):
     assert estimator_of(NeuralRDEClassifier, again).model == "auto"
 
 
+def test_windows_that_were_left_to_the_model_are_left_to_it_again(tmp_path):
+    """The default model has windows of its own, and a store too: None must not come back as windows that were given."""
+    estimator = estimator_of(NeuralRDEClassifier, RunSettings())
+    (tmp_path / "settings.toml").write_text(as_toml(resolve(RunSettings(), estimator)))
+    again = settings_of(tmp_path / "settings.toml", table={}, estimator={})
+    assert estimator_of(NeuralRDEClassifier, again).windows is estimator.windows is None
+
+
 def test_a_column_called_none_is_a_column(tmp_path):
     (tmp_path / "settings.toml").write_text(as_toml(RunSettings(data="none", table={"target": "none"})))
     found = settings_of(tmp_path / "settings.toml", table={}, estimator={})

@@ -114,7 +114,7 @@ def test_what_nobody_thought_of_is_a_sentence_too(run, monkeypatch):
     def broken(*arguments):
         raise KeyError("oops")
 
-    monkeypatch.setattr("neuralrde.cli.inspect.open_data", broken)
+    monkeypatch.setattr("neuralrde.cli.proposal.open_data", broken)
     assert_a_sentence(run("inspect", "spirals"), 1, "KeyError", "--debug")
 
 
@@ -190,6 +190,6 @@ def test_a_warning_is_a_note(run, monkeypatch):
         warnings.warn_explicit("Write `step=1` to use all.", UserWarning, "x.py", 1, module="neuralrde.cli.training")
         return order_of_events(samples=10, length=33, events=4)
 
-    monkeypatch.setattr("neuralrde.cli.inspect.open_data", warned)
+    monkeypatch.setattr("neuralrde.cli.proposal.open_data", warned)
     outcome = run("inspect", "spirals")
     assert (outcome.code, outcome.err) == (0, "note: Write --step 1 to use all.\n")

@@ -47,6 +47,21 @@ def table(tmp_path):
     return tmp_path / "t.csv"
 
 
+def test_other_labels_are_read_as_the_runs_own(run, tmp_path):
+    """The column of ids in a table of labels is remembered too, and so is the target in it."""
+    for shift, name in enumerate(["one.csv", "two.csv"]):
+        rows = [f"s{i},{k},{(i * 7 + k * k) % 11 + 5 * (i % 2) + shift}" for i in range(24) for k in range(6)]
+        (tmp_path / name).write_text("\n".join(["who,time,x", *rows]))
+        labels = [f"s{i},{'ab'[i % 2]},{i}" for i in range(24)]
+        (tmp_path / f"labels_{name}").write_text("\n".join(["name,outcome,age", *labels]))
+    reading = ["--id", "who", "--labels", tmp_path / "labels_one.csv", "--labels-id", "name", "--target", "outcome"]
+    closed = ["--model", "closed-form", "--set", "model.draws=12", "--no-plots", "--out", tmp_path / "run"]
+    assert run("fit", tmp_path / "one.csv", *reading, *closed).code == 0
+    found = run("evaluate", tmp_path / "run", tmp_path / "two.csv", "--labels", tmp_path / "labels_two.csv", "--json")
+    assert found.code == 0, found.err
+    assert found.json["samples"] == 24
+
+
 def test_the_reader_gets_what_was_given_and_nothing_else(run, asked, table):
     assert run("inspect", table, *GIVEN).code == 0
     assert run("inspect", table).code == 0

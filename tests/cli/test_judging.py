@@ -258,7 +258,7 @@ def test_termination_has_its_exit_code(run, hearts, tmp_path, monkeypatch):
     assert outcome.code == 143 == 128 + signal.SIGTERM
     assert f"Terminated. Go on with `neuralrde fit --resume --out {tmp_path / 'run'}`." in outcome.err
     assert not (tmp_path / "run" / ".lock").exists()
-    monkeypatch.setattr("neuralrde.cli.inspect.open_data", stop)
+    monkeypatch.setattr("neuralrde.cli.proposal.open_data", stop)
     outcome = run("inspect", hearts)
     assert (outcome.code, outcome.err) == (143, "neuralrde: Terminated.\n")
 
@@ -267,7 +267,7 @@ def test_an_interrupt_before_training(run, hearts, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("neuralrde.cli.inspect.open_data", stop)
+    monkeypatch.setattr("neuralrde.cli.proposal.open_data", stop)
     outcome = run("inspect", hearts)
     assert (outcome.code, outcome.err) == (130, "neuralrde: Interrupted.\n")
 

@@ -2,13 +2,20 @@
 
 import csv
 import json
+import re
+import shlex
+import subprocess
+import sys
+import time
 import tomllib
 
 import jax
 import numpy as np
 import pytest
 
+from neuralrde.cli.predictions import PredictionTable, write_csv
 from neuralrde.estimators import load
+from neuralrde.training.listeners import ProgressLines
 
 from .conftest import COLUMNS, QUICK, SMALL
 
@@ -18,6 +25,7 @@ def test_a_run_folder_holds_everything(trained):
     assert names == {
         "settings.toml", "versions.json", "split.json", "checkpoint.nrde", "history.jsonl", "model.nrde",
         "metrics.json", "predictions.csv", "pictures", "closed_form.nrde",
+        "report.html",
     }  # fmt: skip
     assert {file.name for file in (trained / "pictures").iterdir()} == {
         "learning_curves.png", "confusion.png", "windows.png",
@@ -197,6 +205,37 @@ def test_one_row_of_a_wide_table(run, tmp_path):
     assert len(outcome.out.splitlines()) == 2
 
 
+@pytest.mark.long
+def test_a_log_says_how_far_it_is(run, hearts, tmp_path, monkeypatch):
+    """Without a terminal no bar is shown: a line per half minute instead, here per twentieth of a second."""
+    monkeypatch.setattr(ProgressLines, "every", 0.05)
+    jax.clear_caches()  # other tests have compiled this
+    long = [*QUICK, "--epochs", 40, "--set", "patience=none", "--no-plots"]
+    lines = run("fit", hearts, *COLUMNS, *long, "--out", tmp_path / "run").out.splitlines()
+    assert "  now the neural model, which is compiled first ..." in lines
+    told = [line for line in lines if re.match(r"  (compil|epoch)", line)]
+    assert re.fullmatch(r"  compiling, for 0 s so far \.\.\.", told[0])
+    assert any(
+        re.fullmatch(r"  epoch \d+ of 40, loss [\d.]+, validation loss [\d.]+, at most \d+ s left", a) for a in told
+    )
+    quiet = run("fit", hearts, *COLUMNS, *long, "--epochs", 2, "--out", tmp_path / "quiet", "--progress", "none")
+    assert "epoch 1 of" not in quiet.out
+    assert run("fit", hearts, *COLUMNS, *long, "--epochs", 2, "--out", tmp_path / "json", "--json").json["epochs"] == 2
+
+
+def test_what_progress_lines_say_of_the_time_left():
+    progress = ProgressLines([].append)
+    progress.start(epochs=100, steps=1, done=10)
+    progress.close()
+    assert progress._state().startswith("compiling, for 0 s so far")
+    progress.step(examples=1)
+    assert progress._state() == "epoch 11 of 100 ..."
+    for seconds, left in ((10, "80 s"), (30, "4 min"), (3000, "6.7 h")):
+        progress.compiled = time.monotonic() - seconds
+        progress.epoch({"epoch": 20, "loss": 0.51234})
+        assert progress._state() == f"epoch 20 of 100, loss 0.5123, at most {left} left"
+
+
 def test_a_picture_that_cannot_be_drawn_spoils_nothing(run, hearts, tmp_path, monkeypatch):
     monkeypatch.setattr("neuralrde.cli.outcome.draw_predictions", lambda *_, **__: 1 / 0)
     outcome = run("fit", hearts, *COLUMNS, *QUICK, "--epochs", 1, "--out", tmp_path / "run", "--json")
@@ -219,11 +258,44 @@ def test_a_run_from_a_store(run, hearts, tmp_path, monkeypatch):
     tested = list(csv.DictReader((tmp_path / "run" / "predictions.csv").read_text().splitlines()))
     assert [row for row in predicted if row["id"] in {row["id"] for row in tested}] == tested
     # A picture that fails spoils no run, wherever its series are.
-    monkeypatch.setattr("neuralrde.cli.outcome.draw_curves", lambda *_: 1 / 0)
+    monkeypatch.setattr("neuralrde.cli.outcome.draw_curves", lambda *_, **__: 1 / 0)
     assert run("fit", "hearts.store", *SMALL, "--epochs", 1, "--out", "again").code == 0
     for flags, what in ((["--folds", 3], "--folds"), (["--model", "closed-form"], "--model closed-form")):
         refused = run("fit", "hearts.store", *flags)
         assert (refused.code, f"Got {what} for a store" in refused.err) == (2, True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("model", "epochs"), [("neural-rde", 60), ("multi-scale-rde", 15)])
+def test_a_stopped_run_of_a_store_goes_on_as_it_says(run, hearts, tmp_path, monkeypatch, model, epochs):
+    """SIGTERM, as a scheduler sends it; and a folder's name with a space, which the command must quote."""
+    monkeypatch.chdir(tmp_path)
+    assert run("prepare", hearts, "hearts.store", *COLUMNS, "--model", model).code == 0
+    options = ["--epochs", str(epochs), "--set", "patience=none", "--no-plots", "--out", "my run", "--model", model]
+    command = [sys.executable, "-m", "neuralrde", "fit", "hearts.store", *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        while not (tmp_path / "my run" / "checkpoint.nrde").exists():
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+        process.terminate()
+        said = process.communicate(timeout=120)[1]
+    finally:
+        process.kill()
+    assert process.returncode == 143, said
+    program, *arguments = shlex.split(said.split("`")[-2])
+    assert program == "neuralrde"
+    again = run(*arguments, "--json")
+    assert again.code == 0, again.err
+    assert again.json["epochs"] == epochs
+
+
+def test_small_probabilities_are_no_zeros(tmp_path):
+    sure = np.array([[1 - 3e-9, 3e-9], [0.25, 0.75]])
+    rows = np.arange(2)
+    table = PredictionTable(rows, rows, None, np.array(["a", "b"]), sure, ["a", "b"], None, None)
+    write_csv(table, tmp_path / "p.csv")
+    assert (tmp_path / "p.csv").read_text().splitlines()[1:] == ["0,a,1.0,3e-09", "1,b,0.25,0.75"]
 
 
 def test_classes_that_the_model_does_not_know(run, trained, hearts, tmp_path):

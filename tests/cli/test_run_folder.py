@@ -14,6 +14,7 @@ import pytest
 
 from neuralrde.cli.errors import Refusal
 from neuralrde.cli.run_folder import RunFolder
+from neuralrde.datasets.dataset import safe_name
 
 from .conftest import COLUMNS, QUICK
 
@@ -32,7 +33,7 @@ from .conftest import COLUMNS, QUICK
         ("C:\\windows\\x", "x"),
         ("Herz & Lunge 1.5", "Herz_Lunge_1.5"),
         ("-rf", "rf"),
-        ("心", "心"),
+        ("心", safe_name("心")),  # data, where the locale has no such letter
         ("x" * 300, "x" * 60),
     ],
 )
@@ -179,3 +180,18 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path):
 
     with pytest.raises(OSError, match=r"metrics\.json'$"):
         write(target, "{}")
+
+
+@pytest.mark.long
+def test_a_run_in_the_posix_locale(tmp_path):
+    """Letters beyond ASCII in the names of data, columns and classes: printed with escapes, kept as they are."""
+    values = np.random.default_rng(0).normal(size=(30, 20, 1))
+    np.savez(tmp_path / "d.npz", X=values, y=np.array(["krank", "gesund ±"])[np.arange(30) % 2], name="Herz心")
+    posix = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-m", "neuralrde", "fit", "d.npz", "--model", "closed-form", "--folds", "2"]
+    found = subprocess.run(command, cwd=tmp_path, env={**os.environ, **posix}, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    assert "gesund \\xb1" in found.stdout
+    assert [folder.name for folder in (tmp_path / "runs").iterdir()] == ["Herz"]
+    metrics = json.loads((tmp_path / "runs" / "Herz" / "metrics.json").read_text())
+    assert "gesund ±" in metrics["training_targets"]["counts"]

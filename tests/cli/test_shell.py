@@ -32,6 +32,14 @@ PYTHON = re.compile(r"\bnp\.|=True|=False|=\[|FillForward|Series\.|\bread\(|_spl
         ("Got readout='first'; expected", "Got --set model.readout=first; expected"),
         ('for example `read(path, task="regression")`.', "for example --task regression."),
         ("Got [np.float64(1.5), np.str_('a')]", "Got [1.5, 'a']"),
+        ('Write `duplicates="mean"` or `duplicates="last"`.', "Write --duplicates mean or --duplicates last."),
+        ("Write closed_form=False to train one.", "Write --set closed_form=false to train one."),
+        ("Write patience=None.", "Write --set patience=none."),
+        # An object is shown as it is, all of it.
+        (
+            "Got windows=Windows(step=None, depth=2, scales=(1, 4)); it was cut into Windows(step=1, depth=3).",
+            "Got --set windows=Windows(step=None, depth=2, scales=(1, 4)); it was cut into Windows(step=1, depth=3).",
+        ),
         # What is no option of ours stays as it is.
         ("the channel sex=f and `model(depth=2, key=key)`", "the channel sex=f and `model(depth=2, key=key)`"),
     ],

@@ -212,7 +212,7 @@ def test_without_a_network_a_sentence_says_where_to_put_the_file():
     assert not (data_folder() / "uea_EigenWorms").exists()
     with pytest.raises(DatasetUnavailable, match="Did you mean 'EigenWorms'"):
         load("EigenWrms")
-    with pytest.raises(ValueError, match=r"'\.\./secret'; expected letters"):
+    with pytest.raises(ValueError, match=r"'\.\./secret'; expected that of a data set: letters"):
         load("../secret")
 
 

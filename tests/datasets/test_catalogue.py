@@ -1,5 +1,7 @@
 """Data sets by name: what is listed, what is here, and what the real ones hold."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -40,3 +42,10 @@ def test_options_are_for_simulated_sets():
         load("spirals", colour="red")
     with pytest.raises(TypeError, match="expected no options"):
         load("EigenWorms", samples=5)
+
+
+@pytest.mark.parametrize("name", ["model.nrde", Path("runs/hearts/model.nrde"), "hearts.csv"])
+def test_a_file_is_no_data_set(name):
+    """`load` finds data sets by name; what loads a model, and what reads a file, is said."""
+    with pytest.raises(ValueError, match=r"`neuralrde\.estimators\.load\(path\)`.*`read\(path\)`"):
+        load(name)

@@ -40,8 +40,15 @@ def test_any_name_stays_in_its_folder(name):
         ("\n", "data"),
     ],
 )
-def test_names(name, safe):
+def test_names(name, safe, monkeypatch):
+    monkeypatch.setattr("sys.getfilesystemencoding", lambda: "utf-8")
     assert safe_name(name) == safe
+
+
+def test_a_name_that_the_locale_cannot_write(monkeypatch):
+    """As in the POSIX locale, where `mkdir` would raise a UnicodeEncodeError."""
+    monkeypatch.setattr("sys.getfilesystemencoding", lambda: "ascii")
+    assert [safe_name(name) for name in ("Jürgens données", "心", "a\udcc3b")] == ["J_rgens_donn_es", "data", "a_b"]
 
 
 def test_what_stands_in_for_no_name():

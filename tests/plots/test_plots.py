@@ -82,6 +82,37 @@ def test_windows_are_drawn_where_the_series_is_cut():
     assert [tick.get_text() for tick in below.get_yticklabels()] == ["x0", "x1", "[x0, x1]"]
 
 
+def test_windows_show_every_scale_that_the_model_sees_and_no_rows_of_zeros():
+    """With the default step of 1 and scales 1, 4, 16 and 64, two thirds of the picture were blank."""
+    path = np.random.default_rng(0).normal(size=(100, 3)).cumsum(axis=0)
+    _, *below, _ = windows_over_series(path, step=1, depth=(3, 2, 2), scales=(1, 4, 16)).axes
+    rows = [[tick.get_text() for tick in axis.get_yticklabels()] for axis in below]
+    areas = ["[x0, x1]", "[x0, x2]", "[x1, x2]"]
+    assert rows == [["x0", "x1", "x2"], ["x0", "x1", "x2", *areas], ["x0", "x1", "x2", *areas]]
+    assert "the other 11 rows are zero" in below[0].get_title()
+    assert "of the last 16 windows" in below[2].get_title()
+    for axis, scale in zip(below, (1, 4, 16), strict=True):
+        drawn = axis.collections[0].get_array().reshape(-1, 99)
+        assert (np.abs(drawn).max(axis=1) > 0.5).all()
+        increment = path[1:, 0] - path[np.maximum(np.arange(1, 100) - scale, 0), 0]
+        np.testing.assert_allclose(drawn[0], increment / np.sqrt((increment**2).mean()), rtol=1e-6)
+
+
+def test_windows_are_drawn_over_dates():
+    dates = np.datetime64("2024-02-28") + np.arange(50).astype("timedelta64[h]")
+    picture = windows_over_series(np.random.default_rng(0).normal(size=(50, 2)), step=10, times=dates)
+    picture.canvas.draw()
+    axis = picture.axes[1].xaxis
+    assert any("Feb" in tick.get_text() or "Mar" in tick.get_text() for tick in axis.get_ticklabels())
+    numbers = windows_over_series(np.random.default_rng(0).normal(size=(50, 2)), step=10, times=np.arange(50) / 4)
+    assert numbers.axes[0].get_xlim() == (0, 12.25)
+
+
+def test_windows_of_many_channels():
+    picture = windows_over_series(np.random.default_rng(0).normal(size=(50, 400)), step=10)
+    assert "8 channels are drawn" in picture.axes[0].get_title()
+
+
 def test_windows_say_how_many_rows_are_left_out():
     path = np.random.default_rng(0).normal(size=(50, 6)).cumsum(axis=0)
     assert "28 of 91 rows" in windows_over_series(path, step=10, depth=3).axes[1].get_title()

@@ -1,6 +1,7 @@
 """The front door: it lists the commands, and turns every error into a sentence and an exit code."""
 
 import difflib
+import io
 import sys
 import traceback
 import warnings
@@ -78,6 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what its encoding lacks, such as ± in ASCII, is spelled out
+            stream.reconfigure(errors="backslashreplace")
     with warnings.catch_warnings():
         warnings.showwarning = _note
         warnings.filterwarnings("default", category=UserWarning, module="neuralrde")

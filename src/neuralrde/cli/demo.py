@@ -141,7 +141,7 @@ def beside(data: Dataset, out: Path) -> dict[str, Any]:
         bars = accuracy_bars(ours, theirs, title=f"Test accuracy on {BRAIN}", source=note, chance=0.5)
         save(bars, out / "accuracy.png")
         save(learning_curves(histories, title=f"Loss, {SPLITS} splits"), out / "learning_curves.png")
-        draw_windows(shown, data.series, out)
+        draw_windows(shown, data, out)
 
     _draw(pictures)
     return {"accuracies": accuracies, "settings": SETTINGS, "published": PUBLISHED, "source": SOURCE}

@@ -37,6 +37,12 @@ def is_closed_form(estimator: Any) -> bool:
     return isinstance(estimator, LogSignatureClassifier | LogSignatureRegressor)
 
 
+def blend_of(estimator: Any) -> tuple[float, float] | None:
+    """The weights of the closed form and of the neural part in a prediction; None if nothing is blended."""
+    blended = getattr(estimator, "closed_form_", None) is not None
+    return (float(estimator.blend_[0]), float(estimator.blend_[1])) if blended else None
+
+
 def estimator_of(kind: Any, settings: RunSettings, **others: Any) -> Any:
     """The estimator that settings describe, not fitted. Settings that it does not have are refused."""
     from ..estimators.parameters import part, part_with
@@ -86,10 +92,14 @@ def _closed_form_of(kind: Any, settings: RunSettings, **others: Any) -> Any:
     return estimator
 
 
-def resolve(settings: RunSettings, estimator: Any) -> RunSettings:
-    """With every parameter of the estimator, and a path that is right from any folder."""
+def resolve(settings: RunSettings, estimator: Any, *, stored: bool = False) -> RunSettings:
+    """With every parameter of the estimator, and a path that is right from any folder.
+
+    Windows that are left to the model, or to the store, are left out; so is the transform of a store.
+    """
     path = Path(settings.data or "").expanduser()
-    parameters = {name: value for name, value in estimator.get_params(deep=False).items() if name not in _OURS}
+    left = (*_OURS, "transform") if stored else _OURS
+    parameters = {name: value for name, value in estimator.get_params(deep=False).items() if name not in left}
     return replace(
         settings,
         data=str(path.resolve()) if settings.data and path.exists() else settings.data,
@@ -102,6 +112,8 @@ def resolve(settings: RunSettings, estimator: Any) -> RunSettings:
 
 def _plain(name: str, value: Any, estimator: Any) -> Any:
     """A parameter of an estimator as TOML has it."""
+    if name == "windows" and value is None:
+        return None
     if name == "model" and isinstance(value, str) and value == "auto":
         return {"name": "auto"}
     return to_plain(name, estimator._part(name)) if name in PARTS else value

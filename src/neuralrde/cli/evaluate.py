@@ -8,7 +8,8 @@ from ..assessment import assess, measures, verdict
 from . import flags
 from .judging import baselines_for, predictions_to_judge
 from .loading import is_runs_own
-from .report import as_json, as_text
+from .report import as_json, as_text, only_closed_form
+from .run_folder import RunFolder
 from .screen import number, pairs, print_json
 
 
@@ -38,7 +39,8 @@ def evaluate(
     # A verdict on samples that a model was trained on would flatter it.
     seen = part == "all" and is_runs_own(model, data)
     judged = assess(known, beside) if beside and not seen else None
-    sentences = [] if judged is None else verdict(judged)
+    blend = RunFolder(model).read_metrics().get("blend")
+    sentences = [] if judged is None else [*only_closed_form(blend), *verdict(judged)]
     if json:
         more = {} if judged is None else {"assessment": as_json(judged, sentences, part)}
         print_json({"data": dataset.name, "part": part, **result, **more})

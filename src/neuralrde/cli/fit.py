@@ -1,5 +1,6 @@
 """`neuralrde fit`: train a model on data, into a run folder."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -86,7 +87,10 @@ def fit(
     ] = None,
     plots: Annotated[bool, typer.Option(help="Draw pictures into the run folder.")] = True,
     progress: Annotated[
-        str, typer.Option(metavar="HOW", help="bar (on a terminal), json (one line per epoch on stderr) or none.")
+        str,
+        typer.Option(
+            metavar="HOW", help="bar (a line per half minute in a log), json (a line per epoch on stderr) or none."
+        ),
     ] = "bar",
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write event files into the run folder.")] = False,
     json: flags.AsJson = False,
@@ -155,7 +159,7 @@ def fit(
             out,
             resume=resume,
             plots=plots,
-            say=print if alone and not json else _nothing,
+            say=partial(print, flush=True) if alone and not json else _nothing,  # a log shows it now
             progress=progress if alone else "none",
             tensorboard=tensorboard,
             worker=worker,

@@ -12,9 +12,10 @@ from ..paths import Windows
 from ..signatures import log_signature_channels
 from . import flags
 from .describe import is_dated, is_timed, summary, task_hints, time_span
-from .estimator import is_closed_form
-from .loading import open_data
+from .estimator import blend_of, is_closed_form
 from .predictions import is_classifier, load_model
+from .proposal import group_hints, open_or_propose, proposed
+from .report import about_blend
 from .screen import count, number, pairs, print_json
 from .screen import table as as_table
 
@@ -37,8 +38,10 @@ def inspect(
     """Describe data or a model.
 
     For data it shows lengths, sampling, missing values, channels and classes, and suggests a depth and a step to begin
-    with. For a model it shows what it is, how it was trained, and what it expects.
+    with. Of a table that it cannot read it lists the columns, and proposes a command that can. For a model it shows
+    what it is, how it was trained, and what it expects.
 
+        neuralrde inspect hearts.csv
         neuralrde inspect hearts.csv --id patient --time hour --target ill
         neuralrde inspect runs/hearts
     """
@@ -51,8 +54,8 @@ def inspect(
         print_json(found) if json else print(f"{path}\n{pairs(found)}")
         return
     options = table if task is None else {**table, "task": task}
-    data = open_data(what, options)
-    hints = [*task_hints(data, options), *suggestions(data)]
+    data = open_or_propose(what, options)
+    hints = [*task_hints(data, options), *group_hints(data), *suggestions(data)]
     found, channels = about_data(data), about_channels(data)
     if json:
         print_json({"name": data.name, **found, "channels": channels, "suggestions": hints})
@@ -63,6 +66,8 @@ def inspect(
     more = f"\n  ... and {len(channels) - _CHANNELS} more" if len(channels) > _CHANNELS else ""
     print("\nChannels\n" + as_table(body, header=["name", "missing %", "mean", "spread", "lowest", "highest"]) + more)
     print("\nSuggestions\n" + "\n".join(f"  - {hint}" for hint in hints))
+    if data.target is None and (text := proposed(what, options)) is not None:
+        print(f"\n{text}")
 
 
 def about_data(data: Dataset) -> dict[str, Any]:
@@ -188,6 +193,7 @@ def _about_training(estimator: Any) -> dict[str, Any]:
         "scales": ", ".join(map(str, windows.scales)),
         "windows": f"{windows.step} points" if windows.every is None else f"time {windows.every:g}",
         "weights": f"{weights:,}",
+        **({} if (blend := blend_of(estimator)) is None else {"blend": about_blend(*blend)}),
         "trained": f"{count(len(estimator.history_), 'epoch')}, best {estimator.best_epoch_}, "
         f"monitored loss {estimator.validation_loss_:.4g}",
     }

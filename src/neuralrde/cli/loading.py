@@ -117,6 +117,8 @@ def open_for(run: Path, word: str | None, flags: dict[str, Any], *, classifier: 
         word, table = own.data or "", own.table
     else:
         table = {} if own is None else _still_true(own.table, word)
+    if own is not None and "labels" in flags:  # another table of labels, of the same kind
+        table = table | {role: own.table[role] for role in ("labels_id", "target") if role in own.table}
     table = _but_named(table, flags)
     _check_columns(table, flags, word, run)
     return open_data(word, {**table, **flags, "task": task} if Path(word).expanduser().exists() else flags)

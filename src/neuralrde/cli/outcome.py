@@ -9,12 +9,14 @@ from ..datasets import Dataset, Split
 from ..registry import to_plain
 from .closed_form import Floor
 from .config import CLOSED_FORM
-from .estimator import is_closed_form
+from .describe import summary
+from .estimator import blend_of, is_closed_form
 from .job import Job
 from .pictures import draw_curves, draw_predictions, draw_windows
 from .predictions import PredictionTable, write_csv
-from .report import about_training, about_trials, as_json, as_text, picture_note
-from .run_folder import RunFolder
+from .report import about_training, about_trials, as_json, as_text, only_closed_form, picture_note
+from .run_folder import RunFolder, write
+from .run_page import run_page
 from .shell import in_flags
 
 Say = Callable[[str], None]
@@ -54,7 +56,8 @@ def finish(
         judged, beside, part, where = cross.found, cross.beside, "folds", "All samples, each tested in its fold"
     assessment = assess(judged.known(), beside, seed=job.settings.seed)
     learned = {name: values for name, values in measured.items() if name != "test"}
-    sentences = verdict(assessment, _training(job, estimator, learned))
+    closed = only_closed_form(blend_of(estimator))
+    sentences = [*closed, *verdict(assessment, _training(job, estimator, {} if closed else learned))]
     result = {
         "estimator": type(estimator).__name__,
         **(_about_closed_form(estimator) if job.closed_form else _about_neural(estimator)),
@@ -80,13 +83,14 @@ def finish(
         target = job.settings.table.get("target")
         names = {"name": target if isinstance(target, str) else "target", "note": picture_note(assessment)}
         said += _pictures(estimator, judged, names, None if job.store is not None else test, folder)
-    say("\n" + "\n\n".join(filter(None, said)) + f"\n\nRun folder: {folder.path}")
+    said += _page(job, folder, result)
+    say("\n" + "\n\n".join(filter(None, said)) + f"\n\nRun folder: {folder.path}\nReport:     {folder.report}")
     return result | {"folder": str(folder.path)}
 
 
 def _training(job: Job, estimator: Any, learned: dict[str, Any]) -> Training:
-    """How it went, for the verdict."""
-    if job.closed_form:
+    """How it went, for the verdict; without measures of what was learned from, nothing is said of it."""
+    if job.closed_form or not learned:
         return Training(epochs=0, best=0, searched=False, out_of_time=False, parts={}, folds=job.settings.folds)
     budget = estimator.time_budget
     return Training(
@@ -109,12 +113,22 @@ def _about_neural(estimator: Any) -> dict[str, Any]:
         "every": estimator.windows_.every,
         "epochs": len(estimator.history_),
         "best_epoch": int(estimator.best_epoch_),
+        "blend": blend_of(estimator),
         "trials": estimator.trials_,
     }
 
 
 def _about_closed_form(estimator: Any) -> dict[str, Any]:
     return {"model": CLOSED_FORM, "features": estimator.features_, "penalty": estimator.penalty_}
+
+
+def _page(job: Job, folder: RunFolder, result: dict[str, Any]) -> list[str]:
+    """Write the report; that it could not be written is said."""
+    try:
+        write(folder.report, run_page(folder, summary(job.data) if job.store is None else repr(job.store), result))
+    except Exception as error:  # as for pictures
+        return [f"No report: {in_flags(str(error))}"]
+    return []
 
 
 def _pictures(
@@ -125,11 +139,12 @@ def _pictures(
         draw_predictions(judged, folder.pictures, **names)
         if is_closed_form(estimator):
             return []
-        draw_curves(estimator.history_, folder.pictures)
+        if estimator.history_:
+            draw_curves(estimator.history_, folder.pictures, blended=blend_of(estimator) is not None)
         if part is not None and not (part.series.lengths > 1).any():
             return ["No picture of windows, because every series has only one point."]
         if part is not None:
-            draw_windows(estimator, part.series, folder.pictures)
+            draw_windows(estimator, part, folder.pictures)
     except Exception as error:  # the model is trained and saved: nothing that a picture does may spoil that
         return [f"No pictures: {in_flags(str(error))}"]
     return []

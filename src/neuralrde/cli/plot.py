@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from ..paths import Windows
@@ -14,7 +13,7 @@ from .errors import WRONG_USE, Refusal
 from .estimator import is_closed_form
 from .judging import predictions_to_judge
 from .loading import open_data, open_for
-from .pictures import draw_curves, draw_predictions, draw_windows
+from .pictures import draw_curves, draw_predictions, draw_windows, times_of
 from .predictions import is_classifier, load_model
 from .run_folder import RunFolder
 
@@ -28,7 +27,7 @@ def curves(run: Annotated[Path, typer.Argument(help="A run's folder.")], out: Ou
     folder = RunFolder(run)
     if not folder.history.exists():
         raise Refusal(f"There is no history at {run}; expected the folder of a finished run of a neural model.")
-    print(draw_curves(folder.read_history(), out or folder.pictures))
+    print(draw_curves(folder.read_history(), out or folder.pictures, blended=bool(folder.read_metrics().get("blend"))))
 
 
 @plot_app.command()
@@ -73,14 +72,15 @@ def windows(
     if is_closed_form(estimator):
         raise Refusal(f"{model} holds the closed form, whose windows are thousands; expected a neural model.")
     if estimator is not None:
-        print(draw_windows(estimator, dataset.series[np.array([sample])], out or Path(".")))
+        print(draw_windows(estimator, dataset[[sample]], out or Path(".")))
         return
-    one = dataset.series[np.array([sample])]
-    prepared = Standard().fit(one)(one)
+    one = dataset[[sample]]
+    prepared = Standard().fit(one.series)(one.series)
     picture = windows_over_series(
         prepared.values[0],
         step=step or Windows.step_for(prepared, Windows.count),
         depth=depth,
         channels=prepared.channels,
+        times=times_of(one, len(prepared.values[0])),
     )
     print(save(picture, (out or Path(".")) / "windows.png"))

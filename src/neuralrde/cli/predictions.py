@@ -180,7 +180,8 @@ def write_csv(found: PredictionTable, target: Path | IO[str]) -> None:
         columns |= _named("true", found.true)
     if found.probability is not None:
         names = found.classes or []
-        columns |= {f"p({name})": np.round(found.probability[:, k], 6) for k, name in enumerate(names)}
+        digits = np.vectorize(lambda p: float(f"{p:.6g}"), otypes=[float])  # a small one is not 0
+        columns |= {f"p({name})": digits(found.probability[:, k]) for k, name in enumerate(names)}
     writer = csv.writer(target, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))

@@ -45,7 +45,7 @@ def _short(found: Assessment, value: float) -> str:
 
 
 def as_json(found: Assessment, sentences: Sequence[str], part: str) -> dict[str, Any]:
-    return {"part": part, **found.as_dict(), "verdict": list(sentences)}
+    return {"part": part, **found.as_dict(), "measures": dict(found.measures), "verdict": list(sentences)}
 
 
 def metric_line(values: Mapping[str, Any]) -> str:
@@ -66,11 +66,31 @@ def about_training(result: Mapping[str, Any]) -> str:
         how = f"{result['features']:,} features, penalty {result['penalty']:.3g}, in {result['seconds']:.1f} s"
     else:
         cut = f"step {result['step']}" if result["step"] is not None else f"every {result['every']:g}"
+        kept = f", the weights of epoch {result['best_epoch']} kept" if result["epochs"] else ""
         how = (
             f"{result['model']}, depth {result['depth']}, {cut}: {count(result['epochs'], 'epoch')} in "
-            f"{result['seconds']:.0f} s, the weights of epoch {result['best_epoch']} kept"
+            f"{result['seconds']:.0f} s{kept}"
         )
+        how += "" if result["blend"] is None else f"; {about_blend(*result['blend'])}"
     return f"{result['estimator']}, {how}\n" + table(rows, header=["part", *map(title_of, names)])
+
+
+def about_blend(closed: float, neural: float) -> str:
+    """The weights of both parts of a prediction.
+
+    >>> about_blend(1.0, 0.0)
+    'the neural part has weight 0: this is the closed form (its weight is 1)'
+    >>> about_blend(0.8, 0.4)
+    'weights: closed form 0.8, neural 0.4'
+    """
+    if neural == 0:
+        return f"the neural part has weight 0: this is the closed form (its weight is {closed:.3g})"
+    return f"weights: closed form {closed:.3g}, neural {neural:.3g}"
+
+
+def only_closed_form(blend: Sequence[float] | None) -> list[str]:
+    """The first sentence of a verdict, if no neural part is left in the predictions."""
+    return [about_blend(*blend).capitalize() + "."] if blend is not None and blend[1] == 0 else []
 
 
 def about_trials(result: Mapping[str, Any]) -> str:

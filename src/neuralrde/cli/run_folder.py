@@ -10,10 +10,12 @@ closed_form.nrde   the closed form that a neural model is compared with
 metrics.json       of each part
 predictions.csv    of the test set
 pictures/          learning curves, confusion or predicted against true, windows
+report.html        all of it as one page that loads nothing
 """
 
 import contextlib
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
@@ -47,6 +49,7 @@ class RunFolder:
         self.metrics = path / "metrics.json"
         self.predictions = path / "predictions.csv"
         self.pictures = path / "pictures"
+        self.report = path / "report.html"
 
     @classmethod
     def new(cls, name: str, out: Path | None, *, resume: bool) -> Self:
@@ -151,7 +154,7 @@ class RunFolder:
         if self.checkpoint.exists():
             return (
                 f"The run at {self.path} was stopped before its end, so it has no model yet. Go on with `neuralrde fit "
-                f"--resume --out {self.path}`."
+                f"--resume --out {shlex.quote(str(self.path))}`."
             )
         return f"The run at {self.path} was stopped before its first checkpoint, so it has no model. Train it again."
 

@@ -28,7 +28,7 @@ SET |= {name: f"model.{name}" for name in ("state", "width", "layers", "readout"
 SET |= {"shifts": "windows.shifts", "count": "windows.count", "fill": "transform.fill", "scale": "transform.scale"}
 SET |= {name: f"optimizer.{name}" for name in ("weight_decay", "clip", "schedule")}
 # What a switch is called that is off.
-_OFF = {"wide": "--long", "header": "--no-header"}
+OFF = {"wide": "--long", "header": "--no-header"}
 
 # Sentences that only help who writes Python, and what helps at a shell.
 _SENTENCES = (
@@ -55,8 +55,9 @@ _SENTENCES = (
 )
 _NUMPY = re.compile(r"\bnp\.(?:str_|bool_?|u?int\d+|float\d+)\(((?:'[^']*'|\"[^\"]*\"|[^()])*)\)")
 _READ = re.compile(r"`read\(path, ([^`]*)\)`")
-_VALUE = r"\[[^\]]*\]|'[^']*'|\"[^\"]*\"|\.\.\.|[-+\w.%]*\w|"
-_OPTION = re.compile(rf"(?<!\w\()(`?)\b({'|'.join([*_FLAGS, *SET])})=({_VALUE})(`?)")
+_OBJECT = r"[A-Z]\w*\((?:[^()]|\([^()]*\))*\)"  # as Windows(step=8, scales=(1, 4)), which stays as it is
+_VALUE = rf"{_OBJECT}|\[[^\]]*\]|'[^']*'|\"[^\"]*\"|\.\.\.|[-+\w.%]*\w|"
+_OPTION = re.compile(rf"{_OBJECT}|(?<!\w\()(`?)\b({'|'.join([*_FLAGS, *SET])})=({_VALUE})(`?)")
 
 
 def in_flags(message: str) -> str:
@@ -76,13 +77,14 @@ def in_flags(message: str) -> str:
 
 def _as_flag(found: re.Match) -> str:
     opened, name, value, closed = found.groups()
-    if bool(opened) != bool(closed):  # a longer piece of code, of which this is only a part
+    if name is None or bool(opened) != bool(closed):  # a longer piece of code, of which this is only a part
         return found[0]
     if name not in _FLAGS:
-        return f"--set {SET[name]}={value.strip(chr(39) + chr(34))}".rstrip("=")
+        value = value.lower() if value in ("True", "False", "None") else value.strip("'\"")  # as TOML has them
+        return f"--set {SET[name]}={value}".rstrip("=")
     flag = _FLAGS[name]
     if value in ("True", "False"):
-        return flag if value == "True" else _OFF.get(name, f"no {flag}")
+        return flag if value == "True" else OFF.get(name, f"no {flag}")
     if value == "None":
         return f"no {flag}"
     if value == "[...]":

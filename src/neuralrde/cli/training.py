@@ -4,6 +4,7 @@ With folds there are several trainings: one per fold, to judge, and one on every
 store: then everything that needs whole series (folds, the closed form, a picture of windows) is left out.
 """
 
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -22,9 +23,10 @@ from .errors import WRONG_USE, Refusal, how_stopped
 from .estimator import estimator_for, resolve
 from .job import Job
 from .judging import pooled_baselines
-from .loading import open_data, open_store, targets, with_channels
+from .loading import open_store, targets, with_channels
 from .outcome import Folds, Say, finish
 from .predictions import PredictionTable, pooled
+from .proposal import group_hints, open_or_propose
 from .report import about_folds, metric_line
 from .run_folder import RunFolder
 from .screen import count
@@ -56,12 +58,12 @@ def train(
         store, data = open_store(settings)
         say(repr(store))
     elif data is None:
-        data = open_data(settings.data, settings.table)
+        data = open_or_propose(settings.data, settings.table, to_fit=True)
         settings = with_channels(settings, data)
     y = targets(data)
     if store is None:
         say(summary(data))
-        for hint in task_hints(data, settings.table):
+        for hint in (*task_hints(data, settings.table), *group_hints(data)):
             say(f"  note    {hint}")
     if settings.closed_form and data.per_time:
         raise Refusal(
@@ -84,10 +86,13 @@ def train(
     from ..devices import try_all_cores
     from ..processes import Processes
     from ..training import EventFile, JSONLines
+    from ..training.listeners import ProgressLines
 
     try_all_cores()
     processes = Processes()
     heard = [*listeners, *([JSONLines(sys.stderr)] if progress == "json" else [])]
+    if progress == "bar" and not sys.stderr.isatty():
+        heard.append(ProgressLines(lambda line: say(in_flags(line))))
     verbose = None if progress == "bar" else False
     job = Job(settings, estimator_for(settings, data), data, y, verbose, heard, store)
     once = job.searched or job.closed_form or bool(settings.folds)
@@ -98,13 +103,15 @@ def train(
     with RunFolder.of_all(processes, data.name, out, resume=resume) as folder:
         if worker is not None:
             worker.tell(folder.path)
-        resolved = as_toml(resolve(settings, job.estimator))
+        resolved = as_toml(resolve(settings, job.estimator, stored=store is not None))
         if not resume and processes.is_first:
             folder.begin(resolved, data, rows, how_split)
         if tensorboard and processes.is_first:
             job.listeners.append(EventFile(folder.path / "events"))
         has_floor = with_floor and store is None and not job.closed_form and not data.per_time and processes.is_first
         lowest = _floor(job, rows, folder, say) if has_floor else None
+        if not job.closed_form:
+            say("  now the neural model, which is compiled first ...")
         begun = time.monotonic()
         try:
             cross = _cross_validated(job, splits, say, with_floor=lowest is not None) if splits else None
@@ -112,7 +119,7 @@ def train(
             estimator = job.fit(rows, **options)
         except KeyboardInterrupt as error:
             again = "" if worker is None else f" {worker.flags}"
-            hint = "" if once else f" Go on with `neuralrde fit --resume --out {folder.path}{again}`."
+            hint = "" if once else f" Go on with `neuralrde fit --resume --out {shlex.quote(str(folder.path))}{again}`."
             word, code = how_stopped(error)
             raise Refusal(f"{word}.{hint}", code) from None
         seconds = time.monotonic() - begun
@@ -167,7 +174,6 @@ def _floor(job: Job, rows: Split, folder: RunFolder, say: Say) -> Floor | None:
     values = measures(job.predict(found.estimator, judged).known())
     which = f"on {count(len(judged), 'test sample')}" if len(rows.test) else "on the validation part"
     say(f"  closed form, in {found.seconds:.1f} s: {metric_line(values)} {which}")
-    say("  now the neural model ...")
     return found
 
 

@@ -8,6 +8,7 @@ starts.
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -225,7 +226,7 @@ def _sentence(worker: _Started, launch: Launch) -> str:
 
 
 def _advice(folder: str, launch: Launch) -> str:
-    where = folder or "FOLDER"
+    where = shlex.quote(folder or "FOLDER")
     if folder and not os.path.exists(os.path.join(folder, "checkpoint.nrde")):
         return "There is no checkpoint yet, so start all of them again, with another --out."
     everywhere = "" if len(launch.numbers) == launch.count else ", in all processes"

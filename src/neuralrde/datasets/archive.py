@@ -65,8 +65,11 @@ def load_archive_set(name: str, *, shape: tuple[int, int, int] | None = None, cl
         shape: samples, length and channels that the set is known to have; another set is refused.
         classes: how many classes it is known to have.
     """
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
-        raise ValueError(f"Got the name {name!r}; expected letters, digits, - and _, such as EigenWorms.")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", str(name)):
+        raise ValueError(
+            f"Got the name {str(name)!r}; expected that of a data set: letters, digits, - and _, such as EigenWorms. "
+            "Write `neuralrde.estimators.load(path)` for a model in a file, or `read(path)` for series in one."
+        )
     folder = data_folder() / f"uea_{name}"
     found = find_archive_set(name)
     if found is not None:

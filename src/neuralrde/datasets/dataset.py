@@ -1,6 +1,7 @@
 """Dataset: series with what is to be predicted from them, and how they were grouped and divided."""
 
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -217,7 +218,8 @@ def safe_name(name: object, otherwise: str = "data") -> str:
         otherwise: what takes its place if nothing of it is left.
     """
     last = re.split(r"[/\\]", str(name).strip())[-1]
-    safe = re.sub(r"[^\w.-]+", "_", last)
+    known = sys.getfilesystemencoding()  # ASCII in the POSIX locale, where a letter beyond it is in no path
+    safe = re.sub(r"[^\w.-]+", "_", last.encode(known, "replace").decode(known))
     return safe.strip("._-")[:_LONGEST_NAME].strip("._-") or otherwise
 
 

@@ -39,17 +39,27 @@ def as_page(
     said = [f"{len(lines)} of {total} runs"]
     said += [f"{len(running)} running"] if running else []
     said += [f"{number} {state}" for state, number in counts.items() if number and state != "done"]
-    text = Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
-        title=escape(name),
-        refresh="5" if running else "0",
-        state=escape(", ".join(said)),
-        share=f"{100 * len(lines) / total if total else 100:.1f}",
-        running=_running(running),
-        charts=_charts(lines, groups),
-        groups=_table(*_group_rows(groups), id="groups"),
-        runs=_table(*_run_rows(lines), id="runs"),
-    )
-    return text
+    share = f"{100 * len(lines) / total if total else 100:.1f}"
+    body = [
+        f'<p class="state">{escape(", ".join(said))}</p>',
+        f'<div class="share"><div style="width: {share}%"></div></div>',
+        _charts(lines, groups),
+        _running(running),
+        f"<h2>Over seeds</h2>{table(*_group_rows(groups), id='groups')}",
+        f"<h2>Runs</h2>{table(*_run_rows(lines), id='runs')}",
+    ]
+    return page(name, "\n".join(body), refresh=5 if running else 0)
+
+
+def page(title: str, body: str, *, refresh: int = 0) -> str:
+    """The text of an HTML file with our look; its tables can be sorted.
+
+    Args:
+        title: as text.
+        body: as HTML.
+        refresh: seconds after which it loads itself anew; 0 never does.
+    """
+    return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(title=escape(title), body=body, refresh=refresh)
 
 
 def _charts(lines: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> str:
@@ -114,10 +124,10 @@ def _running(running: Sequence[Mapping[str, Any]]) -> str:
     columns = [*running[0]["point"], "epoch", "loss"]
     width = max(map(len, rows))
     rows = [row if len(row) == len(columns) else [*row[:-2], *[None] * (width - len(row)), *row[-2:]] for row in rows]
-    return f"<h2>Running</h2>{_table(columns, rows, id='running')}"
+    return f"<h2>Running</h2>{table(columns, rows, id='running')}"
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[Any]], *, id: str) -> str:
+def table(header: Sequence[str], rows: Sequence[Sequence[Any]], *, id: str) -> str:
     """Cells carry their value for the sort: a number as it is, not as it is shown."""
     right = [any(_is_number(row[k]) for row in rows) for k in range(len(header))]
     mark = lambda k: ' class="number"' if right[k] else ""

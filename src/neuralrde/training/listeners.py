@@ -4,8 +4,9 @@ import itertools
 import json
 import os
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -101,6 +102,57 @@ class ProgressBar(Listener):
 
     def close(self):
         self.bar.close()
+
+
+class ProgressLines(Listener):
+    """Says every half minute how far it is, for logs: a line for people, where no bar can be shown.
+
+    Args:
+        say: takes a line.
+    """
+
+    every = 30.0  # seconds
+
+    def __init__(self, say: Callable[[str], None]):
+        self._say = say
+
+    def start(self, *, epochs, steps, done):
+        self.epochs, self.done, self.begun, self.compiled, self.record = epochs, done, time.monotonic(), None, {}
+        self.ended = threading.Event()
+        # A thread of its own, because the first step takes as long as its program is compiled, and says nothing.
+        threading.Thread(target=self._tell, daemon=True).start()
+
+    def step(self, *, examples):
+        if self.compiled is None:
+            self.compiled = time.monotonic()
+            if (seconds := self.compiled - self.begun) > self.every / 6:
+                self._say(f"  compiled in {seconds:.0f} s")
+
+    def epoch(self, record):
+        self.record = record
+
+    def say(self, message):
+        self._say(message)
+
+    def close(self):
+        self.ended.set()
+
+    def _tell(self) -> None:
+        while not self.ended.wait(self.every):
+            self._say(f"  {self._state()}")
+
+    def _state(self) -> str:
+        now, record = time.monotonic(), self.record
+        if self.compiled is None:
+            return f"compiling, for {now - self.begun:.0f} s so far ..."
+        if not record:
+            return f"epoch {self.done + 1} of {self.epochs} ..."
+        left = (now - self.compiled) / (record["epoch"] - self.done) * (self.epochs - record["epoch"])
+        losses = [
+            f"{name.replace('_', ' ')} {record[name]:.4g}" for name in ("loss", "validation_loss") if name in record
+        ]
+        time_left = f"{left:.0f} s" if left < 100 else f"{left / 60:.0f} min" if left < 6000 else f"{left / 3600:.1f} h"
+        return f"epoch {record['epoch']} of {self.epochs}, {', '.join(losses)}, at most {time_left} left"
 
 
 def _in_a_notebook() -> bool:

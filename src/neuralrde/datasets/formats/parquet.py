@@ -40,8 +40,8 @@ def load_parquet(path: str | Path, options: TableOptions, *, channels_needed: bo
     options.check(path)
     path = check_file(path)
     roles = find_roles(parquet_names(path), path, options, channels_needed=channels_needed)
-    dates = [] if roles.time is None else [roles.time]
-    kept = list(dict.fromkeys([*roles.numeric, *roles.words, *roles.labels, *dates]))
+    times = [] if roles.time is None else [roles.time]
+    kept = list(dict.fromkeys([*roles.numeric, *roles.words, *roles.labels, *times]))
     with _parquet(path) as parquet:
         rows = parquet.read_metadata(path).num_rows
         check_room(3 * 8 * float(rows) * len(kept), path, f"{rows} rows of {len(kept)} columns")
@@ -52,7 +52,9 @@ def load_parquet(path: str | Path, options: TableOptions, *, channels_needed: bo
             if name in roles.labels:
                 columns[name] = _texts(table[name], name, path)
             else:
-                columns[name], dated = _values(table[name], name, path, dates=name == roles.time)
+                # A column of dates that nobody called the time is refused with all others that are no numbers.
+                dates = name == roles.time or _is_dated(table[name].type)
+                columns[name], dated = _values(table[name], name, path, dates=dates)
                 unit = SINCE_1970 if dated else unit
     made = {name: pd.Series(column, dtype=getattr(column, "dtype", None)) for name, column in columns.items()}
     frame = pd.DataFrame(made)
@@ -100,6 +102,12 @@ def _parquet(path: Path) -> Iterator[Any]:
         raise ReadError(path, f"Got no Parquet table ({str(error)[:100]}); expected one. Make it again.") from None
 
 
+def _is_dated(kind: Any) -> bool:
+    import pyarrow as arrow  # type: ignore
+
+    return arrow.types.is_timestamp(kind) or arrow.types.is_date(kind)
+
+
 def _texts(column, name: str, path) -> np.ndarray:
     import pyarrow as arrow  # type: ignore
 
@@ -129,7 +137,7 @@ def _values(column, name: str, path, *, dates: bool) -> tuple[Any, bool]:
                         raise ValueError("a date is missing in a list")
                     cells[i], dated = since_1970(cells[i]), True
         return cells, dated
-    if dates and (arrow.types.is_timestamp(kind) or arrow.types.is_date(kind)):
+    if dates and _is_dated(kind):
         unit = kind.unit if arrow.types.is_timestamp(kind) else "s" if arrow.types.is_date32(kind) else "ms"
         moments = column if arrow.types.is_timestamp(kind) else column.cast(arrow.timestamp(unit))
         moments = moments.cast(arrow.int64())

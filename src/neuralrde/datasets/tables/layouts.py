@@ -13,7 +13,7 @@ from ..targets import Task
 from ..text import is_missing, is_no_label
 from .long import from_long, from_melted
 from .table import Table, TableOptions, each_distinct, few
-from .times import WrongTime, as_times
+from .times import are_times
 from .wide import from_lists, from_wide, has_lists, is_wide
 
 _ROW_NUMBERS = re.compile(r"Unnamed: \d+|__index_level_\d+__")
@@ -67,7 +67,7 @@ def _set_row_numbers_aside(table: Table, options: TableOptions) -> None:
             if numbers or np.isnan(values).all():
                 roles = replace(roles, channels=others)
                 table.notes.append(f"`{name}` left out (row numbers)")
-        elif name == "Unnamed: 0" and roles.time is None and _are_times(column):
+        elif name == "Unnamed: 0" and roles.time is None and are_times(column):
             roles = replace(roles, channels=others, time=name)
         elif name == "Unnamed: 0":
             raise table.error(
@@ -77,14 +77,6 @@ def _set_row_numbers_aside(table: Table, options: TableOptions) -> None:
     if not roles.channels and roles.sensor is None:
         raise table.error("Got no channel; expected a column of numbers beside ids, times and targets.")
     table.roles = roles
-
-
-def _are_times(column) -> bool:
-    try:
-        as_times(column)
-    except WrongTime as error:
-        return "time_format" in str(error) and "expected to know" in str(error)
-    return True
 
 
 def _check_ids(table: Table) -> None:
@@ -112,12 +104,14 @@ def _check_numbers(table: Table, options: TableOptions) -> None:
         if column.dtype.kind not in "fiub":
             row, cell = table.words.get(name, (0, str(column.iloc[0])))
             melted = ' or the table is melted (`sensor="column of names"`, `value="column of numbers"`)'
-            raise table.error(
-                f"Got {cell[:40]!r} in column {name!r}; expected a number. Write `columns=[...]` without it to leave "
-                f"it out, or `one_hot=[{name!r}]` for a channel per word, if it holds "
-                f"words{melted if 'value' in map(str.lower, roles.channels) else ''}.",
-                row,
-            )
+            if roles.time is None and are_times(column):
+                advice = f"Write `time={name!r}` if it holds the times of the points, or `columns=[...]` without it."
+            else:
+                advice = (
+                    f"Write `columns=[...]` without it to leave it out, or `one_hot=[{name!r}]` for a channel per "
+                    f"word, if it holds words{melted if 'value' in map(str.lower, roles.channels) else ''}."
+                )
+            raise table.error(f"Got {cell[:40]!r} in column {name!r}; expected a number. {advice}", row)
         values = column.to_numpy()
         if values.dtype.kind == "f" and np.isinf(values).any():
             raise table.error(

@@ -149,7 +149,7 @@ def _without_duplicates(table, options: TableOptions, points: _Points, ids, unit
         raise table.error(
             f"Got the time {time_text(times[first], unit)} twice{_of(ids, owner[first])}{more}; expected times that "
             "differ, because a path has one value at a time. "
-            f'Write `duplicates="mean"`, "first" or "last" to merge such rows.{by_name}',
+            f'Write `duplicates="mean"`, `duplicates="first"` or `duplicates="last"` to merge such rows.{by_name}',
             int(order[first]),
         )
     table.notes.append(f"{count} rows of duplicated times merged ({options.duplicates})")
@@ -163,7 +163,7 @@ def _without_duplicates(table, options: TableOptions, points: _Points, ids, unit
         values = column[order].astype(np.float64)
         there = ~np.isnan(values)
         if classes and name.startswith("\0") and _differ(values, group, there):
-            raise ValueError('Got different classes at one time; expected one. Write `duplicates="first"` or "last".')
+            raise ValueError('Got different classes at one time; expected one. Write `duplicates="first"`.')
         sums = np.bincount(group, np.where(there, values, 0.0))
         counts = np.bincount(group, there)
         mean = np.divide(sums, counts, out=np.full(len(starts), np.nan), where=counts > 0)

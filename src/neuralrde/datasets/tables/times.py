@@ -34,6 +34,24 @@ class WrongTime(ValueError):
         return self.message
 
 
+class DayOrMonth(WrongTime):
+    """Dates of which nobody can tell whether the day or the month comes first."""
+
+
+def are_times(column: Any) -> bool:
+    """Whether these are times, be it that their form has to be given.
+
+    >>> import pandas as pd
+    >>> are_times(pd.Series(["31.1.2024", "1.2.2024"])), are_times(pd.Series(["1/2/2024"])), are_times(pd.Series(["a"]))
+    (True, True, False)
+    """
+    try:
+        as_times(column)
+    except WrongTime as error:
+        return isinstance(error, DayOrMonth)
+    return True
+
+
 def as_times(column: Any, *, time_format: str | None = None) -> tuple:
     """A whole column of times as numbers `(rows,)`, their unit (see `Dataset.time_unit`), and what they were.
 
@@ -62,7 +80,8 @@ def as_times(column: Any, *, time_format: str | None = None) -> tuple:
     try:
         values, unit, what = _from_text(cells, time_format)
     except WrongTime as error:
-        raise WrongTime(str(error), None if error.row is None else int(np.argmax(codes == error.row))) from None
+        row = None if error.row is None else int(np.argmax(codes == error.row))
+        raise type(error)(str(error), row) from None
     return values[codes], unit, what
 
 
@@ -219,7 +238,7 @@ def _from_days(cells, order: str | None) -> tuple:
         elif (second > 12).any():
             order = "month-first"
         else:
-            raise WrongTime(
+            raise DayOrMonth(
                 f"Got dates such as {cells[0]!r}; expected to know whether the day or the month "
                 "comes first, because "
                 'no number in them is above 12. Write `time_format="day-first"` or `time_format="month-first"`.',

@@ -30,8 +30,8 @@ def is_wide(table: Table, options: TableOptions) -> bool:
     unique = roles.id is not None and table.frame[roles.id].nunique() == rows
     if roles.id is not None and not unique:
         return False
-    numbered = _numbered(roles.channels)
-    if numbered is None:
+    found = numbered(roles.channels)
+    if found is None:
         if not unique or rows == 1:
             return False
         raise table.error(
@@ -39,7 +39,7 @@ def is_wide(table: Table, options: TableOptions) -> bool:
             "or numbered columns, to know what a row is. Write `wide=True` if a row is a series and its columns are "
             "points, or `wide=False` if a row is a point."
         )
-    points = len(next(iter(numbered[0].values())))
+    points = len(next(iter(found[0].values())))
     sure = unique or points >= _SERIES or rows <= _SERIES * points
     said = (table.named and all(map(_is_plain_number, roles.channels))) or (not table.named and bool(roles.target))
     if not sure and not said:
@@ -59,7 +59,7 @@ def from_wide(table: Table, options: TableOptions, task: Task | None, name: str)
         )
     if options.per_time:
         raise ValueError("Got `per_time=True` for a table with a row per series; expected a row per point.")
-    grid = _numbered(roles.channels, strict=True)
+    grid = numbered(roles.channels, strict=True)
     if grid is None:
         grid, others = {"x0": list(roles.channels)}, []
     else:
@@ -96,12 +96,12 @@ def _is_plain_number(name: str) -> bool:
     return re.fullmatch(r"-?\d+(\.\d+)?([eE][-+]?\d+)?", name) is not None
 
 
-def _numbered(names: Sequence[str], *, strict: bool = False) -> tuple[dict[str, list[str]], list[str]] | None:
+def numbered(names: Sequence[str], *, strict: bool = False) -> tuple[dict[str, list[str]], list[str]] | None:
     """The columns of each channel in the order of their numbers, and those without a number; None if not numbered.
 
-    >>> _numbered(["x_0", "x_1", "y_0", "y_1"])
+    >>> numbered(["x_0", "x_1", "y_0", "y_1"])
     ({'x': ['x_0', 'x_1'], 'y': ['y_0', 'y_1']}, [])
-    >>> _numbered(["pm2", "pm10", "no2"])
+    >>> numbered(["pm2", "pm10", "no2"])
     """
     if all(map(_is_plain_number, names)):
         return {"x0": list(names)}, []
