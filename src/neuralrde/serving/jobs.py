@@ -49,6 +49,7 @@ class Job:
         state: what "write" puts.
         truth: what is true, if the client knows it; it is only shown.
         done: called in the event loop, with the job, when there is an outcome.
+        key: what the stream is called while the job is done: one that begins is not yet the one of its name.
     """
 
     model: str
@@ -65,9 +66,15 @@ class Job:
     state: Any = None
     truth: Any = None
     done: Callable[["Job"], None] | None = None
+    key: str = ""
     outcome: Outcome = field(default_factory=Outcome)
     arrived: float = field(default_factory=time.perf_counter)
     taken: float = 0.0
+
+    @property
+    def fresh(self) -> bool:
+        """Whether its stream is begun aside."""
+        return self.key != self.stream
 
     def refuse(self, error: Refused) -> None:
         """Leave it at this error."""
@@ -152,6 +159,11 @@ class JobQueue:
             jobs = streams[job.stream] = deque()
         jobs.append(job)
         self._count += 1
+
+    def wake(self) -> None:
+        """Let whoever waits for a job look around."""
+        with self._ready:
+            self._ready.notify()
 
     def take(self, most: int, *, timeout: float) -> list[Job]:
         """The next batch, of one model; none if nothing comes within `timeout` seconds."""

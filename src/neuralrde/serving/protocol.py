@@ -140,9 +140,6 @@ def respond(
 ) -> tuple[bytes, dict[str, str]]:
     """Body and headers: outputs that were asked for as bytes follow the JSON."""
     wanted = {one.name: one.parameters for one in request.outputs}
-    strange = sorted(set(wanted) - {one.name for one in outputs})
-    if strange:
-        raise Refused(400, f"Got the output {strange[0][:100]!r}; expected some of {[one.name for one in outputs]}.")
     as_bytes = request.parameters.get("binary_data_output") is True
     tensors, blobs = [], []
     for output in outputs:
@@ -173,12 +170,26 @@ def _bytes(output: Output) -> bytes:
     return b"".join(len(word).to_bytes(4, "little") + word for word in words)
 
 
+def output_types(hosted: Hosted) -> dict[str, str]:
+    """What a model gives, and of which datatype."""
+    found = {"prediction": "FP64" if hosted.classes is None else "BYTES", "points": "INT64"}
+    if hosted.classes is not None:
+        found["probabilities"] = "FP64"
+    if hosted.interval is not None:
+        found["interval"] = "FP64"
+    return found
+
+
+def check_outputs(hosted: Hosted, asked: InferRequest) -> None:
+    """Refuse to give what the model has not."""
+    there = output_types(hosted)
+    strange = [one.name for one in asked.outputs if one.name not in there]
+    if strange:
+        raise Refused(400, f"Got the output {strange[0][:100]!r}; expected some of {list(there)}.")
+
+
 def metadata_of(hosted: Hosted) -> dict[str, Any]:
     """The protocol's description of a model, and what else a client may want to know of it."""
-    kind = "BYTES" if hosted.classes is not None else "FP64"
-    outputs = [("prediction", kind), ("points", "INT64")]
-    outputs += [("probabilities", "FP64")] if hosted.classes is not None else []
-    outputs += [("interval", "FP64")] if hosted.interval is not None else []
     return {
         "name": hosted.name,
         "versions": [VERSION],
@@ -189,7 +200,7 @@ def metadata_of(hosted: Hosted) -> dict[str, Any]:
             {"name": "lengths", "datatype": "INT64", "shape": [-1]},
         ],
         "outputs": [{"name": name, "datatype": type_, "shape": [-1] if name in ("points", "prediction") else [-1, -1]}
-                    for name, type_ in outputs],
+                    for name, type_ in output_types(hosted).items()],
         "parameters": {
             "estimator": type(hosted.estimator).__name__,
             "channels": hosted.channels,
@@ -220,7 +231,7 @@ def outputs_of(hosted: Hosted, outcomes: list[Outcome]) -> list[Output]:
     return outputs
 
 
-def inputs_of(arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+def inputs_of(arrays: dict[str, np.ndarray], channels: int) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
     """Values, times and lengths, or a refusal."""
     strange = sorted(set(arrays) - {"values", "times", "lengths"})
     if strange or "values" not in arrays:
@@ -232,11 +243,11 @@ def inputs_of(arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray | N
     values = values[None] if values.ndim == 2 else values
     times = None if times is None else np.asarray(times, np.float64)
     times = times[None] if times is not None and times.ndim == 1 else times
-    if values.ndim != 3 or (times is not None and times.shape != values.shape[:2]):
+    if values.ndim != 3 or values.shape[2] != channels or (times is not None and times.shape != values.shape[:2]):
         raise Refused(
             400,
             f"Got values of shape {list(values.shape)}, times {None if times is None else list(times.shape)}; "
-            "expected (series, length, channels), and one time per point.",
+            f"expected (series, length, {channels}), as the model has {channels} channels, and one time per point.",
         )
     return values, times, arrays.get("lengths")
 

@@ -15,6 +15,7 @@ from .jobs import Job, Outcome
 from .protocol import (
     HEADER,
     VERSION,
+    check_outputs,
     inputs_of,
     metadata_of,
     number_of,
@@ -85,7 +86,8 @@ class Rest:
             raise Refused(415, f"Got Content-Encoding: {request.headers['content-encoding'][:40]}; expected none.")
         body = await body_of(request, self.service.limits.message_bytes)
         asked, arrays = parse(body, request.headers.get(HEADER))
-        values, times, lengths = inputs_of(arrays)
+        check_outputs(hosted, asked)
+        values, times, lengths = inputs_of(arrays, len(hosted.channels))
         sequence = sequence_of(asked)
         if sequence is None:
             outcomes = await self._whole(hosted, values, times, lengths)

@@ -32,7 +32,7 @@ class Message(msgspec.Struct, forbid_unknown_fields=True):
     """Of their values."""
     timed: bool = False
     """Whether their times follow them, as FP64."""
-    at: int | None = None
+    at: Annotated[int, msgspec.Meta(ge=0)] | None = None
     answer: bool = True
     start: bool = False
     end: bool = False
