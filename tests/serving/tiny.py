@@ -16,8 +16,9 @@ from neuralrde.transforms import Resample
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it asks for the next httpx
-    from starlette.testclient import TestClient
+    from starlette.testclient import TestClient, WebSocketDenialResponse
 
+__all__ = ["Client", "Tiny", "WebSocketDenialResponse", "asked", "predicted", "serving"]
 MOST = 1e100  # beyond it there is no prediction
 
 

@@ -74,6 +74,9 @@ class Engine:
             while not (self._stop.is_set() and not len(self.queue)):
                 self._gather()
                 jobs = self.queue.take(self.limits.batch, timeout=_WAIT)
+                if self.queue.shed:
+                    self.deliver(self.queue.shed)
+                    self.queue.shed = []
                 if self.store.error is not None and not self._directory.forget():
                     jobs = self._without_disk(jobs)
                 if jobs:
@@ -116,7 +119,6 @@ class Engine:
         hosted, began = self.models[jobs[0].model], time.perf_counter()
         waits = self.metrics.queue_wait.labels(hosted.name)
         for job in jobs:
-            job.taken = began
             waits.observe(began - job.arrived)
         changes: list[Change] = []
         try:

@@ -63,8 +63,10 @@ class InferRequest(msgspec.Struct):
 
 
 _REQUEST = msgspec.json.Decoder(InferRequest)
-_number = float | None  # null is a missing value
-_DATA = [msgspec.json.Decoder(kind) for kind in (list[_number], list[list[_number]], list[list[list[_number]]])]
+_DATA = {  # by the kind of a datatype and the number of axes; null is a missing value
+    kind: [msgspec.json.Decoder(axes) for axes in (list[one], list[list[one]], list[list[list[one]]])]
+    for kind, one in {"b": bool, "i": int, "u": int, "f": float | None}.items()
+}
 
 
 def parse(body: bytes, header_length: str | None) -> tuple[InferRequest, dict[str, np.ndarray]]:
@@ -106,25 +108,34 @@ def _array(tensor: Tensor, rest: bytes) -> tuple[np.ndarray, bytes]:
                 f"Got binary_data_size={str(size)[:40]} for {name!r} and {len(rest)} bytes; expected "
                 f"{count * kind.itemsize}, because its shape is {shape} and its datatype {tensor.datatype}.",
             )
-        return np.frombuffer(rest, kind, count).reshape(shape), rest[size:]
+        return _shaped(np.frombuffer(rest, kind, count), shape, name), rest[size:]
     if not bytes(tensor.data):
         raise Refused(
             400, f"Got no data for {name!r}; expected `data`, or `binary_data_size` and bytes after the JSON."
         )
-    values = _numbers(bytes(tensor.data), name)
+    values = _numbers(bytes(tensor.data), name, tensor.datatype)
     if values.size != count or (values.ndim > 1 and list(values.shape) != shape):
         raise Refused(400, f"Got data of shape {list(values.shape)} for {name!r}; expected {shape}, as `shape` says.")
-    return values.reshape(shape), rest
+    return _shaped(values, shape, name), rest
 
 
-def _numbers(data: bytes, name: str) -> np.ndarray:
-    """Numbers, flat or nested."""
+def _shaped(values: np.ndarray, shape: list[int], name: str) -> np.ndarray:
+    try:
+        return values.reshape(shape)
+    except (ValueError, OverflowError):  # one side is 0, and the others are beyond all bounds
+        raise Refused(400, f"Got the shape {shape} of {name!r}; expected sizes that an array can have.") from None
+
+
+def _numbers(data: bytes, name: str, datatype: str) -> np.ndarray:
+    """Numbers, flat or nested, which are what their datatype can hold."""
     depth = len(data) - len(data.lstrip(b"[ \t\r\n"))
     axes = min(max(data[:depth].count(b"["), 1), _MOST_AXES)
+    kind = np.dtype(_TYPES[datatype])
     try:
-        return np.array(_DATA[axes - 1].decode(data), np.float64)
-    except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
-        raise Refused(400, f"Got data of {name!r} that are no tensor of numbers: {error}.") from None
+        with np.errstate(over="raise"):
+            return np.array(_DATA[kind.kind][axes - 1].decode(data), kind)
+    except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise Refused(400, f"Got data of {name!r} that are no tensor of {datatype}: {error}.") from None
 
 
 class Output(msgspec.Struct):

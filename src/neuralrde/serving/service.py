@@ -48,8 +48,6 @@ class Service:
         self.engine = Engine(
             self.models, store=self.store, limits=self.limits, metrics=self.metrics, deliver=self._deliver
         )
-        self._room = asyncio.Event()
-        self._room.set()
         self._whole = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self.on_failure: Callable[[], None] = lambda: None
@@ -91,11 +89,7 @@ class Service:
         """Put them into the queue, from the left, until one is refused: that raises, and it is the first left."""
         if not self.ready:
             raise Refused(503, "The models are being compiled; ask again when /v2/health/ready says so.", retry_after=2)
-        try:
-            self.engine.queue.put_all(jobs, self._admit)
-        finally:
-            if self.engine.queue.full:
-                self._room.clear()
+        self.engine.queue.put_all(jobs, self._admit)
 
     def _admit(self, job: Job) -> None:
         if job.kind != "whole":
@@ -114,9 +108,10 @@ class Service:
             raise
 
     async def put_patiently(self, jobs: Iterable[Job], refused: Callable[[Job, Refused], None]) -> None:
-        """As `put`, in order, but wait where time helps, so that a WebSocket is read no faster than the model works.
+        """As `put`, in order, but wait where a stream sends too fast, so that a WebSocket is read more slowly.
 
-        A job that waiting does not help is handed to `refused`.
+        A job that waiting does not help is handed to `refused`, and so is one when all are too many: nobody should get
+        old answers and not know it.
         """
         while not self.ready and self.engine.failure is None:
             await asyncio.sleep(0.05)
@@ -125,12 +120,10 @@ class Service:
             try:
                 self._put_all(left)
             except Refused as error:
-                if error.retry_after is None or not self.ready:
-                    refused(left.popleft(), error)
-                elif error.status == 429:
+                if error.status == 429 and error.retry_after is not None:
                     await asyncio.sleep(min(error.retry_after, 0.05))
-                elif self.engine.queue.full:  # otherwise there is room again by now
-                    await self._room.wait()
+                else:
+                    refused(left.popleft(), error)
 
     def whole_name(self) -> str:
         """A name that no client can give a stream."""
@@ -149,8 +142,6 @@ class Service:
             return
 
     def _delivered(self, jobs: list[Job]) -> None:
-        if not self.engine.queue.full:
-            self._room.set()
         if not jobs:
             return
         now, age = time.perf_counter(), self.metrics.answer_age.labels(jobs[0].model)

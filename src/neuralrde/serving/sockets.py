@@ -5,6 +5,7 @@ little-endian number; the JSON; and the points of its messages in their order, a
 """
 
 import asyncio
+import time
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -70,17 +71,19 @@ class Connection:
         self._outbox: list[Reply] = []
         self._wake, self._room = asyncio.Event(), asyncio.Event()
         self._unanswered = 0
+        self._behind: set[str] = set()
         self._writer: asyncio.Task | None = None
 
     async def run(self) -> None:
         """Until one side has had enough."""
+        most = self.service.limits.streams
         await self.socket.accept()
         writer = self._writer = asyncio.create_task(self._write())
         writer.add_done_callback(lambda _: self._room.set())  # the client has gone: nobody waits for it to read
         try:
             while True:
                 message = await self.socket.receive()
-                if message["type"] == "websocket.disconnect" or writer.done():
+                if message["type"] == "websocket.disconnect" or writer.done() or len(self._behind) > most:
                     return
                 text = message.get("text")
                 await self._take(message.get("bytes") or b"" if text is None else text)
@@ -89,6 +92,7 @@ class Connection:
             await asyncio.gather(writer, return_exceptions=True)
 
     async def _take(self, data: str | bytes) -> None:
+        arrived = time.perf_counter()
         try:
             items, listed, points = _decoded(data, self.channels)
         except Refused as error:
@@ -126,6 +130,8 @@ class Connection:
                 end=item.end,
                 truth=item.truth,
                 done=partial(self._done, reply, k, item.id),
+                behind=self._behind,
+                arrived=arrived,
             )
             if isinstance(found, Refused):
                 _refuse(job, found)
@@ -141,12 +147,12 @@ class Connection:
         self._answer(reply, 0, refusal(error))
 
     def _done(self, reply: Reply, k: int, id: Any, job: Job) -> None:
-        outcome = job.outcome
+        outcome, age = job.outcome, round(1000 * (time.perf_counter() - job.arrived), 1)
         if outcome.error is not None:
             self.service.note_refusal(self.model, outcome.error)
-            self._answer(reply, k, refusal(outcome.error, stream=job.stream, id=id))
+            self._answer(reply, k, refusal(outcome.error, stream=job.stream, id=id) | {"age_ms": age})
             return
-        answer: dict[str, Any] = {"stream": job.stream, "points": outcome.points}
+        answer: dict[str, Any] = {"stream": job.stream, "points": outcome.points, "age_ms": age}
         if id is not None:
             answer["id"] = id
         if outcome.prediction is not None:
