@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sqlite3
 import threading
 import time
 
@@ -31,8 +32,9 @@ def test_nothing_answers_without_the_token(guarded, header):
     for path in ("/", "/v2", "/v2/models/m", "/v2/models/m/streams", "/metrics", "/watch", "/nowhere"):
         assert guarded.http.get(path, headers=header).status_code == 401
     for path in ("/v2/models/m/streams", "/watch"):
-        with pytest.raises(WebSocketDenialResponse) as refused:
-            guarded.http.websocket_connect(f"ws://localhost{path}", headers=dict(header)).__enter__()
+        door = guarded.http.websocket_connect(f"ws://localhost{path}", headers=dict(header))
+        with pytest.raises(WebSocketDenialResponse) as refused, door:
+            pass
         assert refused.value.status_code == 401
     assert guarded.http.get("/v2/health/live", headers=header).status_code == 200
 
@@ -81,21 +83,23 @@ def test_an_answer_waits_for_the_disk(tmp_path):
         assert store.commits
 
 
-def test_a_full_disk_stops_only_what_must_be_kept(tmp_path):
+def test_a_full_disk_stops_only_what_must_be_kept(tmp_path, monkeypatch):
+    def full(*_):
+        raise sqlite3.OperationalError("database or disk is full")
+
     with serving(tmp_path) as client:
-        store = client.service.store
         assert client.infer(np.ones((3, 2)), sequence_id="s", sequence_start=True)[0] == 200
         assert client.infer(np.ones((1, 2)), sequence_id="s")[0] == 200
-        limit = lambda pages: store._call(lambda: store._database.execute(f"PRAGMA max_page_count = {pages}"))
-        limit(6)
+        disk = monkeypatch.context()
+        disk.__enter__().setattr("neuralrde.serving.store._transaction", full)
         for _ in range(3):
-            assert client.infer(np.ones((5_000, 2)), sequence_id="s")[0] == 503
+            assert client.infer(np.ones((5, 2)), sequence_id="s")[0] == 503
             status, found = client.infer(np.ones((2, 2)))  # a whole series, which leaves nothing behind
             assert (status, found["outputs"][0]["data"]) == (200, [predicted(np.ones((2, 2)))])
             assert client.points("s") == 4
             with client.socket() as socket:
                 assert asked(socket, {"stream": "s"})["prediction"] == predicted(np.ones((4, 2)))
-        limit(100_000)
+        disk.__exit__(None, None, None)
         until = time.monotonic() + 5
         while client.infer(np.ones((2, 2)), sequence_id="s", at=4)[0] != 200:
             assert time.monotonic() < until

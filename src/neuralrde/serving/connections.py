@@ -1,4 +1,4 @@
-"""Connections of clients whom nobody knows yet: how much they may send, how long they may take, how many there may be."""
+"""Connections of strangers: how much they may send, how long they may take, and how many there may be."""
 
 import contextlib
 import logging
