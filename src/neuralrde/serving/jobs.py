@@ -144,28 +144,40 @@ class JobQueue:
         """Put it in, or refuse it."""
         self.put_all(deque([job]))
 
-    def put_all(self, jobs: deque[Job], admit: Callable[[Job], None] = lambda job: None) -> None:
-        """Put them in, from the left. One that is refused, here or by `admit`, raises, and is the first left."""
+    def put_all(
+        self,
+        jobs: deque[Job],
+        admit: Callable[[Job], None] = lambda job: None,
+        refused: Callable[[Job, Refused], None] | None = None,
+    ) -> None:
+        """Put them in, from the left. One that is refused, here or by `admit`, raises, and is the first left.
+
+        With `refused`, that is called instead, unless the client is only too fast (429).
+        """
         with self._ready:
             try:
                 while jobs:
-                    self._put(jobs[0], admit)
+                    try:
+                        self._put(jobs[0], admit)
+                    except Refused as error:
+                        if refused is None or (error.status == 429 and error.retry_after is not None):
+                            raise
+                        refused(jobs[0], error)
                     jobs.popleft()
             finally:
                 self._ready.notify()
 
     def _put(self, job: Job, admit: Callable[[Job], None]) -> None:
-        pushes = job.behind is not None and job.values is not None
+        behind = set() if job.behind is None or job.values is None else job.behind
         if self.full:
-            if pushes:
-                job.behind.add(job.stream)
+            behind.add(job.stream)
             raise Refused(
                 503,
                 f"{self._count} messages are waiting already, so that this one of the stream {job.stream!r} was "
                 "refused; send it again a little later.",
                 retry_after=1,
             )
-        if pushes and job.stream in job.behind:
+        if job.stream in behind:
             if job.at is None and not job.start:
                 raise Refused(
                     503,
@@ -173,7 +185,7 @@ class JobQueue:
                     "expected `at`, the number of the first point, so that none is missing, or `start`.",
                     retry_after=1,
                 )
-            job.behind.discard(job.stream)
+            behind.discard(job.stream)
         streams = self._models.setdefault(job.model, {})
         jobs = streams.get(job.stream)
         if jobs is not None and len(jobs) >= self.limits.per_stream:

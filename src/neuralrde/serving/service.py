@@ -83,13 +83,12 @@ class Service:
 
     def put(self, job: Job) -> None:
         """Put a job into the queue, or refuse it; `job.done` is called when it is done."""
-        self._put_all(deque([job]))
+        self._check_ready()
+        self.engine.queue.put_all(deque([job]), self._admit)
 
-    def _put_all(self, jobs: deque[Job]) -> None:
-        """Put them into the queue, from the left, until one is refused: that raises, and it is the first left."""
+    def _check_ready(self) -> None:
         if not self.ready:
             raise Refused(503, "The models are being compiled; ask again when /v2/health/ready says so.", retry_after=2)
-        self.engine.queue.put_all(jobs, self._admit)
 
     def _admit(self, job: Job) -> None:
         if job.kind != "whole":
@@ -118,10 +117,11 @@ class Service:
         left = deque(jobs)
         while left:
             try:
-                self._put_all(left)
+                self._check_ready()
+                self.engine.queue.put_all(left, self._admit, refused)
             except Refused as error:
-                if error.status == 429 and error.retry_after is not None:
-                    await asyncio.sleep(min(error.retry_after, 0.05))
+                if error.status == 429:
+                    await asyncio.sleep(min(error.retry_after or 0, 0.05))
                 else:
                     refused(left.popleft(), error)
 
