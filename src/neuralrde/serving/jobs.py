@@ -17,6 +17,7 @@ from .errors import Refused
 from .limits import Limits
 
 _LASTING, _LATE = 1.0, 5  # seconds, and batches in a row, that are late before anything is shed
+_LATE_OUTSIDE = 3  # times `wait` before a message comes in: it may be one of very many that arrived at once
 _CALM = 5.0  # seconds without anything late after which shedding ends
 Kind = Literal["push", "read", "write", "drop", "whole"]
 
@@ -74,8 +75,10 @@ class Job:
     key: str = ""
     outcome: Outcome = field(default_factory=Outcome)
     arrived: float = field(default_factory=time.perf_counter)
+    entered: float = 0.0
+    """When it came into the queue."""
     turn: float = 0.0
-    """When it became the first of its stream's."""
+    """When it became the first of its stream's there."""
 
     @property
     def fresh(self) -> bool:
@@ -197,7 +200,7 @@ class JobQueue:
         admit(job)
         if jobs is None:
             jobs = streams[job.stream] = deque()
-            job.turn = time.perf_counter()
+        job.entered = job.turn = time.perf_counter()
         jobs.append(job)
         self._count += 1
 
@@ -222,7 +225,7 @@ class JobQueue:
             batch = []
             for stream in list(streams):
                 jobs = streams.pop(stream)
-                if overloaded and now - jobs[0].arrived > self.limits.wait:
+                if overloaded and now - jobs[0].entered > self.limits.wait:
                     self._shed(jobs, now)
                     continue
                 batch.append(jobs.popleft())
@@ -244,18 +247,28 @@ class JobQueue:
             self._shed_until = now + _CALM
         return now < self._shed_until
 
+    def too_late(self, arrived: float) -> bool:
+        """Whether what has arrived then is shed before it comes in, because whoever puts it in falls behind as well."""
+        now = time.perf_counter()
+        return now < self._shed_until and now - arrived > _LATE_OUTSIDE * self.limits.wait
+
     def _shed(self, jobs: deque[Job], now: float) -> None:
-        self._shed_until, waited = now + _CALM, now - jobs[0].arrived
+        self._shed_until = now + _CALM
         for job in jobs:
-            if job.behind is not None and job.values is not None:
-                job.behind.add(job.stream)
-            job.refuse(
-                Refused(
-                    503,
-                    f"The service is too busy: a message of the stream {job.stream!r} had waited for {waited:.2f} s, "
-                    "and nothing of it was done. Send it again later, with `at`, the number of its first point.",
-                    retry_after=1,
-                )
-            )
+            shed(job, now - jobs[0].arrived)
         self._count -= len(jobs)
         self.shed += jobs
+
+
+def shed(job: Job, waited: float) -> None:
+    """Refuse a job that has waited too long, or is behind one that has."""
+    if job.behind is not None and job.values is not None:
+        job.behind.add(job.stream)
+    job.refuse(
+        Refused(
+            503,
+            f"The service is too busy: a message of the stream {job.stream!r} had waited for {waited:.2f} s, and "
+            "nothing of it was done. Send it again later, with `at`, the number of its first point.",
+            retry_after=1,
+        )
+    )

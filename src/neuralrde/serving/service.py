@@ -106,24 +106,27 @@ class Service:
             self.note_refusal(job.model, error)
             raise
 
-    async def put_patiently(self, jobs: Iterable[Job], refused: Callable[[Job, Refused], None]) -> None:
+    async def put_patiently(self, jobs: Iterable[Job], refused: Callable[[Job, Refused], None]) -> bool:
         """As `put`, in order, but wait where a stream sends too fast, so that a WebSocket is read more slowly.
 
         A job that waiting does not help is handed to `refused`, and so is one when all are too many: nobody should get
-        old answers and not know it.
+        old answers and not know it. Whether it had to wait.
         """
+        left, waited = deque(jobs), False
         while not self.ready and self.engine.failure is None:
+            waited = True
             await asyncio.sleep(0.05)
-        left = deque(jobs)
         while left:
             try:
                 self._check_ready()
                 self.engine.queue.put_all(left, self._admit, refused)
             except Refused as error:
                 if error.status == 429:
+                    waited = True
                     await asyncio.sleep(min(error.retry_after or 0, 0.05))
                 else:
                     refused(left.popleft(), error)
+        return waited
 
     def whole_name(self) -> str:
         """A name that no client can give a stream."""
