@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from starlette.websockets import WebSocketDisconnect
 
-from neuralrde.serving import Limits, Refused, jobs, security, watch
+from neuralrde.serving import Limits, Refused, jobs, load, security, watch
 from neuralrde.serving.jobs import Job, JobQueue
 
 from .tiny import WebSocketDenialResponse, asked, predicted, serving
@@ -225,6 +225,18 @@ def test_a_full_queue_refuses_websockets_too(monkeypatch):
         full = [one for one in found if "messages are waiting already" in one.get("error", "")]
         assert full
         assert all(one["status"] == 503 and one["stream"] in one["error"] for one in full)
+
+
+def test_the_generator_tells_refusals_from_silence():
+    async def answers():
+        yield '[{"id": 1, "prediction": 2}, {"id": 2, "status": 503, "error": "busy"}, {"id": 3, "status": 503}]'
+        yield '{"id": 4, "status": 400, "error": "wrong"}'
+
+    report, anew = load.Report(streams=9, connections=1, seconds=1.0, sent=9), set()
+    asyncio.run(load._read(answers(), {k: (0.0, k) for k in range(1, 10)}, anew, report))
+    found = report.summary()
+    assert [found[name] for name in ("answers", "refused", "errors", "unanswered")] == [1, 2, 1, 5]
+    assert (found["first_error"], anew) == ("wrong", {2, 3})  # these streams begin anew
 
 
 # Watchers.

@@ -18,7 +18,7 @@ from .store import Change, Store
 log = logging.getLogger("neuralrde.serving")
 _WAIT = 0.25  # seconds between two looks at streams that rest
 _FEW = 4  # streams in a batch up to which the next one starts at once
-_LONGEST_REST = 0.06  # seconds
+_LONGEST_REST = 0.04  # seconds
 
 
 class Engine:

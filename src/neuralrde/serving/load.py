@@ -190,9 +190,7 @@ class Load:
             reader.cancel()
 
 
-async def _read(
-    socket: ClientConnection, waiting: dict[int, tuple[float, int]], anew: set[int], report: Report
-) -> None:
+async def _read(socket: Any, waiting: dict[int, tuple[float, int]], anew: set[int], report: Report) -> None:
     async for message in socket:
         now = time.perf_counter()
         answers = _ANSWERS.decode(message) if message[:1] in ("[", b"[") else [_ANSWER.decode(message)]
