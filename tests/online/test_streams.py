@@ -13,7 +13,7 @@ import jax
 import numpy as np
 import pytest
 
-from neuralrde import LogSignatureRegressor, NeuralRDERegressor, Windows
+from neuralrde import LogSignatureRegressor, NeuralRDERegressor, Series, Windows
 from neuralrde.models import MODELS
 from neuralrde.online import buffers, programs
 from neuralrde.registry import Config
@@ -68,6 +68,18 @@ def test_a_state_is_small_plain_and_exact(estimator, walks, begun):
     stream = estimator.stream()
     stream.push(*piece(walks, 0, 0, 101))
     assert (stream.points, stream.predict()) == (again.points, again.predict())
+
+
+def test_points_without_times_are_numbered_from_the_first(walks):
+    """Not from the first of a push: in pieces and at once the same, and the number of the last point is its time."""
+    plain = Series(FillForward().fit(walks)(walks).values)
+    estimator = untrained(plain)
+    pieces, whole = estimator.stream(), estimator.stream()
+    for first in range(0, 60, 20):
+        pieces.push(plain.values[0, first : first + 20])
+    whole.push(plain.values[0, :60])
+    assert pieces.state()["time"] == whole.state()["time"] == 59
+    assert pieces.predict() == pytest.approx(whole.predict(), rel=1e-4, abs=1e-5)  # sums in another order, in float32
 
 
 def test_predicting_commits_nothing(estimator, walks):
@@ -132,6 +144,21 @@ def test_an_error_is_that_of_its_own_stream(estimator, walks):
     assert streams.points("a") == 30
     for name in "bcdefgh":
         assert streams.state(name) == before[name]
+
+
+def test_a_push_can_be_taken_back(estimator, walks):
+    streams = estimator.streams()
+    for name in "ab":
+        streams.open(name)
+        streams.push({name: piece(walks, 0, 0, 20)})
+    before = streams.state("b")
+    assert streams.push({name: piece(walks, 0, 20, 50) for name in "ab"}) == {}
+    streams.undo("b")
+    assert (streams.state("b"), streams.points("a")) == (before, 50)
+    streams.undo("b")  # once is all
+    assert streams.state("b") == before
+    streams.rename("b", "a")
+    assert (list(streams), streams.state("a")) == (["a"], before)
 
 
 def test_nothing_is_compiled_after_warm_up(estimator, walks, monkeypatch):

@@ -22,6 +22,11 @@ def test_json_flat_or_nested(data):
     assert np.array_equal(arrays["values"], [[[1.5], [np.nan]]], equal_nan=True)
 
 
+def test_booleans_and_whole_numbers():
+    assert parse(body(data=[True, False], datatype="BOOL"), None)[1]["values"].tolist() == [[[True], [False]]]
+    assert parse(body(data=[7, -7], datatype="INT8"), None)[1]["values"].tolist() == [[[7], [-7]]]
+
+
 def test_bytes_after_the_json():
     values = np.array([[[1.5], [-2.0]]], "<f4")
     head = body(datatype="FP32", parameters={"binary_data_size": 8})
@@ -37,13 +42,21 @@ def test_bytes_after_the_json():
         (b"\xff\xfe", None, "no inference request"),
         (b'{"inputs": 3}', None, "no inference request"),
         (body(data=[1.0]), None, r"shape \[1\]"),
-        (body(data=["1", "2"]), None, "no tensor of numbers"),
-        (body(data=[True, False]), None, "no tensor of numbers"),
+        (body(data=["1", "2"]), None, "no tensor of FP64"),
+        (body(data=[True, False]), None, "no tensor of FP64"),
         (body(data=[[1.0, 2.0]]), None, r"expected \[1, 2, 1\]"),
         (body(data=[1.0, 2.0], shape=[-1, 2]), None, "none below 0"),
         (body(data=[1.0, 2.0], shape=[1, 2, 1, 1]), None, "1 to 3 sizes"),
         (body(data=[1.0, 2.0], shape=[2**62, 2**62, 4]), None, "expected"),
         (body(data=[1.0, 2.0], datatype="FP8"), None, "datatype 'FP8'"),
+        (body(data=[-7000.5, 2.0], datatype="UINT8"), None, "no tensor of UINT8"),
+        (body(data=[-1, 2], datatype="UINT8"), None, "no tensor of UINT8"),
+        (body(data=[1, 300], datatype="INT8"), None, "no tensor of INT8"),
+        (body(data=[1, None], datatype="INT8"), None, "no tensor of INT8"),
+        (body(data=[1, 2], datatype="BOOL"), None, "no tensor of BOOL"),
+        (body(data=[1e300, 2.0], datatype="FP32"), None, "no tensor of FP32"),
+        (body(data=[], shape=[2**40, 2**40, 0]), None, "sizes that an array can have"),
+        (body(parameters={"binary_data_size": 0}, shape=[2**40, 2**40, 0]), None, "sizes that an array can have"),
         (body(), None, "no data for 'values'"),
         (body(parameters={"binary_data_size": 99}), None, "binary_data_size=99"),
         (body(parameters={"binary_data_size": 16}), None, "0 bytes"),

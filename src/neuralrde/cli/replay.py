@@ -66,7 +66,7 @@ def replay(
         print_json(report)
     else:
         print(pairs({name.replace("_", " "): _shown(value) for name, value in report.items() if value is not None}))
-    if report["errors"] and not report["answers"]:
+    if report["first_error"] and not report["answers"]:
         raise Refusal(f"Every push was refused: {report['first_error']}", FAILED)
 
 

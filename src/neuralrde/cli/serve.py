@@ -54,6 +54,7 @@ def serve(
     live: Annotated[int, _limit("Streams in memory; the others rest in the store.")] = 4_096,
     idle: Annotated[float, _limit("Seconds without a message after which a stream leaves memory.")] = 300,
     queue: Annotated[int, _limit("Messages that may wait.")] = 8_192,
+    wait: Annotated[float, _limit("Seconds that a message may wait when the service is overloaded.")] = 0.15,
     batch: Annotated[int, _limit("Streams that are advanced together; fewer compile sooner.")] = 512,
     last: Annotated[
         int | None,
@@ -71,6 +72,7 @@ def serve(
         import uvicorn
 
         from ..serving import Limits, Recording, Service, create_app
+        from ..serving.connections import BoundedHttp, allow_connections, be_quiet_about_strangers
         from ..serving.security import is_loopback
     except ImportError as error:
         raise Refusal(
@@ -91,6 +93,7 @@ def serve(
         live=live,
         idle=idle,
         queue=queue,
+        wait=wait,
         batch=batch,
     )
     _keep_programs()
@@ -108,7 +111,8 @@ def serve(
         app,
         host=host,
         port=port,
-        log_level="warning",
+        http=BoundedHttp,
+        log_level="error",  # anybody can cause warnings
         access_log=False,
         server_header=False,
         proxy_headers=False,  # a client could name any address as its own
@@ -116,6 +120,8 @@ def serve(
         ws_per_message_deflate=False,
         timeout_graceful_shutdown=5,
     )
+    BoundedHttp.most = allow_connections()
+    be_quiet_about_strangers()
     # The event loop and the thread that computes take turns; with Python's 5 ms each message would wait for several.
     sys.setswitchinterval(0.0005)
     socket = config.bind_socket()

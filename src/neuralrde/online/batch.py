@@ -54,6 +54,7 @@ class StreamBatch:
         self._free: list[int] = []
         self._rows = self._started(0)
         self._buffers: dict[str, Buffer] = {}
+        self._before: dict[str, tuple[Any, int, Buffer]] = {}  # of each stream of the last push, what it was
 
     # Which streams there are.
 
@@ -79,6 +80,12 @@ class StreamBatch:
         self._free.append(self._slots.pop(name))
         del self._buffers[name]
 
+    def rename(self, name: str, new: str) -> None:
+        """Give a stream another name; the one that had it ends."""
+        if new in self._slots:
+            self.discard(new)
+        self._slots[new], self._buffers[new] = self._slots.pop(name), self._buffers.pop(name)
+
     def __contains__(self, name: object) -> bool:
         return name in self._slots
 
@@ -100,6 +107,7 @@ class StreamBatch:
         A stream that is refused is left as it was, and the others are not concerned.
         """
         errors, ready = {}, dict(arrivals)
+        self._before = {}
         if not self._in_order(ready):
             for name, given in arrivals.items():
                 try:
@@ -112,6 +120,12 @@ class StreamBatch:
             names = [name for name, (values, _) in ready.items() if values.dtype == dtype and len(values)]
             self._take_in(names, ready, errors)
         return errors
+
+    def undo(self, name: str) -> None:
+        """Leave a stream as it was before the last push, if it was in that."""
+        if name in self._before and name in self._slots:
+            rows, place, self._buffers[name] = self._before.pop(name)
+            self._put(np.array([self._slots[name]]), taken(rows, slice(place, place + 1)))
 
     def _in_order(self, arrivals: Mapping[str, Any]) -> bool:
         """Whether all of them can be taken in as they are; otherwise `_checked` says of each what is wrong."""
@@ -138,7 +152,8 @@ class StreamBatch:
             return
         try:
             slots = np.array([self._slots[name] for name in names])
-            rows = self._advanced(taken(self._rows, slots), [ready[name] for name in names])
+            before = taken(self._rows, slots)
+            rows = self._advanced(before, [ready[name] for name in names])
             buffers = {name: self._buffers[name].plus(*ready[name]) for name in names} if self._buffered else {}
         except _REFUSED as error:
             if len(names) == 1:
@@ -149,6 +164,7 @@ class StreamBatch:
             self._take_in(names[middle:], ready, errors)
             return
         self._put(slots, rows)
+        self._before.update((name, (before, place, self._buffers[name])) for place, name in enumerate(names))
         self._buffers.update(buffers)
 
     def _advanced(self, rows: Any, arrivals: Sequence[tuple[np.ndarray, np.ndarray | None]]) -> Any:

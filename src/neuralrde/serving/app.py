@@ -38,10 +38,11 @@ def create_app(
 
     Args:
         service: which models, with which limits.
-        token: what clients must send; None asks for none.
+        token: what clients must send; None, or an empty one, asks for none.
         loopback: whether it listens on this machine only; then requests for another host are refused.
         replay: the name of a model, and what the page can play to it.
     """
+    token = token or None
     rest, extras = Rest(service), Extras(service, token, replay)
 
     @contextlib.asynccontextmanager
@@ -79,7 +80,8 @@ def create_app(
     handlers: Any = {Refused: _refused, HTTPException: _http_error, Exception: _failed}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
     app.router.redirect_slashes = False
-    return Guard(app, token=token, loopback=loopback)
+    extras.guard = Guard(app, token=token, loopback=loopback)
+    return extras.guard
 
 
 class Extras:
@@ -87,6 +89,7 @@ class Extras:
 
     def __init__(self, service: Service, token: str | None, replay: tuple[str, Recording] | None):
         self.service, self.token = service, token
+        self.guard: Guard | None = None
         self.replay = None if replay is None else Replay(service, *replay)
         if self.replay is not None:
             service.hub.replay = self.replay.status
@@ -134,6 +137,8 @@ class Extras:
         """The page's form: the right token becomes a cookie."""
         form = parse_qs((await body_of(request, 4096)).decode("latin-1"))
         if self.token is None or not same(form.get("token", [""])[0], self.token):
+            if self.guard is not None:
+                await self.guard.wait_after_guess()
             raise Refused(401, "Got a wrong token; expected the one that the service was started with.")
         response = Response(status_code=303, headers={"Location": "/"})
         response.set_cookie(

@@ -18,7 +18,7 @@ from .store import Change, Store
 log = logging.getLogger("neuralrde.serving")
 _WAIT = 0.25  # seconds between two looks at streams that rest
 _FEW = 4  # streams in a batch up to which the next one starts at once
-_LONGEST_REST = 0.06  # seconds
+_LONGEST_REST = 0.04  # seconds
 
 
 class Engine:
@@ -58,6 +58,7 @@ class Engine:
     def stop(self) -> None:
         """Finish what waits, keep all streams, and end."""
         self._stop.set()
+        self.queue.wake()
         self._thread.join()
 
     def _run(self) -> None:
@@ -73,12 +74,11 @@ class Engine:
             while not (self._stop.is_set() and not len(self.queue)):
                 self._gather()
                 jobs = self.queue.take(self.limits.batch, timeout=_WAIT)
+                if self.queue.shed:
+                    self.deliver(self.queue.shed)
+                    self.queue.shed = []
                 if self.store.error is not None and not self._directory.forget():
-                    for job in jobs:
-                        job.refuse(_unkept(self.store.error))
-                    self.deliver(jobs)
-                    time.sleep(_WAIT)  # a disk that is full stays so for a while
-                    continue
+                    jobs = self._without_disk(jobs)
                 if jobs:
                     self._step(jobs)
                 if time.monotonic() - looked > _WAIT:
@@ -89,6 +89,16 @@ class Engine:
         except BaseException as error:  # whoever watches must see it: without this thread nothing is answered
             self.failure = error
             log.exception("The engine has stopped.")
+
+    def _without_disk(self, jobs: list[Job]) -> list[Job]:
+        """Of these jobs those that change nothing; the others are refused while nothing can be kept."""
+        refused = [job for job in jobs if not (job.kind in ("whole", "read") or _only_asks(job))]
+        for job in refused:
+            job.refuse(_unkept(self.store.error))
+        self.deliver(refused)
+        if len(refused) == len(jobs):
+            time.sleep(_WAIT)  # a disk that is full stays so for a while
+        return [job for job in jobs if job.outcome.error is None]
 
     def _gather(self) -> None:
         """Under load, rest between steps: batches grow, and other threads have their turn.
@@ -109,7 +119,6 @@ class Engine:
         hosted, began = self.models[jobs[0].model], time.perf_counter()
         waits = self.metrics.queue_wait.labels(hosted.name)
         for job in jobs:
-            job.taken = began
             waits.observe(began - job.arrived)
         changes: list[Change] = []
         try:
@@ -143,27 +152,23 @@ class Engine:
         self.store.submit(changes, then)
 
     def _advance(self, hosted: Hosted, jobs: list[Job], changes: list[Change]) -> None:
-        whole = [job for job in jobs if job.kind == "whole"]
-        for job in whole:
-            hosted.open(job.stream)
+        """Try everything first. Only what has come to a good end is kept."""
         try:
             self._bring_back(hosted, jobs)
-            ready = [job for job in jobs if job.outcome.error is None and self._prepared(hosted, job, changes)]
-            self._push(hosted, [job for job in ready if job.values is not None], changes)
-            asked = [job for job in ready if job.predict and job.outcome.error is None and job.outcome.points]
-            predictions = hosted.predictions(job.stream for job in asked)
+            ready = [job for job in jobs if job.outcome.error is None and self._prepared(hosted, job)]
+            self._push(hosted, [job for job in ready if job.values is not None])
+            self._predict(hosted, [job for job in ready if job.predict and job.outcome.error is None])
+        except Exception:
+            for job in jobs:
+                hosted.streams.undo(job.key)
+            raise
+        else:
+            changes += self._kept(hosted, [job for job in ready if job.outcome.error is None])
         finally:
-            for job in whole:
-                hosted.streams.discard(job.stream)
-        for job in asked:
-            found = predictions[job.stream]
-            if isinstance(found, Refused):
-                job.refuse(found)
-            else:
-                job.outcome.prediction = found
-        for job in ready:
-            if job.kind == "drop" or (job.end and job.outcome.error is None):
-                changes += self._directory.drop(hosted, job.stream)
+            self._directory.settle()
+            for job in jobs:
+                if job.fresh and job.key in hosted.streams:
+                    hosted.streams.discard(job.key)
 
     def _bring_back(self, hosted: Hosted, jobs: list[Job]) -> None:
         """Streams that rest in the store and are asked for."""
@@ -177,61 +182,87 @@ class Engine:
             for name, error in self._directory.bring_back(hosted, resting).items():
                 resting[name].refuse(error)
 
-    def _prepared(self, hosted: Hosted, job: Job, changes: list[Change]) -> bool:
-        """Whether the job can go on; opens its stream if it has to."""
-        if job.kind == "whole":
-            return True
-        name, there = job.stream, job.stream in hosted.known
+    def _prepared(self, hosted: Hosted, job: Job) -> bool:
+        """Whether the job can go on. A stream that it begins is begun aside."""
+        job.key = name = job.stream
+        there = name in hosted.known
+        if answer := None if there or job.start else _answered(hosted, job):
+            job.outcome.points, job.outcome.prediction = answer["points"], answer["prediction"]
+            return False
         try:
-            if job.kind == "write":
-                hosted.check_state(job.state)
-            elif not there and not job.create and not job.start:
+            if job.kind in ("whole", "write") or job.start or (job.create and not there):
+                if job.kind == "push" and job.values is None:
+                    raise Refused(400, f"Got no points for the start of the stream {name!r}; expected at least one.")
+                if job.kind != "whole":
+                    self._directory.check_room(hosted, name, job.owner)
+                job.key = f"\0{name}"
+                hosted.open(job.key, job.state)
+                job.outcome.points = hosted.points(job.key)
+                if job.kind == "write" and not job.outcome.points:
+                    raise Refused(400, "Got a state without a point; expected one of a stream that has begun.")
+            elif not there:
                 raise _absent(hosted, job)
-            if there and (job.start or job.kind == "write"):
-                changes += self._directory.drop(hosted, name)
-                there = False
-            if not there:
-                changes += self._directory.open(hosted, name, job.owner, job.state)
+            elif job.kind != "drop":
+                live = hosted.live[name]
+                live.used, job.outcome.points = time.monotonic(), live.points
+                hosted.live.move_to_end(name)
+                if job.kind == "read":
+                    job.outcome.state = hosted.streams.state(name)
+            _align(job, job.outcome.points)
         except Refused as error:
             job.refuse(error)
-            return False
-        if job.kind == "drop":
-            return True
-        live = hosted.live[name]
-        live.used = time.monotonic()
-        hosted.live.move_to_end(name)
-        job.outcome.points = live.points
-        if job.kind == "read":
-            job.outcome.state = hosted.streams.state(name)
-        return _aligned(job, live.points)
+        return job.outcome.error is None
 
-    def _push(self, hosted: Hosted, jobs: list[Job], changes: list[Change]) -> None:
+    def _push(self, hosted: Hosted, jobs: list[Job]) -> None:
         if not jobs:
             return
-        errors = hosted.streams.push({job.stream: (job.values, job.times) for job in jobs})
-        logged: dict[str, Logged] = {}
-        lost, points = [], 0
+        errors = hosted.streams.push({job.key: (job.values, job.times) for job in jobs})
         for job in jobs:
             assert job.values is not None
-            error, live = errors.get(job.stream), hosted.live.get(job.stream)
-            if error is not None:
-                job.refuse(Refused(400, str(error)))
-                if live is not None and not live.points:  # its first push: there is no such stream
-                    lost += self._directory.drop(hosted, job.stream)
-                continue
-            points += len(job.values)
-            if live is None:  # a whole series
-                job.outcome.points = len(job.values)
-                continue
-            live.seq += 1
-            live.points += len(job.values)
-            job.outcome.points = live.points
-            if self.store.durable:
-                logged[job.stream] = Logged(live.id, live.seq, job.values, job.times)
-        self.metrics.points.labels(hosted.name).inc(points)
-        changes += lost
-        if logged:
+            if job.key in errors:
+                job.refuse(Refused(400, str(errors[job.key])))
+            else:
+                job.outcome.points += len(job.values)
+
+    def _predict(self, hosted: Hosted, jobs: list[Job]) -> None:
+        predictions = hosted.predictions(job.key for job in jobs)
+        for job in jobs:
+            found = predictions[job.key]
+            if isinstance(found, Refused):
+                job.refuse(Refused(found.status, found.message.replace(repr(job.key), repr(job.stream))))
+                hosted.streams.undo(job.key)
+            else:
+                job.outcome.prediction = found
+
+    def _kept(self, hosted: Hosted, jobs: list[Job]) -> list[Change]:
+        """What has happened, and what the store has to know of it."""
+        changes: list[Change] = []
+        logged: dict[str, Logged] = {}
+        for job in jobs:
+            if job.kind == "drop":
+                changes += self._directory.drop(hosted, job.stream)
+            elif job.end:
+                changes += self._directory.end(hosted, job)
+            elif job.kind != "whole":
+                if job.fresh:
+                    changes += self._directory.begin(hosted, job)
+                if job.values is not None:
+                    live = hosted.live[job.stream]
+                    live.seq, live.points = live.seq + 1, job.outcome.points
+                    logged[job.stream] = Logged(live.id, live.seq, job.values, job.times)
+        self.metrics.points.labels(hosted.name).inc(sum(len(job.values) for job in jobs if job.values is not None))
+        if logged and self.store.durable:
             changes += self._directory.logged(hosted, logged)
+        return changes
+
+
+def _answered(hosted: Hosted, job: Job) -> dict | None:
+    """The answer that was given to the same `end` before, if it is sent again."""
+    answer = hosted.ended.get(job.stream) if job.end and job.kind == "push" else None
+    if answer is None or (job.at is None and job.values is not None):
+        return None
+    count = 0 if job.values is None else len(job.values)
+    return answer if job.at is None or job.at + count == answer["points"] else None
 
 
 def _predict_whole(hosted: Hosted, jobs: list[Job]) -> None:
@@ -247,7 +278,11 @@ def _predict_whole(hosted: Hosted, jobs: list[Job]) -> None:
             job.refuse(Refused(400, str(error)))
 
 
-def _unkept(error: Exception) -> Refused:
+def _only_asks(job: Job) -> bool:
+    return job.kind == "push" and job.values is None and not job.start and not job.end
+
+
+def _unkept(error: Exception | None) -> Refused:
     return Refused(503, f"It could not be kept ({error}); send it again later.", retry_after=5)
 
 
@@ -258,15 +293,13 @@ def _absent(hosted: Hosted, job: Job) -> Refused:
     return Refused(400, f"{absent} Send `sequence_start`, or `start` by WebSocket, with its first points.")
 
 
-def _aligned(job: Job, points: int) -> bool:
+def _align(job: Job, points: int) -> None:
     """Pass over what is there already; refuse what would leave a gap."""
     if job.at is None or job.values is None:
-        return True
+        return
     if job.at > points:
-        got = f"Got points from number {job.at} on, and {points} are there"
-        job.refuse(Refused(409, f"{got}; expected number {points} next, because none may be missing."))
-        return False
+        got = f"Got points of the stream {job.stream!r} from number {job.at} on, and {points} are there"
+        raise Refused(409, f"{got}; expected number {points} next, because none may be missing.")
     past = points - job.at
     job.times = None if job.times is None else job.times[past:]
     job.values = job.values[past:] if past < len(job.values) else None
-    return True

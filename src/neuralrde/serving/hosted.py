@@ -46,6 +46,8 @@ class Hosted:
         """By last use, the longest unused first."""
         self.known: dict[str, tuple[int, str]] = {}
         """Number and owner of every stream, live or kept."""
+        self.ended: dict[str, dict[str, Any]] = {}
+        """The last answers to streams that have ended, oldest first: so `end` can be sent again."""
         self.timed = fitted_with_times(estimator)
         """Whether its series have times; None if they may or may not."""
         self.whole_only: str | None = None
@@ -81,12 +83,6 @@ class Hosted:
             self.streams.open(name, state)
         except (ValueError, TypeError, KeyError) as error:
             raise Refused(400, f"Got a state that is none of this model's: {error}") from None
-
-    def check_state(self, state: Any) -> None:
-        """Refuse a state that is none, before anything is done with it."""
-        probe = "\0probe"
-        self.open(probe, state)
-        self.streams.discard(probe)
 
     def points(self, name: str) -> int:
         """How many points a stream has had."""

@@ -9,11 +9,16 @@ import struct
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
 # Batches after which a stream's state is written, about; coming back means to push at most twice as many again.
 STATE_EVERY = 128
+
+
+class Damaged(ValueError):
+    """What was read is not what was written."""
 
 
 class Logged(NamedTuple):
@@ -25,37 +30,53 @@ class Logged(NamedTuple):
     times: np.ndarray | None
 
 
-_HEAD = struct.Struct("<I")
-_INDEX = np.dtype([("id", "<i8"), ("seq", "<i8"), ("count", "<i4"), ("channels", "<i4"), ("timed", "?")])
+_HEAD = struct.Struct("<qqii?")
+_INDEX = np.dtype([("id", "<i8"), ("seq", "<i8"), ("size", "<i8"), ("crc", "<u4")])
+_CRC = 4
 
 
-def packed(pushes: Sequence[Logged]) -> bytes:
-    """Pushes as bytes.
+def packed(pushes: Sequence[Logged]) -> tuple[bytes, bytes]:
+    """Pushes as bytes: an index, which is kept twice, and a record of each."""
+    records = [
+        b"".join((
+            _HEAD.pack(push.id, push.seq, *push.values.shape, push.times is not None),
+            np.ascontiguousarray(push.values, "<f8").tobytes(),
+            b"" if push.times is None else np.ascontiguousarray(push.times, "<f8").tobytes(),
+        ))
+        for push in pushes
+    ]  # fmt: skip
+    rows = [(push.id, push.seq, len(one), crc32(one)) for push, one in zip(pushes, records, strict=True)]
+    index = np.array(rows, _INDEX).tobytes()
+    return index + crc32(index).to_bytes(_CRC, "little"), b"".join(records)
 
-    >>> [push] = unpacked(packed([Logged(7, 1, np.array([[1.0, np.nan]]), np.array([0.5]))]))
+
+def records(index: bytes, copy: bytes, data: bytes) -> Iterator[tuple[int, int, bytes, int]]:
+    """Of each push its stream's number, which one it is, its record and the record's checksum."""
+    for one in (index, copy):
+        if len(one) >= _CRC and crc32(one[:-_CRC]) == int.from_bytes(one[-_CRC:], "little"):
+            break
+    else:
+        raise Damaged("a row of the log is damaged in both of its indexes, so that nobody knows whose points it held")
+    place = 0
+    for id, seq, size, crc in np.frombuffer(one[:-_CRC], _INDEX).tolist():
+        yield id, seq, data[place : place + size], crc
+        place += size
+
+
+def unpacked(record: bytes, crc: int) -> Logged:
+    """The push of a record.
+
+    >>> index, data = packed([Logged(7, 1, np.array([[1.0, np.nan]]), np.array([0.5]))])
+    >>> [(_, _, record, crc)] = records(index, index, data)
+    >>> push = unpacked(record, crc)
     >>> push.id, push.values.tolist(), push.times.tolist()
     (7, [[1.0, nan]], [0.5])
     """
-    index = np.array([(p.id, p.seq, *p.values.shape, p.times is not None) for p in pushes], _INDEX)
-    parts = [_HEAD.pack(len(pushes)), index.tobytes()]
-    for push in pushes:
-        parts.append(np.ascontiguousarray(push.values, "<f8").tobytes())
-        if push.times is not None:
-            parts.append(np.ascontiguousarray(push.times, "<f8").tobytes())
-    return b"".join(parts)
-
-
-def unpacked(data: bytes) -> Iterator[Logged]:
-    """What `packed` was given."""
-    [pushes] = _HEAD.unpack_from(data)
-    index = np.frombuffer(data, _INDEX, pushes, _HEAD.size)
-    place = _HEAD.size + index.nbytes
-    for id, seq, count, channels, timed in index.tolist():
-        values = np.frombuffer(data, "<f8", count * channels, place).reshape(count, channels)
-        place += values.nbytes
-        times = np.frombuffer(data, "<f8", count, place) if timed else None
-        place += 8 * count * timed
-        yield Logged(id, seq, values, times)
+    if crc32(record) != crc:
+        raise Damaged("points have another checksum than when they were written")
+    id, seq, count, channels, timed = _HEAD.unpack_from(record)
+    values = np.frombuffer(record, "<f8", count * channels, _HEAD.size).reshape(count, channels)
+    return Logged(id, seq, values, np.frombuffer(record, "<f8", count, _HEAD.size + values.nbytes) if timed else None)
 
 
 class Unwritten:

@@ -22,6 +22,8 @@ class Limits:
         idle: seconds without a message after which a stream is kept in the store instead of in memory. It comes back
             with its next message, and loses nothing.
         queue: messages that wait for the model, altogether.
+        wait: seconds that a message may wait for the model when the service is overloaded. Those that have waited
+            longer are refused, so that the others are answered in time.
         per_stream: messages of one stream that wait for the model.
         in_flight: messages of one WebSocket that are not answered yet.
         batch: streams that are advanced together.
@@ -37,8 +39,9 @@ class Limits:
     live: int = 4_096
     idle: float = 300
     queue: int = 8_192
+    wait: float = 0.15
     per_stream: int = 64
-    in_flight: int = 1_024
+    in_flight: int = 4_096
     batch: int = 512
 
     def __post_init__(self):

@@ -28,6 +28,7 @@ _AFTER = 5.0  # seconds that answers may take after the last push
 class _Answer(msgspec.Struct):
     id: int | None = None
     error: str | None = None
+    status: int = 200
     prediction: Any = None
 
 
@@ -46,6 +47,8 @@ class Report:
     latencies: list[float] = field(default_factory=list)
     lags: list[float] = field(default_factory=list)
     """How late the generator itself sent."""
+    refused: list[str] = field(default_factory=list)
+    """Because the service was too busy; the stream begins anew with its next push."""
     errors: list[str] = field(default_factory=list)
 
     def summary(self) -> dict[str, Any]:
@@ -59,9 +62,10 @@ class Report:
             "seconds": round(self.seconds, 1),
             "pushes": self.sent,
             "answers": len(self.latencies),
-            "unanswered": self.sent - len(self.latencies) - len(self.errors),
+            "refused": len(self.refused),
+            "unanswered": self.sent - len(self.latencies) - len(self.refused) - len(self.errors),
             "errors": len(self.errors),
-            "first_error": self.errors[0] if self.errors else None,
+            "first_error": next(iter(self.errors + self.refused), None),
             "points_per_second": round(self.points / self.seconds) if self.seconds else 0,
             "latency_ms": {name: round(float(np.percentile(found, mark)), 2) for name, mark in marks.items()},
             "generator_lag_ms": {"p99": round(float(np.percentile(lags, 99)), 2)},
@@ -150,8 +154,9 @@ class Load:
     async def _one(
         self, socket: ClientConnection, streams: range, start: float, seconds: float, report: Report
     ) -> None:
-        waiting: dict[int, float] = {}
-        reader = asyncio.create_task(_read(socket, waiting, report))
+        waiting: dict[int, tuple[float, int]] = {}
+        anew: set[int] = set()
+        reader = asyncio.create_task(_read(socket, waiting, anew, report))
         sources = [self._due(stream, start) for stream in streams]
         heap = [(*next(source), k) for k, source in enumerate(sources)]
         heapq.heapify(heap)
@@ -167,8 +172,9 @@ class Load:
                     due, head, body, count, k = heap[0]
                     heapq.heapreplace(heap, (*next(sources[k]), k))
                     number += 1
-                    waiting[number] = due
-                    heads.append(b"%b%d}" % (head, number))
+                    waiting[number] = due, k
+                    heads.append((b'%b%d,"start":true}' if k in anew else b"%b%d}") % (head, number))
+                    anew.discard(k)
                     points.append(body)
                     report.lags.append(1000 * (now - due))
                     report.points += count
@@ -184,13 +190,16 @@ class Load:
             reader.cancel()
 
 
-async def _read(socket: ClientConnection, waiting: dict[int, float], report: Report) -> None:
+async def _read(socket: Any, waiting: dict[int, tuple[float, int]], anew: set[int], report: Report) -> None:
     async for message in socket:
         now = time.perf_counter()
         answers = _ANSWERS.decode(message) if message[:1] in ("[", b"[") else [_ANSWER.decode(message)]
         for answer in answers:
-            due = waiting.pop(answer.id or 0, now)
-            if answer.error is not None:
+            due, stream = waiting.pop(answer.id or 0, (now, -1))
+            if answer.status == 503:
+                report.refused.append(answer.error or "")
+                anew.add(stream)
+            elif answer.error is not None:
                 report.errors.append(answer.error)
             else:
                 report.latencies.append(1000 * (now - due))

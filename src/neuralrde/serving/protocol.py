@@ -63,8 +63,10 @@ class InferRequest(msgspec.Struct):
 
 
 _REQUEST = msgspec.json.Decoder(InferRequest)
-_number = float | None  # null is a missing value
-_DATA = [msgspec.json.Decoder(kind) for kind in (list[_number], list[list[_number]], list[list[list[_number]]])]
+_DATA = {  # by the kind of a datatype and the number of axes; null is a missing value
+    kind: [msgspec.json.Decoder(axes) for axes in (list[one], list[list[one]], list[list[list[one]]])]
+    for kind, one in {"b": bool, "i": int, "u": int, "f": float | None}.items()
+}
 
 
 def parse(body: bytes, header_length: str | None) -> tuple[InferRequest, dict[str, np.ndarray]]:
@@ -106,25 +108,34 @@ def _array(tensor: Tensor, rest: bytes) -> tuple[np.ndarray, bytes]:
                 f"Got binary_data_size={str(size)[:40]} for {name!r} and {len(rest)} bytes; expected "
                 f"{count * kind.itemsize}, because its shape is {shape} and its datatype {tensor.datatype}.",
             )
-        return np.frombuffer(rest, kind, count).reshape(shape), rest[size:]
+        return _shaped(np.frombuffer(rest, kind, count), shape, name), rest[size:]
     if not bytes(tensor.data):
         raise Refused(
             400, f"Got no data for {name!r}; expected `data`, or `binary_data_size` and bytes after the JSON."
         )
-    values = _numbers(bytes(tensor.data), name)
+    values = _numbers(bytes(tensor.data), name, tensor.datatype)
     if values.size != count or (values.ndim > 1 and list(values.shape) != shape):
         raise Refused(400, f"Got data of shape {list(values.shape)} for {name!r}; expected {shape}, as `shape` says.")
-    return values.reshape(shape), rest
+    return _shaped(values, shape, name), rest
 
 
-def _numbers(data: bytes, name: str) -> np.ndarray:
-    """Numbers, flat or nested."""
+def _shaped(values: np.ndarray, shape: list[int], name: str) -> np.ndarray:
+    try:
+        return values.reshape(shape)
+    except (ValueError, OverflowError):  # one side is 0, and the others are beyond all bounds
+        raise Refused(400, f"Got the shape {shape} of {name!r}; expected sizes that an array can have.") from None
+
+
+def _numbers(data: bytes, name: str, datatype: str) -> np.ndarray:
+    """Numbers, flat or nested, which are what their datatype can hold."""
     depth = len(data) - len(data.lstrip(b"[ \t\r\n"))
     axes = min(max(data[:depth].count(b"["), 1), _MOST_AXES)
+    kind = np.dtype(_TYPES[datatype])
     try:
-        return np.array(_DATA[axes - 1].decode(data), np.float64)
-    except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
-        raise Refused(400, f"Got data of {name!r} that are no tensor of numbers: {error}.") from None
+        with np.errstate(over="raise"):
+            return np.array(_DATA[kind.kind][axes - 1].decode(data), kind)
+    except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise Refused(400, f"Got data of {name!r} that are no tensor of {datatype}: {error}.") from None
 
 
 class Output(msgspec.Struct):
@@ -140,9 +151,6 @@ def respond(
 ) -> tuple[bytes, dict[str, str]]:
     """Body and headers: outputs that were asked for as bytes follow the JSON."""
     wanted = {one.name: one.parameters for one in request.outputs}
-    strange = sorted(set(wanted) - {one.name for one in outputs})
-    if strange:
-        raise Refused(400, f"Got the output {strange[0][:100]!r}; expected some of {[one.name for one in outputs]}.")
     as_bytes = request.parameters.get("binary_data_output") is True
     tensors, blobs = [], []
     for output in outputs:
@@ -173,12 +181,26 @@ def _bytes(output: Output) -> bytes:
     return b"".join(len(word).to_bytes(4, "little") + word for word in words)
 
 
+def output_types(hosted: Hosted) -> dict[str, str]:
+    """What a model gives, and of which datatype."""
+    found = {"prediction": "FP64" if hosted.classes is None else "BYTES", "points": "INT64"}
+    if hosted.classes is not None:
+        found["probabilities"] = "FP64"
+    if hosted.interval is not None:
+        found["interval"] = "FP64"
+    return found
+
+
+def check_outputs(hosted: Hosted, asked: InferRequest) -> None:
+    """Refuse to give what the model has not."""
+    there = output_types(hosted)
+    strange = [one.name for one in asked.outputs if one.name not in there]
+    if strange:
+        raise Refused(400, f"Got the output {strange[0][:100]!r}; expected some of {list(there)}.")
+
+
 def metadata_of(hosted: Hosted) -> dict[str, Any]:
     """The protocol's description of a model, and what else a client may want to know of it."""
-    kind = "BYTES" if hosted.classes is not None else "FP64"
-    outputs = [("prediction", kind), ("points", "INT64")]
-    outputs += [("probabilities", "FP64")] if hosted.classes is not None else []
-    outputs += [("interval", "FP64")] if hosted.interval is not None else []
     return {
         "name": hosted.name,
         "versions": [VERSION],
@@ -189,7 +211,7 @@ def metadata_of(hosted: Hosted) -> dict[str, Any]:
             {"name": "lengths", "datatype": "INT64", "shape": [-1]},
         ],
         "outputs": [{"name": name, "datatype": type_, "shape": [-1] if name in ("points", "prediction") else [-1, -1]}
-                    for name, type_ in outputs],
+                    for name, type_ in output_types(hosted).items()],
         "parameters": {
             "estimator": type(hosted.estimator).__name__,
             "channels": hosted.channels,
@@ -220,7 +242,7 @@ def outputs_of(hosted: Hosted, outcomes: list[Outcome]) -> list[Output]:
     return outputs
 
 
-def inputs_of(arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+def inputs_of(arrays: dict[str, np.ndarray], channels: int) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
     """Values, times and lengths, or a refusal."""
     strange = sorted(set(arrays) - {"values", "times", "lengths"})
     if strange or "values" not in arrays:
@@ -232,11 +254,11 @@ def inputs_of(arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray | N
     values = values[None] if values.ndim == 2 else values
     times = None if times is None else np.asarray(times, np.float64)
     times = times[None] if times is not None and times.ndim == 1 else times
-    if values.ndim != 3 or (times is not None and times.shape != values.shape[:2]):
+    if values.ndim != 3 or values.shape[2] != channels or (times is not None and times.shape != values.shape[:2]):
         raise Refused(
             400,
             f"Got values of shape {list(values.shape)}, times {None if times is None else list(times.shape)}; "
-            "expected (series, length, channels), and one time per point.",
+            f"expected (series, length, {channels}), as the model has {channels} channels, and one time per point.",
         )
     return values, times, arrays.get("lengths")
 

@@ -1,6 +1,7 @@
 """The Open Inference Protocol over HTTP, and the state of a stream as a resource."""
 
 import asyncio
+import time
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from .jobs import Job, Outcome
 from .protocol import (
     HEADER,
     VERSION,
+    check_outputs,
     inputs_of,
     metadata_of,
     number_of,
@@ -28,6 +30,7 @@ from .service import Service
 from .sockets import client_of
 
 _LISTED = 1_000  # names of streams in one response
+_BODY_SECONDS = 60.0
 
 
 class Rest:
@@ -80,16 +83,17 @@ class Rest:
     # Inference.
 
     async def infer(self, request: Request) -> Response:
-        hosted = self._model(request)
+        hosted, arrived = self._model(request), time.perf_counter()
         if request.headers.get("content-encoding", "identity") != "identity":
             raise Refused(415, f"Got Content-Encoding: {request.headers['content-encoding'][:40]}; expected none.")
         body = await body_of(request, self.service.limits.message_bytes)
         asked, arrays = parse(body, request.headers.get(HEADER))
-        values, times, lengths = inputs_of(arrays)
+        check_outputs(hosted, asked)
+        values, times, lengths = inputs_of(arrays, len(hosted.channels))
         sequence = sequence_of(asked)
         if sequence is None:
             outcomes = await self._whole(hosted, values, times, lengths)
-            parameters = {}
+            parameters: dict[str, Any] = {}
         else:
             name, start, end = sequence
             if len(values) != 1 or lengths is not None:
@@ -112,6 +116,7 @@ class Rest:
             )
             outcomes = [await self.service.ask(job)]
             parameters = {"sequence_id": asked.parameters["sequence_id"]}
+        parameters["age_ms"] = round(1000 * (time.perf_counter() - arrived), 1)
         content, headers = respond(hosted.name, VERSION, asked, outputs_of(hosted, outcomes), parameters)
         return Response(content, headers=headers)
 
@@ -210,13 +215,14 @@ async def body_of(request: Request, most: int) -> bytes:
     try:
         if size <= most:
             size = 0
-            async for part in request.stream():
-                size += len(part)
-                if size > most:
-                    break
-                parts.append(part)
-    except ClientDisconnect:
-        raise Refused(400, "Got half a body; expected a whole one.") from None
+            async with asyncio.timeout(_BODY_SECONDS):
+                async for part in request.stream():
+                    size += len(part)
+                    if size > most:
+                        break
+                    parts.append(part)
+    except (ClientDisconnect, TimeoutError):
+        raise Refused(400, f"Got half a body; expected a whole one within {_BODY_SECONDS:g} s.") from None
     if size > most:
         raise Refused(413, f"Got a body of {size} bytes or more; expected at most {most}.")
     return b"".join(parts)

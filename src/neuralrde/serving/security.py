@@ -1,8 +1,10 @@
 """Who may ask: the token, and where a browser's request comes from."""
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
+import time
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,14 +13,15 @@ import msgspec
 
 OPEN_PATHS = ("/v2/health/live", "/v2/health/ready")
 COOKIE = "neuralrde"
-_NAMES = ("localhost", "127.0.0.1", "[::1]")
+_GUESSES = 20  # wrong tokens that are answered per second; the right one never waits
+_LONGEST_WAIT = 10.0  # seconds
 
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach the address.
 
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, False)
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("[::1]"), is_loopback("0.0.0.0")
+    (True, True, True, False)
     """
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
@@ -46,7 +49,8 @@ class Guard:
     """
 
     def __init__(self, app: Any, *, token: str | None, loopback: bool):
-        self.app, self.token, self.loopback = app, token, loopback
+        self.app, self.token, self.loopback = app, token or None, loopback
+        self._next_guess = 0.0
 
     async def __call__(self, scope, receive, send) -> None:
         if scope["type"] == "lifespan":
@@ -54,16 +58,26 @@ class Guard:
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         if refusal := self._refusal(scope["path"], headers):
+            if refusal[0] == 401 and ("authorization" in headers or "cookie" in headers):
+                await self.wait_after_guess()
             await _refuse(scope, receive, send, *refusal)
             return
         await self.app(scope, receive, send)
 
+    async def wait_after_guess(self) -> None:
+        """Keep whoever sent a wrong token waiting, in a line with all others who did."""
+        now = time.monotonic()
+        self._next_guess = min(max(self._next_guess, now) + 1 / _GUESSES, now + _LONGEST_WAIT)
+        await asyncio.sleep(self._next_guess - now)
+
     def _refusal(self, path: str, headers: dict[str, str]) -> tuple[int, str] | None:
         host, origin = headers.get("host", ""), headers.get("origin")
-        if self.loopback and self.token is None and host.rpartition(":")[0] not in _NAMES and host not in _NAMES:
+        # A name may have been bound to this machine by somebody else's page; an address cannot.
+        if self.loopback and self.token is None and not is_loopback(urlsplit_host(host)):
             return (
                 403,
-                f"Got a request for the host {host[:100]!r}; expected one of {list(_NAMES)}, where it listens.",
+                f"Got a request for the host {host[:100]!r}; expected localhost or an address of this machine only, "
+                "where it listens.",
             )
         if origin is not None and urlsplit_netloc(origin) != host:
             return (
@@ -94,6 +108,18 @@ def urlsplit_netloc(origin: str) -> str:
     """
     try:
         return urlsplit(origin).netloc
+    except ValueError:
+        return ""
+
+
+def urlsplit_host(netloc: str) -> str:
+    """The host alone; empty if there is none.
+
+    >>> urlsplit_host("127.0.0.2:8000"), urlsplit_host("[0:0::1]:80"), urlsplit_host("a]b")
+    ('127.0.0.2', '0:0::1', '')
+    """
+    try:
+        return urlsplit(f"//{netloc}").hostname or ""
     except ValueError:
         return ""
 

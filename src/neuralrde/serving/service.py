@@ -48,8 +48,6 @@ class Service:
         self.engine = Engine(
             self.models, store=self.store, limits=self.limits, metrics=self.metrics, deliver=self._deliver
         )
-        self._room = asyncio.Event()
-        self._room.set()
         self._whole = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self.on_failure: Callable[[], None] = lambda: None
@@ -85,17 +83,12 @@ class Service:
 
     def put(self, job: Job) -> None:
         """Put a job into the queue, or refuse it; `job.done` is called when it is done."""
-        self._put_all(deque([job]))
+        self._check_ready()
+        self.engine.queue.put_all(deque([job]), self._admit)
 
-    def _put_all(self, jobs: deque[Job]) -> None:
-        """Put them into the queue, from the left, until one is refused: that raises, and it is the first left."""
+    def _check_ready(self) -> None:
         if not self.ready:
             raise Refused(503, "The models are being compiled; ask again when /v2/health/ready says so.", retry_after=2)
-        try:
-            self.engine.queue.put_all(jobs, self._admit)
-        finally:
-            if self.engine.queue.full:
-                self._room.clear()
 
     def _admit(self, job: Job) -> None:
         if job.kind != "whole":
@@ -113,24 +106,27 @@ class Service:
             self.note_refusal(job.model, error)
             raise
 
-    async def put_patiently(self, jobs: Iterable[Job], refused: Callable[[Job, Refused], None]) -> None:
-        """As `put`, in order, but wait where time helps, so that a WebSocket is read no faster than the model works.
+    async def put_patiently(self, jobs: Iterable[Job], refused: Callable[[Job, Refused], None]) -> bool:
+        """As `put`, in order, but wait where a stream sends too fast, so that a WebSocket is read more slowly.
 
-        A job that waiting does not help is handed to `refused`.
+        A job that waiting does not help is handed to `refused`, and so is one when all are too many: nobody should get
+        old answers and not know it. Whether it had to wait.
         """
+        left, waited = deque(jobs), False
         while not self.ready and self.engine.failure is None:
+            waited = True
             await asyncio.sleep(0.05)
-        left = deque(jobs)
         while left:
             try:
-                self._put_all(left)
+                self._check_ready()
+                self.engine.queue.put_all(left, self._admit, refused)
             except Refused as error:
-                if error.retry_after is None or not self.ready:
+                if error.status == 429:
+                    waited = True
+                    await asyncio.sleep(min(error.retry_after or 0, 0.05))
+                else:
                     refused(left.popleft(), error)
-                elif error.status == 429:
-                    await asyncio.sleep(min(error.retry_after, 0.05))
-                elif self.engine.queue.full:  # otherwise there is room again by now
-                    await self._room.wait()
+        return waited
 
     def whole_name(self) -> str:
         """A name that no client can give a stream."""
@@ -149,8 +145,6 @@ class Service:
             return
 
     def _delivered(self, jobs: list[Job]) -> None:
-        if not self.engine.queue.full:
-            self._room.set()
         if not jobs:
             return
         now, age = time.perf_counter(), self.metrics.answer_age.labels(jobs[0].model)

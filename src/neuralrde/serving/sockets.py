@@ -5,6 +5,8 @@ little-endian number; the JSON; and the points of its messages in their order, a
 """
 
 import asyncio
+import time
+from collections import deque
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -13,7 +15,7 @@ import numpy as np
 from starlette.websockets import WebSocket
 
 from .errors import Refused
-from .jobs import Job
+from .jobs import Job, shed
 from .service import Service
 
 _number = float | None
@@ -32,7 +34,7 @@ class Message(msgspec.Struct, forbid_unknown_fields=True):
     """Of their values."""
     timed: bool = False
     """Whether their times follow them, as FP64."""
-    at: int | None = None
+    at: Annotated[int, msgspec.Meta(ge=0)] | None = None
     answer: bool = True
     start: bool = False
     end: bool = False
@@ -70,25 +72,56 @@ class Connection:
         self._outbox: list[Reply] = []
         self._wake, self._room = asyncio.Event(), asyncio.Event()
         self._unanswered = 0
+        self._behind: set[str] = set()
+        self._inbox: deque[tuple[float, str | bytes]] = deque()
+        self._inbox_bytes = 0
+        self._frame, self._space = asyncio.Event(), asyncio.Event()
         self._writer: asyncio.Task | None = None
+        self._held = 0.0
+        """Until when this client was made to wait because of its own haste; that is not the service's delay."""
 
     async def run(self) -> None:
         """Until one side has had enough."""
+        most = self.service.limits.streams
         await self.socket.accept()
         writer = self._writer = asyncio.create_task(self._write())
         writer.add_done_callback(lambda _: self._room.set())  # the client has gone: nobody waits for it to read
+        reader = asyncio.create_task(self._read())
+        reader.add_done_callback(lambda _: self._frame.set())
         try:
-            while True:
-                message = await self.socket.receive()
-                if message["type"] == "websocket.disconnect" or writer.done():
+            while not writer.done() and len(self._behind) <= most:
+                if self._inbox:
+                    arrived, data = self._inbox.popleft()
+                    self._inbox_bytes -= len(data)
+                    self._space.set()
+                    await self._take(arrived, data)
+                elif reader.done():
                     return
-                text = message.get("text")
-                await self._take(message.get("bytes") or b"" if text is None else text)
+                else:
+                    self._frame.clear()
+                    await self._frame.wait()
         finally:
-            writer.cancel()
-            await asyncio.gather(writer, return_exceptions=True)
+            for task in (reader, writer):
+                task.cancel()
+            await asyncio.gather(reader, writer, return_exceptions=True)
 
-    async def _take(self, data: str | bytes) -> None:
+    async def _read(self) -> None:
+        """Frames as they come, so that it is known since when each waits; never many more than one may be long."""
+        while True:
+            message = await self.socket.receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            text = message.get("text")
+            data = message.get("bytes") or b"" if text is None else text
+            self._inbox.append((time.perf_counter(), data))
+            self._inbox_bytes += len(data)
+            self._frame.set()
+            while self._inbox_bytes > self.service.limits.message_bytes:
+                self._space.clear()
+                await self._space.wait()
+
+    async def _take(self, arrived: float, data: str | bytes) -> None:
+        arrived = max(arrived, self._held)
         try:
             items, listed, points = _decoded(data, self.channels)
         except Refused as error:
@@ -108,6 +141,8 @@ class Connection:
                 return
             self._room.clear()
             await self._room.wait()
+            self._held = arrived = time.perf_counter()
+        late = self.service.engine.queue.too_late(arrived)
         self._unanswered += len(items)
         reply = Reply(len(items), listed=listed)
         jobs = []
@@ -126,12 +161,18 @@ class Connection:
                 end=item.end,
                 truth=item.truth,
                 done=partial(self._done, reply, k, item.id),
+                behind=self._behind,
+                arrived=arrived,
             )
             if isinstance(found, Refused):
                 _refuse(job, found)
+            elif late:
+                shed(job, time.perf_counter() - arrived)
+                self._done(reply, k, item.id, job)
             else:
                 jobs.append(job)
-        await self.service.put_patiently(jobs, _refuse)
+        if await self.service.put_patiently(jobs, _refuse):
+            self._held = time.perf_counter()
 
     def _refused(self, error: Refused) -> None:
         """An answer to what is no message at all."""
@@ -141,12 +182,12 @@ class Connection:
         self._answer(reply, 0, refusal(error))
 
     def _done(self, reply: Reply, k: int, id: Any, job: Job) -> None:
-        outcome = job.outcome
+        outcome, age = job.outcome, round(1000 * (time.perf_counter() - job.arrived), 1)
         if outcome.error is not None:
             self.service.note_refusal(self.model, outcome.error)
-            self._answer(reply, k, refusal(outcome.error, stream=job.stream, id=id))
+            self._answer(reply, k, refusal(outcome.error, stream=job.stream, id=id) | {"age_ms": age})
             return
-        answer: dict[str, Any] = {"stream": job.stream, "points": outcome.points}
+        answer: dict[str, Any] = {"stream": job.stream, "points": outcome.points, "age_ms": age}
         if id is not None:
             answer["id"] = id
         if outcome.prediction is not None:

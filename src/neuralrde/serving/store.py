@@ -4,9 +4,13 @@ A batch of pushes is one row of the log, which is little to write. From time to 
 the store is opened, what a log has that no state stands for becomes rows of points, found by stream. A stream comes
 back from its last state and these. With a folder, nothing is acknowledged before its transaction is on the disk
 (write-ahead log, `synchronous=FULL`); without one, states of streams that rest are kept in memory.
+
+SQLite has no checksums, so every state and every push has one of ours. A stream that is damaged is refused by its name,
+and the others live. The structure of the file is checked when it is opened.
 """
 
 import contextlib
+import os
 import queue
 import sqlite3
 import threading
@@ -16,27 +20,36 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
+import msgspec
 import numpy as np
 
-from .journal import packed, unpacked
+from .journal import Damaged, records, unpacked
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS streams (
     id INTEGER PRIMARY KEY, model TEXT NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL,
-    seq INTEGER NOT NULL, state BLOB, UNIQUE (model, name));
+    seq INTEGER NOT NULL, state BLOB, crc INTEGER NOT NULL, UNIQUE (model, name));
 CREATE TABLE IF NOT EXISTS points (
-    id INTEGER NOT NULL, seq INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (id, seq)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS log (row INTEGER PRIMARY KEY, data BLOB NOT NULL);
+    id INTEGER NOT NULL, seq INTEGER NOT NULL, data BLOB NOT NULL, crc INTEGER NOT NULL,
+    PRIMARY KEY (id, seq)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS log (row INTEGER PRIMARY KEY, part BLOB NOT NULL, copy BLOB NOT NULL, data BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS ended (
+    model TEXT NOT NULL, name TEXT NOT NULL, answer BLOB NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY (model, name));
 """
-_FORMAT = 2
-OPEN = "INSERT INTO streams (id, model, name, owner, seq, state) VALUES (?, ?, ?, ?, 0, NULL)"
-LOG = "INSERT INTO log (row, data) VALUES (?, ?)"
+_FORMAT = 3
+_BROKEN = (sqlite3.Error, UnicodeError, Damaged)  # SQLite's messages may quote what is broken
+OPEN = """INSERT INTO streams (id, model, name, owner, seq, state, crc)
+    VALUES (?1, ?2, ?3, ?4, 0, NULL, crc(?1, ?2, ?3, ?4, 0, NULL))"""
+LOG = "INSERT INTO log (row, part, copy, data) VALUES (?1, ?2, ?2, ?3)"
 TRIM_LOG = "DELETE FROM log WHERE row <= ?"
-STATE = "UPDATE streams SET seq = ?2, state = ?3 WHERE id = ?1"
+STATE = "UPDATE streams SET seq = ?2, state = ?3, crc = crc(id, model, name, owner, ?2, ?3) WHERE id = ?1"
 TRIM = "DELETE FROM points WHERE id = ?1 AND seq <= ?2"
 DROP = "DELETE FROM streams WHERE id = ?"
 DROP_POINTS = "DELETE FROM points WHERE id = ?"
+ENDED = "INSERT OR REPLACE INTO ended (model, name, answer, crc) VALUES (?1, ?2, ?3, crc(?1, ?2, ?3))"
+FORGET = "DELETE FROM ended WHERE model = ? AND name = ?"
 Change = tuple[str, tuple]
 
 
@@ -87,13 +100,18 @@ class Store:
         self.submit(changes, lambda error: done.set_result(None) if error is None else done.set_exception(error))
         done.result()
 
-    def read(self, model: str, names: Iterable[str]) -> dict[str, Kept]:
-        """Those of the streams that are in the store, after all that was submitted."""
+    def read(self, model: str, names: Iterable[str]) -> dict[str, Kept | Damaged]:
+        """Those of the streams that are in the store, after all that was submitted; or what is wrong with them."""
         return self._call(lambda: {name: kept for name in names if (kept := self._find(model, name)) is not None})
 
     def known(self) -> list[tuple[int, str, str, str]]:
         """Of each stream its number, model, name and owner."""
         return self._call(lambda: self._database.execute("SELECT id, model, name, owner FROM streams").fetchall())
+
+    def ended(self) -> list[tuple[str, str, bytes]]:
+        """The last answers to streams that have ended, oldest first: model, name and answer."""
+        sql = "SELECT model, name, answer FROM ended WHERE crc = crc(model, name, answer) ORDER BY rowid"
+        return self._call(lambda: self._database.execute(sql).fetchall())
 
     def mend(self) -> bool:
         """Go on after an error, if that is possible; streams then come back as they were acknowledged."""
@@ -103,7 +121,7 @@ class Store:
         try:
             _fold(self._database)
             self.error = None
-        except sqlite3.Error as error:
+        except _BROKEN as error:
             self.error = error
         return self.error is None
 
@@ -155,24 +173,49 @@ class Store:
         for _, then in group:
             then(self.error)
 
-    def _find(self, model: str, name: str) -> Kept | None:
+    def _find(self, model: str, name: str) -> Kept | Damaged | None:
+        try:
+            return self._found(model, name)
+        except _BROKEN as error:
+            return Damaged(error)
+
+    def _found(self, model: str, name: str) -> Kept | None:
         found = self._database.execute(
-            "SELECT id, seq, state FROM streams WHERE model = ? AND name = ?", (model, name)
+            "SELECT id, seq, state, crc = crc(id, model, name, owner, seq, state) FROM streams "
+            "WHERE model = ? AND name = ?",
+            (model, name),
         ).fetchone()
         if found is None:
             return None
-        rows = self._database.execute("SELECT seq, data FROM points WHERE id = ? ORDER BY seq", found[:1]).fetchall()
-        pushes = [(push.values, push.times) for _, data in rows for push in unpacked(data)]
-        return Kept(found[0], rows[-1][0] if rows else found[1], found[2], pushes)
+        id, seq, state, sound = found
+        if not sound:
+            raise Damaged("its state has another checksum than when it was written")
+        rows = self._database.execute("SELECT seq, data, crc FROM points WHERE id = ? ORDER BY seq", (id,)).fetchall()
+        if self.error is not None:  # what was acknowledged before is still in the log
+            log = self._database.execute("SELECT part, copy, data FROM log ORDER BY row")
+            rows += [one[1:] for row in log for one in records(*row) if one[0] == id and one[1] > seq]
+        pushes = []
+        for number, (row, data, crc) in enumerate(rows, seq + 1):
+            push = unpacked(data, crc)
+            if (push.id, push.seq, row) != (id, number, number):
+                raise Damaged(f"push {number} is missing")
+            pushes.append((push.values, push.times))
+        return Kept(id, seq + len(rows), state, pushes)
 
 
 def _opened(folder: Path | None) -> sqlite3.Connection:
     if folder is None:
         place = ":memory:"
     else:
-        folder.mkdir(parents=True, exist_ok=True)
+        # The streams may be patients'. SQLite gives its other files the mode of this one.
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         place = str(folder / "streams.sqlite")
+        os.close(os.open(place, os.O_CREAT | os.O_RDWR, 0o600))
+        for file in folder.glob("streams.sqlite*"):
+            file.chmod(0o600)
     database = sqlite3.connect(place, check_same_thread=False, isolation_level=None, timeout=2)
+    database.text_factory = lambda text: text.decode(errors="replace")  # a damaged one is told by its checksum
+    database.create_function("crc", -1, lambda *parts: crc32(msgspec.msgpack.encode(parts)), deterministic=True)
     try:
         # No other process may write: two services on one folder would each believe their own streams.
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -180,13 +223,16 @@ def _opened(folder: Path | None) -> sqlite3.Connection:
         database.execute("PRAGMA synchronous = FULL")
         version = database.execute("PRAGMA user_version").fetchone()[0]
         if version not in (0, _FORMAT):
+            database.close()
             raise ValueError(
                 f"Got {place} in the format {version}; expected {_FORMAT}. Another version of neuralrde wrote it: use "
                 "that, or another folder."
             )
         database.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version = {_FORMAT};COMMIT;")
+        if (told := database.execute("PRAGMA integrity_check(1)").fetchone()[0]) != "ok":
+            raise Damaged(told)
         _fold(database)
-    except sqlite3.Error as error:
+    except _BROKEN as error:
         database.close()
         if "locked" in str(error):
             raise ValueError(
@@ -194,8 +240,8 @@ def _opened(folder: Path | None) -> sqlite3.Connection:
                 "name another folder."
             ) from None
         raise ValueError(
-            f"Got {place}, which is no file of streams ({error}); expected one that the service made. Name another "
-            "folder."
+            f"Got {place}, which is no file of streams or is damaged ({error}); expected one as the service left it. "
+            "Restore it from a backup, or name another folder."
         ) from None
     return database
 
@@ -204,9 +250,9 @@ def _fold(database: sqlite3.Connection) -> None:
     """What the log has and no state stands for, as rows by stream; the log starts anew."""
     with _transaction(database):
         written = dict(database.execute("SELECT id, seq FROM streams"))
-        for [data] in database.execute("SELECT data FROM log ORDER BY row"):
-            rows = [(p.id, p.seq, packed([p])) for p in unpacked(data) if p.seq > written.get(p.id, p.seq)]
-            database.executemany("INSERT OR REPLACE INTO points (id, seq, data) VALUES (?, ?, ?)", rows)
+        for row in database.execute("SELECT part, copy, data FROM log ORDER BY row"):
+            news = [one for one in records(*row) if one[1] > written.get(one[0], one[1])]
+            database.executemany("INSERT OR REPLACE INTO points (id, seq, data, crc) VALUES (?, ?, ?, ?)", news)
         database.execute("DELETE FROM log")
 
 

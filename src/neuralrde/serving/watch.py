@@ -11,6 +11,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from .jobs import Job
 
 FRAME = 0.1  # seconds between two frames
+PATIENCE = 10.0  # seconds that a page may take to read one
+PAGES = 64  # at once
 _TILES = 64  # streams that a page shows at once
 _TILE_POINTS = 12  # points of a tile in one frame
 _FOCUS_POINTS = 2_000
@@ -26,9 +28,12 @@ class Watcher:
         self.pending: dict[str, dict[str, Any]] = {}
         self.latencies: list[float] = []
         self.replay: dict[str, Any] | None = None
+        self.reading = False
+        """Whether a frame is on its way. What comes meanwhile is not kept: it would grow without a bound."""
 
     def note(self, job: Job, latency: float) -> None:
-        self.latencies.append(1000 * latency)
+        if not self.reading:
+            self.latencies.append(1000 * latency)
         if self.model is not None and job.model != self.model:
             return
         if job.stream not in self.shown:
@@ -49,7 +54,7 @@ class Watcher:
             entry["answer"] = job.outcome.prediction
         if job.truth is not None:
             entry["truth"] = job.truth
-        if job.values is not None:
+        if job.values is not None and not self.reading:
             entry["parts"].append(job.values)
 
     def frame(self, replay: dict[str, Any] | None) -> bytes | None:
@@ -83,7 +88,7 @@ def _thinned(values: np.ndarray, most: int) -> np.ndarray:
 
 
 class Hub:
-    """All pages that watch. A slow page gets fewer frames; nobody waits for it."""
+    """Pages that watch. A slow page gets fewer frames, and one that does not read is closed; nobody waits for it."""
 
     def __init__(self):
         self.watchers: set[Watcher] = set()
@@ -102,6 +107,9 @@ class Hub:
     async def serve(self, socket: WebSocket) -> None:
         """Send frames until the page goes. It may say which stream is in focus: `{"focus": name}`."""
         await socket.accept()
+        if len(self.watchers) >= PAGES:
+            await socket.close(1013, f"{PAGES} pages are watching already; close one.")
+            return
         watcher = Watcher()
         self.watchers.add(watcher)
         reader = asyncio.create_task(_listen(socket, watcher))
@@ -109,8 +117,10 @@ class Hub:
             while not reader.done():
                 await asyncio.sleep(FRAME)
                 if (frame := watcher.frame(self.replay())) is not None:
-                    await socket.send_text(frame.decode())
-        except (WebSocketDisconnect, RuntimeError):
+                    watcher.reading = True
+                    await asyncio.wait_for(socket.send_text(frame.decode()), PATIENCE)
+                    watcher.reading = False
+        except (WebSocketDisconnect, RuntimeError, TimeoutError):
             return
         finally:
             self.watchers.discard(watcher)
