@@ -53,7 +53,8 @@ def fit_blend(estimator: Any, run: Run, windows: Any, state: TrainingState, samp
         found = closed, fit(beside[known], neural[known], target, weight)
         # Linear algebra may round differently on another machine: all processes keep what the first one has.
         estimator.closed_form_, estimator.blend_ = Processes(run.mesh).agree(found)
-    estimator._calibrate_with([VersionOutputs(blended(beside, neural, estimator.blend_)[known])], target)
+    groups = None if samples.groups is None else samples.groups[known]
+    estimator._calibrate_with([VersionOutputs(blended(beside, neural, estimator.blend_)[known])], target, groups)
 
 
 def blended(closed: Outputs, neural: Outputs, weights: Any) -> Outputs:
@@ -70,8 +71,6 @@ def _fitted_closed_form(estimator: Any, samples: Samples, weight: Any) -> Any:
     closed, target = estimator._kind_inside()(), samples.target
     if estimator._task == "classification":
         target = estimator.classes_[target]
-    elif np.isnan(target).any():
-        return None
     return closed.fit(samples.series, target, weight, groups=samples.groups)
 
 
@@ -85,7 +84,7 @@ def class_weights(
     >>> closed > 1 and neural < 0.2
     True
     """
-    rows, total = np.arange(len(target)), len(target) if weight is None else len(target) * np.mean(weight > 0)
+    rows, total = np.arange(len(target)), len(target)
     used = closed.any()
     before = np.array(_BEFORE if used else (0.0, 1.0))
 
@@ -106,8 +105,9 @@ def number_weights(closed: Outputs, neural: Outputs, target: Outputs, weight: An
     >>> [round(share, 1) for share in number_weights(target, target + 50.0 * (-1.0) ** target, target)]
     [1.0, 0.0]
     """
-    spread = target.std(axis=0)
-    apart, missed = ((one / np.where(spread > 0, spread, 1.0)) for one in (neural - closed, target - closed))
+    spread, known = np.nanstd(target, axis=0), ~np.isnan(target)
+    spread = np.where(spread > 0, spread, 1.0)
+    apart, missed = (np.where(known, one / spread, 0.0) for one in (neural - closed, target - closed))
     weight = np.ones(len(target)) if weight is None else np.asarray(weight, np.float64) / np.mean(weight)
     # Least squares in one number, between 0 and 1, drawn towards one half by as much as a few series would.
     size = _PRIOR * float((apart**2).mean(axis=0).sum())

@@ -19,7 +19,7 @@ from ..training import AdamW, ConstantRate, Listener, ProgressBar, Settings, Tra
 from ..training.archive import arrays_of, with_arrays
 from .blend import fit_blend
 from .collapse import restarted_if_collapsed
-from .division import FEWEST_TO_DECIDE, AugmentedSamples, Division, Samples, divide, folds
+from .division import FEWEST_TO_DECIDE, AugmentedSamples, Division, Samples, check_several_groups, divide, folds
 from .families import choose_model, is_auto
 from .run import Run
 from .search import check_size, successive_halving
@@ -142,6 +142,10 @@ def _begin(
     estimator._mesh = mesh
     parts = estimator._check_parameters()
     samples = estimator._samples(X, y, sample_weight, groups, reset=not again)
+    # Classes without weight are left out here; the others are weighted later, by what is trained on.
+    weight = estimator._weights(samples.target, samples.target)
+    samples = samples.times(None if weight is None else np.float32(weight > 0))
+    check_several_groups(samples)
     samples.source.check_possible(estimator, parts)
     if parts.windows.shifts > 1 and estimator.per_time_:
         raise ValueError(

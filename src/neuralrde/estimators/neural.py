@@ -155,7 +155,9 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
     def _calibrate(self, held_out: Samples | None) -> None:
         """Learn from held-out series how wide intervals must be; None forgets what was learned."""
 
-    def _calibrate_with(self, versions: Sequence[VersionOutputs], target: np.ndarray) -> None:
+    def _calibrate_with(
+        self, versions: Sequence[VersionOutputs], target: np.ndarray, groups: np.ndarray | None = None
+    ) -> None:
         """Learn the same from outputs for series that were left out of training."""
 
     # Fitting.
