@@ -112,7 +112,7 @@ def _put_model(estimator: Any, arrays: dict[str, np.ndarray], prefix: str) -> No
         used = arrays_of(estimator.model_, prefix)
     if unused := sorted(set(arrays) - set(used)):
         raise FileRefused(f"Got a file with the array {unused[0]!r}, which these settings do not need.")
-    check_finite_weights(arrays)
+    check_finite_weights(arrays | used)
 
 
 def _check_truths(kind: Any, parameters: dict[str, Any]) -> None:
