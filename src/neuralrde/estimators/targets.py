@@ -202,7 +202,7 @@ class NumberTargets(RegressorMixin):
             raise ValueError(f"Got targets of shape {np.shape(y)}; expected them as in the first `fit`.")
         if per_time:
             target = np.where(series.valid[..., None], target, np.nan)
-        if (largest := np.nanmax(np.abs(target))) > np.finfo(np.float32).max:
+        if (largest := np.abs(target).max(where=~np.isnan(target), initial=0.0)) > np.finfo(np.float32).max:
             raise ValueError(
                 f"Got targets up to {largest:.3g}; expected at most {np.finfo(np.float32).max:.3g}, because models "
                 "compute in float32. Take other units, or the logarithm."
