@@ -1,12 +1,13 @@
 """Classification of series, or of every point of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.special
 
-from ..training import accuracy
+from ..training import Listener, accuracy
 from .neural import BaseNeuralRDE
 from .targets import ClassTargets
 
@@ -40,6 +41,26 @@ class NeuralRDEClassifier(ClassTargets, BaseNeuralRDE):
     _learned = (*BaseNeuralRDE._learned, "classes_")
     _task: ClassVar = "classification"
     _defaults: ClassVar = {**BaseNeuralRDE._defaults, "loss": "cross-entropy"}
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        classes: Any = None,
+        listeners: Sequence[Listener] = (),
+    ) -> Self:
+        """Continue training with one pass over these series, at a constant learning rate, without weight decay.
+
+        The first call learns the transform's statistics and the windows: let it see series of every kind, or call `fit`
+        first. It learns the classes too, unless `classes` lists all of them. Nothing is held out.
+        """
+        try:
+            self._all_classes = classes
+            return super().partial_fit(X, y, sample_weight, listeners=listeners)
+        finally:
+            del self._all_classes
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, `(n, classes)`, or `(n, length, classes)` for labels at each point."""

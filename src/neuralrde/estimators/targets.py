@@ -35,6 +35,8 @@ class ClassTargets(ClassifierMixin):
     outputs_: int
     per_time_: bool
     class_weight: Any
+    _all_classes: Any = None
+    """Those that are to be learned, if y may lack some of them."""
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, `(n, classes)`, or `(n, length, classes)` for labels at each point."""
@@ -81,7 +83,7 @@ class ClassTargets(ClassifierMixin):
             known = np.ones(len(labels), bool)
         if reset:
             self.per_time_ = per_time
-            self.classes_ = np.unique(labels[known])
+            self.classes_ = np.unique(labels[known] if self._all_classes is None else self._all_classes)
             self.outputs_ = len(self.classes_)
             if self.outputs_ < 2:
                 raise ValueError(
@@ -89,6 +91,10 @@ class ClassTargets(ClassifierMixin):
                 )
         elif per_time != self.per_time_:
             raise ValueError(f"Got labels of shape {labels.shape}; expected them as in the first `fit`.")
+        elif self._all_classes is not None and not np.array_equal(np.unique(self._all_classes), self.classes_):
+            raise ValueError(
+                f"Got classes={self._all_classes!r}; expected {self.classes_.tolist()}, as in the first call."
+            )
         target = np.searchsorted(self.classes_, labels)
         unknown = self.classes_[np.minimum(target, self.outputs_ - 1)] != labels
         if unknown.any() and not per_time:
