@@ -16,6 +16,7 @@ from neuralrde.estimators import (
     load,
 )
 from neuralrde.estimators.random_features import POINTS, RandomFeatures
+from neuralrde.estimators.ridge import Ridge
 from neuralrde.signatures import log_signature
 from neuralrde.training import FileRefused
 
@@ -200,3 +201,87 @@ def test_many_channels():
     X[y == 1, :, :400] *= 2
     model = LogSignatureClassifier().fit(Series.from_array(X[:20]), y[:20])
     assert model.score(Series.from_array(X[20:]), y[20:]) > 0.8
+
+
+@pytest.mark.parametrize("factor", [1e12, 1e38, 1e300])
+def test_values_beyond_float32_are_no_prediction(factor):
+    """Log-signatures that overflow once counted as any others: 0.999999 sure, from 1e300."""
+    X, y = turning(samples=20)
+    wild = X.copy()
+    wild[3, 40:, 1] *= factor
+    series = Series(wild, ids=[f"s{k}" for k in range(20)])
+    for model in (LogSignatureClassifier(draws=7), LogSignatureRegressor(draws=7)):
+        model.fit(X, y if isinstance(model, LogSignatureClassifier) else np.arange(20.0))
+        with pytest.raises(ValueError, match=r"series 3 \(s3\), whose channel 'x1' reaches .*write NaN"):
+            model.predict(series)
+        if factor == 1e300:
+            with pytest.raises(ValueError, match="whose channel 'x1' reaches"), np.errstate(over="ignore"):
+                clone(model).fit(wild, np.arange(20) % 2)
+        stream = model.stream()
+        stream.push(wild[3])
+        with pytest.raises(ValueError, match="whose channel 'x1' reaches"):
+            stream.predict()
+
+
+def test_targets_beyond_float32_are_refused():
+    X, _ = turning(samples=20)
+    with pytest.raises(ValueError, match=r"targets up to 1\.9e\+40; expected at most 3\.4e\+38.*logarithm"):
+        LogSignatureRegressor(draws=7).fit(X, 1e39 * np.arange(20.0))
+
+
+@pytest.mark.parametrize("weight", [-5.0, np.nan, np.inf, 1e39])
+@pytest.mark.parametrize("kind", [LogSignatureClassifier, LogSignatureRegressor])
+def test_weights_that_mean_nothing_are_refused(kind, weight):
+    X, _ = turning(samples=20)
+    weights = np.ones(20)
+    weights[4] = weight
+    with pytest.raises(ValueError, match=r"sample_weight .* for series 4; expected finite numbers of 0 or more"):
+        kind(draws=7).fit(X, np.arange(20) % 2, sample_weight=weights)
+
+
+@pytest.mark.parametrize("kind", [LogSignatureClassifier, LogSignatureRegressor])
+def test_a_weight_of_zero_leaves_a_series_out(kind):
+    X, _ = turning(samples=30)
+    y, weights = np.arange(30) % 2, np.ones(30)
+    X[20:], weights[20:] = 100 * X[20:], 0.0  # which would have changed every scale
+    some, fewer = kind(draws=7).fit(X, y, sample_weight=weights), kind(draws=7).fit(X[:20], y[:20])
+    np.testing.assert_array_equal(some.predict(X), fewer.predict(X))
+    with pytest.raises(ValueError, match="sample_weight or class_weight that is zero for all series"):
+        kind(draws=7).fit(X, y, sample_weight=np.zeros(30))
+
+
+def test_classes_have_weights():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(90, 40)), np.repeat(["a", "b", "c"], [60, 20, 10])
+    share = lambda **options: LogSignatureClassifier(draws=7, **options).fit(X, y).predict_proba(X).mean(axis=0)
+    np.testing.assert_allclose(share(class_weight="balanced"), 1 / 3, atol=0.1)
+    np.testing.assert_allclose(share(), [6 / 9, 2 / 9, 1 / 9], atol=0.1)
+    np.testing.assert_array_equal(
+        share(class_weight={"c": 3.0}),
+        LogSignatureClassifier(draws=7).fit(X, y, np.where(y == "c", 3.0, 1.0)).predict_proba(X).mean(axis=0),
+    )
+    none = LogSignatureClassifier(draws=7, class_weight={"c": 0.0}).fit(X, y)
+    assert none.classes_.tolist() == ["a", "b", "c"]
+    assert "c" not in none.predict(X)
+    two = LogSignatureClassifier(draws=7).fit(X[:80], y[:80])
+    np.testing.assert_array_equal(none.model_.features.shares.mean, two.model_.features.shares.mean)
+    with pytest.raises(ValueError, match=r"class_weight for \['d'\]"):
+        share(class_weight={"d": 1.0})
+
+
+def test_each_output_is_fitted_to_the_series_that_have_it(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 50)).cumsum(axis=1)
+    y = np.stack([X.std(axis=1), X[:, -1], X[:, -1] - X[:, 0]], axis=1)
+    gaps = y.copy()
+    gaps[:20, 1] = gaps[40:, 0] = np.nan
+    model = LogSignatureRegressor(draws=14).fit(X, gaps)
+    features = LogSignatureFeatures(draws=14).fit_transform(X)
+    for output in range(3):
+        known = ~np.isnan(gaps[:, output])
+        alone = Ridge.fit(features[known], gaps[known, output : output + 1])
+        np.testing.assert_allclose(model.predict(X)[:, output], alone(features)[:, 0], rtol=1e-4, atol=1e-4)  # float32
+        assert len(model.scores_[output]) == known.sum()
+    assert model.predict(X, interval=0.9)[1].shape == (60, 3, 2)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict(X), model.predict(X))

@@ -1,5 +1,7 @@
 """Ensembles of estimators: folds, predictions for series left out, and the closed form beside them."""
 
+import pickle
+
 import equinox as eqx
 import jax
 import numpy as np
@@ -12,6 +14,7 @@ from neuralrde.estimators.blend import blended, class_weights, number_weights
 from neuralrde.estimators.division import folds
 from neuralrde.models import MODELS, MultiScaleRDE
 from neuralrde.registry import accepted
+from neuralrde.training import Listener
 
 RNG = np.random.default_rng(0)
 X = np.cumsum(RNG.normal(size=(36, 33, 2)), axis=1)
@@ -174,3 +177,80 @@ def test_every_model_can_be_a_member(name):
     assert estimator.members_ == 2
     assert estimator.predict_proba(X[:3]).shape == (3, 2)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array)))
+
+
+class Said(Listener):
+    """Keeps what is said, and how many epochs there were."""
+
+    def __init__(self):
+        self.messages, self.epochs = [], 0
+
+    def say(self, message):
+        self.messages.append(message)
+
+    def epoch(self, record):
+        self.epochs += 1
+
+
+@pytest.mark.parametrize("kind", [NeuralRDEClassifier, pytest.param(NeuralRDERegressor, marks=pytest.mark.long)])
+def test_a_part_without_weight_is_neither_computed_nor_kept(kind, tmp_path, monkeypatch):
+    weights = {"class_weights": [1.5, 0.0], "number_weights": [1.0, 0.0]}
+    for name, found in weights.items():
+        monkeypatch.setattr(f"neuralrde.estimators.blend.{name}", lambda *_, found=found: found)
+    model = kind(**CHEAP).fit(X, Y if kind is NeuralRDEClassifier else X[:, -1, 0])
+    assert model.n_iter_ == 3
+    assert model.model_ is None
+    monkeypatch.setattr("neuralrde.estimators.sources.predict", None)
+    outputs = model.closed_form_._outputs(X) * float(model.closed_form_.model_.sharpness) * model.blend_[0]
+    np.testing.assert_array_equal(model._outputs(X)[0][0].outputs, outputs)
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    for other in (again, pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(other.predict(X), model.predict(X))
+    model.closed_form_.save(tmp_path / "closed")
+    assert (tmp_path / "model").stat().st_size < 1.1 * (tmp_path / "closed").stat().st_size
+    stream = model.stream()
+    stream.push(X[0])
+    assert "carried" not in stream.state()
+    assert again.stream(stream.state()).predict() == model.predict(X[:1])[0]
+    with pytest.raises(ValueError, match="no neural model to go on with"):
+        model.partial_fit(X, Y)
+
+
+def test_a_closed_form_without_weight_is_not_kept(monkeypatch, tmp_path):
+    monkeypatch.setattr("neuralrde.estimators.blend.class_weights", lambda *_: [0.0, 2.0])
+    model = NeuralRDEClassifier(**CHEAP).fit(X, Y)
+    assert model.closed_form_ is None
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict_proba(X), model.predict_proba(X))
+
+
+def far_apart(kind):
+    """Two classes far apart, or two values: the closed form is right about each series without having seen it."""
+    label = np.arange(36) % 2
+    return 100.0 * label[:, None, None] + 0.0 * X, np.where(label, "up", "down") if kind._task[
+        0
+    ] == "c" else 1e6 * label
+
+
+@pytest.mark.parametrize("kind", [NeuralRDEClassifier, NeuralRDERegressor])
+def test_nothing_is_trained_where_nothing_can_be_gained(kind, tmp_path):
+    apart, y = far_apart(kind)
+    said = Said()
+    model = kind(**CHEAP).fit(apart, y, listeners=[said])
+    assert said.epochs == model.n_iter_ == 0
+    assert model.blend_ == [1.0, 0.0]
+    (message,) = said.messages
+    assert "no error on any of the 36 series" in message
+    assert "closed_form=False" in message
+    np.testing.assert_array_equal(model.predict(apart), model.closed_form_.predict(apart).reshape(36))
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict(apart), model.predict(apart))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", [NeuralRDEClassifier, NeuralRDERegressor])
+def test_training_can_be_asked_for_and_few_series_do_not_tell(kind):
+    apart, y = far_apart(kind)
+    assert kind(**CHEAP | {"closed_form": False}).fit(apart, y).n_iter_ == 3
+    assert kind(**CHEAP).fit(apart[:20], y[:20]).n_iter_ == 3

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tracemalloc
 
+import jax
 import numpy as np
 import pandas
 import pytest
@@ -273,7 +274,8 @@ def test_a_file_from_elsewhere_can_do_no_harm(saved, change, words):
     [
         (lambda arrays: dict(list(arrays.items())[1:]), "without the array"),
         (lambda arrays: arrays | {"model.evil": np.zeros(3)}, "'model.evil', which these settings do not need"),
-        (lambda arrays: {name: array.astype("f8") for name, array in arrays.items()}, "of shape .* and type float64"),
+        (lambda arrays: {name: array.astype("f2") for name, array in arrays.items()}, "of shape .* and type float16"),
+        (lambda arrays: arrays | {"model.encoder.bias": np.full(4, 1e39)}, "'model.encoder.bias'.*finite"),
         (lambda arrays: {name: array * np.float32(np.nan) for name, array in arrays.items()}, "type float|not finite"),
         (
             lambda arrays: arrays | {"model.encoder.bias": np.full(4, np.inf, np.float32)},
@@ -367,6 +369,22 @@ def test_what_was_fitted_in_any_way_loads(tmp_path, fitted):
     for name in estimator._learned:
         one, other = (getattr(model, name, None) for model in (again, estimator))
         assert one is other is None or to_json(one, name) == to_json(other, name), name
+
+
+def test_a_program_in_float64_reads_the_same_model(classifier, saved):
+    """`jax_enable_x64` once made a sound file damaged, and its streams those of another model."""
+    expected, stream = classifier.predict_proba(X), classifier.stream()
+    stream.push(X[0])
+    with jax.enable_x64(True):
+        again = load(saved)
+        np.testing.assert_allclose(again.predict_proba(X), expected, rtol=1e-5)  # float32 then
+        np.testing.assert_allclose(pickle.loads(pickle.dumps(classifier)).predict_proba(X), expected, rtol=1e-5)
+        assert again.model_.encoder.weight.dtype == np.float64
+        going_on = again.stream(stream.state())
+        np.testing.assert_allclose(going_on.predict_proba(), stream.predict_proba(), rtol=1e-5)
+        again.save(saved)
+    np.testing.assert_array_equal(load(saved).predict_proba(X), expected)
+    assert load(saved).stream(going_on.state()).points == 17
 
 
 def test_another_version_is_refused(saved, monkeypatch):

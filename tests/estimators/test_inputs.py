@@ -100,10 +100,22 @@ def test_values_beyond_float32_are_no_prediction(fitted):
     assert set(fitted.predict(wild)) <= {"a", "b"}
 
 
-@pytest.mark.parametrize("weight", [-1.0, 0.0, np.nan, np.inf, "1"])
-def test_class_weights_are_positive(weight):
-    with pytest.raises(ValueError, match=r"class_weight\['b'\]=.*above|class_weight\['b'\]=.*expected a number"):
+@pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf, "1"])
+def test_class_weights_are_numbers_from_zero(weight):
+    with pytest.raises(ValueError, match=r"class_weight\['b'\]=.*expected a number from 0"):
         NeuralRDEClassifier(**options(**SMALL, class_weight={"b": weight})).fit(X, Y)
+
+
+def test_a_class_without_weight_is_left_out():
+    labels = np.where(np.arange(20) % 5 == 0, "c", Y)
+    wild = np.where((labels == "c")[:, None, None], 1e6 * X, X)  # which would have changed every scale
+    model = NeuralRDEClassifier(**options(**SMALL, class_weight={"c": 0.0})).fit(wild, labels)
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    others = labels != "c"
+    alone = NeuralRDEClassifier(**options(**SMALL)).fit(X[others], labels[others])
+    assert model.transform_.state() == alone.transform_.state()
+    with pytest.raises(ValueError, match="class_weight that is zero for all series"):
+        NeuralRDEClassifier(**options(**SMALL, class_weight=dict.fromkeys("abc", 0))).fit(X, labels)
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,18 @@ def test_samples_without_weight_count_for_nothing():
     np.testing.assert_allclose(ridge.left_out[10:], smaller.left_out)
 
 
+def test_weights_are_repetitions_that_are_left_out_together():
+    """The penalty is relative to the mean weight, so that weights have no unit."""
+    rng = np.random.default_rng(5)
+    x, y, weight = rng.normal(size=(20, 30)), rng.normal(size=(20, 2)), rng.integers(1, 5, 20)
+    copies = np.repeat(np.arange(20), weight)
+    weighted = Ridge.fit(x, y, weight=0.1 * weight, penalties=[0.1])
+    repeated = Ridge.fit(x[copies], y[copies], groups=copies, penalties=[0.1 * weight.mean()])
+    np.testing.assert_allclose(weighted.coefficients, repeated.coefficients, rtol=1e-9, atol=1e-12)
+    # Groups add 1e-9 to a diagonal.
+    np.testing.assert_allclose(weighted.left_out[copies], repeated.left_out, rtol=1e-6, atol=1e-6)
+
+
 def test_many_samples_are_fitted_with_the_penalty_of_a_part(monkeypatch):
     rng = np.random.default_rng(4)
     x = rng.normal(size=(120, 90))

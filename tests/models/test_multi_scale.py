@@ -19,6 +19,7 @@ from neuralrde.models import (
     Pools,
     out_of_fold,
 )
+from neuralrde.models.multi_scale import _grouped
 from neuralrde.models.readouts import pools, running_pools, share
 from neuralrde.solvers import RK4, solve
 from neuralrde.solvers.exponential import solve_parallel, states_of
@@ -116,6 +117,24 @@ def test_levels_are_seen():
     _, logs = swapped.inputs(PATH, TIMES, CUTS)
     values = swapped._tokens(jnp.asarray(x0[0]), jnp.asarray(logs[0]))[:, -3:]
     np.testing.assert_allclose(values, PATH[0, CUTS], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("depth", [2, (1, 2, 2)])
+def test_values_are_sums_of_increments_wherever_scale_one_stands(depth):
+    model = made(scales=(4, 1, 2), depth=depth)
+    x0, logs = model.inputs(PATH, TIMES, CUTS)
+    values = model._tokens(jnp.asarray(x0[0]), jnp.asarray(logs[0]))[:, -3:]
+    np.testing.assert_allclose(values, PATH[0, CUTS], rtol=0, atol=1e-5)  # float32
+
+
+def test_a_group_that_is_cut_off_has_the_mean_of_what_it_has():
+    """Seven tokens in groups of three, of which five are real: the second group has two, the third none."""
+    tokens = RNG.normal(size=(7, 2)).astype(np.float32)
+    longer, count = _grouped(jnp.asarray(tokens), jnp.array(5), 3)
+    parts = tokens[:3], tokens[3:5]
+    expected = [np.concatenate([part.mean(0), part.max(0)]) for part in parts]
+    np.testing.assert_allclose(longer, [*expected, np.zeros(4)], rtol=1e-5, atol=1e-6)  # float32
+    assert int(count) == 2
 
 
 def test_dropout_is_for_training_only():

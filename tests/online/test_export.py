@@ -126,6 +126,18 @@ def test_the_example_needs_neither_jax_nor_neuralrde(root, tmp_path):
     np.testing.assert_allclose(np.array(json.loads(done.stdout))[:, 0], estimator.predict(values), **CLOSE)
 
 
+def test_the_neural_part_of_a_blend(walks, tmp_path):
+    alone, blended = (untrained(walks, members=2) for _ in range(2))
+    blended.closed_form_ = LogSignatureRegressor(draws=2, maps=2).fit(walks, np.nanmean(walks.values, axis=(1, 2)))
+    blended.blend_ = [0.7, 0.3]
+    for name, estimator in (("alone", alone), ("blended", blended)):
+        export_model(estimator, tmp_path / name, formats=["stablehlo"], neural_part=estimator is blended)
+    x0, logs = inputs_of(alone.model_, alone.transform_(walks), alone.windows_).arrays
+    first, other = ([np.asarray(step(logs[:, 0], *start(x0))[0])] for start, step in
+                    (loaded(tmp_path / name, "stablehlo") for name in ("alone", "blended")))  # fmt: skip
+    np.testing.assert_array_equal(first, other)
+
+
 def test_the_command_writes_a_classifier(walks, tmp_path, capsys):
     labels = np.where(np.nanmean(walks.values, axis=(1, 2)) > 0, "up", "down")
     options = {"model": Config(NeuralRDE, **tiny), "windows": 8, "members": 1, "epochs": 1, "verbose": False}
@@ -159,8 +171,11 @@ def test_refusals(walks, tmp_path):
         export_model(untrained(walks), tmp_path, formats="onnx")
     blended = untrained(walks, members=2)
     blended.closed_form_, blended.blend_ = closed, [0.5, 0.5]
-    with pytest.raises(ValueError, match=r"the closed form has a weight.*Fit with closed_form=False"):
+    with pytest.raises(ValueError, match=r"has a weight of 0\.5.*Fit with closed_form=False, or.*neural_part=True"):
         export_model(blended, tmp_path)
+    blended.model_, blended.blend_ = None, [1.0, 0.0]
+    with pytest.raises(ValueError, match=r"the closed form's alone.*Fit with closed_form=False"):
+        export_model(blended, tmp_path, neural_part=True)
     adaptive = untrained(walks, model=Config(NeuralRDE, **tiny, solver=Adaptive()))
     with pytest.raises(
         ValueError, match="knows no operator of ONNX; expected one of our models with a solver of fixed"

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from neuralrde import log_signatures, signature
+from neuralrde import log_signature, log_signatures, signature
 from neuralrde.paths import cuts_by_count, cuts_by_time
 from neuralrde.signatures import _jax_form, _kernel
 from neuralrde.signatures._spans import Spans
@@ -89,6 +89,35 @@ def test_second_derivatives():
     ours = jax.jit(jax.jacrev(jax.grad(lambda p: (log_signatures(p, 3, step=3) ** 2).sum())))(path)
     plain = jax.jit(jax.hessian(lambda p: (_jax_form.words(p, Spans.between(cuts), 3) ** 2).sum()))(path)
     np.testing.assert_allclose(ours, plain, rtol=1e-9, atol=1e-9 * np.abs(plain).max())  # float64 sums
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        {"step": 3},
+        {"cuts": np.array([[0, 2, 8], [0, 5, 8]])},
+        {"step": 2, "scales": (1, 2)},
+        {"starts": np.array([0, 2]), "ends": np.array([6, 8]), "dilation": 2},
+    ],
+    ids=str,
+)
+def test_forward_mode_is_reverse_mode(windows):
+    path = random_path(2, 9, 2)
+    f = lambda p: log_signatures(p, 3, **windows)
+    forward, reverse = (jax.jit(one(f))(path) for one in (jax.jacfwd, jax.jacrev))
+    np.testing.assert_allclose(forward, reverse, rtol=1e-10, atol=1e-12)  # float64 sums
+    along = jax.jit(jax.vmap(lambda tangent: jax.jvp(f, (path,), (tangent,))[1]))(jnp.stack([path, -path]))
+    np.testing.assert_allclose(along[0], -along[1], rtol=1e-10)
+
+
+def test_hessians_mix_both_modes():
+    path = random_path(4, 2)
+    f = lambda p: (log_signature(p, 2) ** 2).sum()
+    plain = jax.jit(jax.hessian(lambda p: (_jax_form.words(p, Spans.between(np.array([0, 3])), 2) ** 2).sum()))(path)
+    for ours in (jax.hessian(f), jax.jacfwd(jax.jacfwd(f)), jax.jacrev(jax.jacfwd(f))):
+        np.testing.assert_allclose(jax.jit(ours)(path), plain, rtol=1e-9, atol=1e-9 * np.abs(plain).max())  # float64
+    # The gradient itself is the kernel's.
+    assert not _kernel.available() or "neuralrde_backward" in str(jax.make_jaxpr(jax.grad(f))(path))
 
 
 def test_vmap_over_any_axis_and_jacobian():

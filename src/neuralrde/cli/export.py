@@ -17,6 +17,9 @@ def export(
     model: flags.Model,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to write into.")] = Path("exported"),
     format: Annotated[str, typer.Option(help="onnx, stablehlo, or both separated by a comma.")] = "onnx,stablehlo",
+    neural_part: Annotated[
+        bool, typer.Option("--neural-part", help="Leave out the closed form that is blended in: other predictions.")
+    ] = False,
     json: flags.AsJson = False,
 ) -> None:
     """Write a trained model's first state and its step as ONNX and StableHLO.
@@ -32,7 +35,7 @@ def export(
             "comma.",
             WRONG_USE,
         )
-    files = export_model(load_model(model), out, formats=list(dict.fromkeys(formats)))
+    files = export_model(load_model(model), out, formats=list(dict.fromkeys(formats)), neural_part=neural_part)
     if json:
         print_json({"folder": str(out), "files": [path.name for path in files]})
     else:

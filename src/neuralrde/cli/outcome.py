@@ -98,7 +98,9 @@ def _training(job: Job, estimator: Any, learned: dict[str, Any]) -> Training:
         best=int(estimator.best_epoch_),
         searched=job.searched,
         # A fifth of an epoch may have been left: training stops where one more would not fit.
-        out_of_time=budget is not None and estimator.history_[-1].get("seconds", 0.0) >= 0.8 * budget,
+        out_of_time=budget is not None
+        and bool(estimator.history_)
+        and estimator.history_[-1].get("seconds", 0.0) >= 0.8 * budget,
         parts=learned,
         folds=job.settings.folds,
     )
@@ -139,7 +141,7 @@ def _pictures(
         draw_predictions(judged, folder.pictures, **names)
         if is_closed_form(estimator):
             return []
-        if estimator.history_:
+        if estimator.history_:  # nothing is trained where the closed form leaves nothing to gain
             draw_curves(estimator.history_, folder.pictures, blended=blend_of(estimator) is not None)
         if part is not None and not (part.series.lengths > 1).any():
             return ["No picture of windows, because every series has only one point."]

@@ -58,11 +58,11 @@ class SeriesEstimator(Parameters, Saved, BaseEstimator):
         return SeriesInMemory(as_series(self, X, reset=reset))
 
     def _samples(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, *, reset: bool) -> Samples:
-        """The arguments of `fit`, checked. Series without a target at any point are left out."""
+        """The arguments of `fit`, checked. Series without a weight, or without a target at any point, are left out."""
         source = self._source(X, reset=reset)
         target = self._check_targets(source.targets(self, y), source.series, reset=reset)
         groups = check_groups(source.groups if groups is None else groups, len(source))
-        samples = Samples(source, target, check_sample_weight(sample_weight, len(source)), groups)
+        samples = Samples(source, target, groups=groups).times(check_sample_weight(sample_weight, len(source)))
         if not self.per_time_ or (rows := are_known(target).any(axis=1)).all():
             return samples
         if not rows.any():

@@ -1,15 +1,14 @@
 """Classification of series, or of every point of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.special
 
-from ..training import accuracy
+from ..training import Listener, accuracy
 from .neural import BaseNeuralRDE
-from .parameters import check_choice, check_number
 from .targets import ClassTargets
 
 
@@ -31,7 +30,7 @@ class NeuralRDEClassifier(ClassTargets, BaseNeuralRDE):
     True
 
     Args:
-        class_weight: None, "balanced", or a dictionary from labels to weights.
+        class_weight: None, "balanced", or a dictionary from labels to weights, 0 for a class that should not count.
 
     Attributes:
         classes_: the labels.
@@ -42,6 +41,26 @@ class NeuralRDEClassifier(ClassTargets, BaseNeuralRDE):
     _learned = (*BaseNeuralRDE._learned, "classes_")
     _task: ClassVar = "classification"
     _defaults: ClassVar = {**BaseNeuralRDE._defaults, "loss": "cross-entropy"}
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        classes: Any = None,
+        listeners: Sequence[Listener] = (),
+    ) -> Self:
+        """Continue training with one pass over these series, at a constant learning rate, without weight decay.
+
+        The first call learns the transform's statistics and the windows: let it see series of every kind, or call `fit`
+        first. It learns the classes too, unless `classes` lists all of them. Nothing is held out.
+        """
+        try:
+            self._all_classes = classes
+            return super().partial_fit(X, y, sample_weight, listeners=listeners)
+        finally:
+            del self._all_classes
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, `(n, classes)`, or `(n, length, classes)` for labels at each point."""
@@ -54,28 +73,3 @@ class NeuralRDEClassifier(ClassTargets, BaseNeuralRDE):
 
     def _metric(self):
         return accuracy
-
-    def _weights(self, target, training):
-        if self.class_weight is None:
-            return None
-        if self.per_time_:
-            raise ValueError("Got class_weight with labels at each point; expected None there.")
-        if isinstance(self.class_weight, dict):
-            unknown = set(self.class_weight) - set(self.classes_.tolist())
-            if unknown:
-                raise ValueError(
-                    f"Got class_weight for {sorted(unknown, key=str)}; expected labels among {self.classes_.tolist()}."
-                )
-            for label, value in self.class_weight.items():
-                check_number(f"class_weight[{label!r}]", value, high=float(np.finfo(np.float32).max), above=True)
-            weights = np.array([self.class_weight.get(label, 1.0) for label in self.classes_.tolist()], np.float32)
-        else:
-            counts = np.bincount(training, minlength=self.outputs_)
-            weights = (len(training) / (self.outputs_ * np.maximum(counts, 1))).astype(np.float32)
-        return weights[target]
-
-    def _check_parameters(self) -> SimpleNamespace:
-        parts = super()._check_parameters()
-        if not isinstance(self.class_weight, dict):
-            check_choice("class_weight", self.class_weight, ["balanced", None])
-        return parts

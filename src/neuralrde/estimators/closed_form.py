@@ -11,7 +11,8 @@ import scipy.special
 from jaxtyping import Float
 
 from .base import Streaming
-from .conformal import conformal_score
+from .conformal import conformal_score, held_out_scores
+from .division import check_several_groups
 from .features import ClosedForm, SeriesFeatures
 from .parameters import check_number
 from .ridge import Ridge
@@ -36,6 +37,10 @@ class _RidgeOnFeatures(Streaming, ClosedForm):
     outputs_: int
     model_: LinearModel
 
+    def _weights(self, target: np.ndarray, training: np.ndarray) -> np.ndarray | None:
+        """How much each sample counts, by its target."""
+        return None
+
     def _ridge(self, samples: Any, features: np.ndarray) -> tuple[Ridge, float]:
         raise NotImplementedError
 
@@ -57,6 +62,8 @@ class _RidgeOnFeatures(Streaming, ClosedForm):
                 f"Got a target at every point; expected one per series, because {type(self).__name__} looks at series "
                 f"as a whole. Use NeuralRDE{'Classifier' if hasattr(self, 'classes_') else 'Regressor'} for that."
             )
+        samples = samples.times(self._weights(samples.target, samples.target))
+        check_several_groups(samples)
         features, values = self._fit_features(samples.series)
         ridge, sharpness = self._ridge(samples, values)
         arrays = (ridge.coefficients, ridge.intercept, np.asarray(sharpness))
@@ -94,10 +101,15 @@ class LogSignatureClassifier(ClassTargets, _RidgeOnFeatures):
     >>> model.score(data.series, data.target)
     1.0
 
+    Args:
+        class_weight: None, "balanced", or a dictionary from labels to weights, 0 for a class that should not count.
+
     Attributes:
         classes_: the labels.
         penalty_: as chosen.
     """
+
+    class_weight: dict | str | None = None
 
     _learned = (*ClosedForm._learned, "classes_", "outputs_", "per_time_", "penalty_")
 
@@ -130,15 +142,15 @@ class LogSignatureRegressor(NumberTargets, _RidgeOnFeatures):
 
     X is `(n, length, channels)`, `(n, length)` of one channel, a list of arrays or DataFrames `(length, channels)`, or
     a `neuralrde.Series`: with any times, of any lengths, and with NaN for missing values. y is `(n,)` or `(n,
-    outputs)`.
+    outputs)`, with NaN for outputs that are not known: each output is fitted to the series that have it.
 
     >>> X = np.cumsum(np.random.default_rng(0).normal(size=(200, 65)), axis=1)
     >>> LogSignatureRegressor().fit(X[:150], X[:150].std(axis=1)).score(X[150:], X[150:].std(axis=1)) > 0.9
     True
 
     Attributes:
-        penalty_: as chosen.
-        scores_: how far targets that were left out were from their predictions, for each output.
+        penalty_: as chosen; the largest, if outputs are known for different series.
+        scores_: how far targets that were left out were from their predictions, for each output; as many as groups.
     """
 
     scores_ = None
@@ -164,16 +176,21 @@ class LogSignatureRegressor(NumberTargets, _RidgeOnFeatures):
 
     def _ridge(self, samples, features):
         target = samples.target.astype(np.float64)
-        if np.isnan(target).any():
-            raise ValueError(
-                "Got NaN among several outputs; expected all to be known, because they share one ridge regression. Fit "
-                "an estimator for each output on the series that have it."
-            )
-        spread = target.std(axis=0)
-        spread = np.where(spread > 0, spread, 1.0)
-        ridge = Ridge.fit(features, target / spread, weight=samples.weight, groups=samples.groups)
-        self.scores_ = [np.sort(column).tolist() for column in np.abs(target - ridge.left_out * spread).T]
-        return Ridge(ridge.coefficients * spread, ridge.intercept * spread, ridge.penalty, ridge.left_out * spread), 1.0
+        weight = np.ones(len(samples)) if samples.weight is None else samples.weight
+        left_out, penalty = np.empty_like(target), 0.0
+        coefficients, intercept = np.empty((features.shape[1], self.outputs_)), np.empty(self.outputs_)
+        # Outputs that are known for the same series share a regression and its penalty.
+        patterns, pattern = np.unique(~np.isnan(target), axis=1, return_inverse=True)
+        for number, known in enumerate(patterns.T):
+            own = pattern == number
+            wanted = np.ascontiguousarray(target[:, own])
+            spread = wanted[known].std(axis=0)
+            spread = np.where(spread > 0, spread, 1.0)
+            ridge = Ridge.fit(features, np.nan_to_num(wanted) / spread, weight=weight * known, groups=samples.groups)
+            coefficients[:, own], intercept[own] = ridge.coefficients * spread, ridge.intercept * spread
+            left_out[:, own], penalty = ridge.left_out * spread, max(penalty, ridge.penalty)
+        self.scores_ = held_out_scores(np.abs(target - left_out), samples.groups)
+        return Ridge(coefficients, intercept, penalty, left_out), 1.0
 
 
 def calibrated(

@@ -39,6 +39,17 @@ class Samples:
         others = (None if array is None else array[rows] for array in (self.weight, self.groups))
         return Samples(self.source[rows], self.target[rows], *others)
 
+    def times(self, weight: np.ndarray | None) -> "Samples":
+        """Each counts so many times. What does not count at all is left out, as if it had not been given."""
+        if weight is None:
+            return self
+        found = replace(self, weight=weight if self.weight is None else weight * self.weight)
+        if not (counts := found.weight > 0).any():
+            raise ValueError(
+                "Got sample_weight or class_weight that is zero for all series; expected some above, to learn from."
+            )
+        return found if counts.all() else found[counts]
+
     def prepared(self, transform: Transform) -> "Samples":
         return replace(self, source=self.source.prepared(transform))
 
@@ -223,11 +234,26 @@ def check_groups(groups: Any, count: int) -> Shaped[np.ndarray, "samples"] | Non
     return groups
 
 
+def check_several_groups(samples: Samples) -> None:
+    if samples.groups is not None and samples.units < 2:
+        raise ValueError(
+            f"Got groups that are all {samples.groups.tolist()[0]!r}; expected at least two, because a whole group is "
+            "left out to judge what is learned from the others. Leave `groups` out if series may be left out one by "
+            "one."
+        )
+
+
 def check_sample_weight(weight: Any, count: int) -> Float[np.ndarray, "samples"] | None:
     """One weight per series."""
     if weight is None:
         return None
-    weight = np.asarray(weight, np.float64)
+    with np.errstate(over="ignore"):
+        weight = np.asarray(weight, np.float64).astype(np.float32)
     if weight.shape != (count,):
         raise ValueError(f"Got sample_weight of shape {weight.shape}; expected ({count},), one weight per series.")
-    return weight.astype(np.float32)
+    if (wrong := ~(np.isfinite(weight) & (weight >= 0))).any():
+        raise ValueError(
+            f"Got sample_weight {weight[wrong][0]:g} for series {int(wrong.argmax())}; expected finite numbers of 0 or "
+            "more, because a weight says how often a series counts. Write 0 for one that should not count."
+        )
+    return weight

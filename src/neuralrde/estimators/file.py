@@ -76,6 +76,8 @@ def load_any(path: str | os.PathLike, kinds: dict[str, Any]) -> Any:
             estimator._put_inside(made_of_parts(estimator._kind_inside(), inside, within, _INSIDE))
         elif within:
             raise FileRefused(f"Got a file with the array {min(within)!r}, which these settings do not need.")
+        if getattr(estimator, "model_", ...) is None and inside is None:
+            raise FileRefused("Got a model without weight and no closed form beside it.")
     except FileRefused as error:
         raise FileRefused(f"Got the file {str(path)!r}, whose parts do not fit together: {_brief(error)}") from None
     except Exception as error:  # whatever strange settings make a constructor stumble over
@@ -105,11 +107,13 @@ def _put_model(estimator: Any, arrays: dict[str, np.ndarray], prefix: str) -> No
     """The weights, which must be all that the file holds: of the template's shapes, and finite."""
     used = {}
     if hasattr(estimator, "_template"):
-        estimator.model_ = with_arrays(estimator._template(), arrays, prefix)
-        used = arrays_of(estimator.model_, prefix)
+        template = estimator._template()
+        estimator.model_ = with_arrays(template, arrays, prefix)
+        # A model without weight is left where it is, in files that still hold it.
+        used = arrays if template is None else arrays_of(estimator.model_, prefix)
     if unused := sorted(set(arrays) - set(used)):
         raise FileRefused(f"Got a file with the array {unused[0]!r}, which these settings do not need.")
-    check_finite_weights(arrays)
+    check_finite_weights(arrays | used)
 
 
 def _check_truths(kind: Any, parameters: dict[str, Any]) -> None:

@@ -17,12 +17,14 @@ from ..processes import Processes
 from ..registry import Config
 from ..training import AdamW, ConstantRate, Listener, ProgressBar, Settings, TrainingState
 from ..training.archive import arrays_of, with_arrays
-from .blend import fit_blend
+from ..training.listeners import Listeners
+from .blend import fit_blend, fitted_closed_form, keep_blend, left_out_by, nothing_to_gain
 from .collapse import restarted_if_collapsed
-from .division import FEWEST_TO_DECIDE, AugmentedSamples, Division, Samples, divide, folds
+from .division import FEWEST_TO_DECIDE, AugmentedSamples, Division, Samples, check_several_groups, divide, folds
 from .families import choose_model, is_auto
 from .run import Run
 from .search import check_size, successive_halving
+from .sources import VersionOutputs
 
 # The number of optimizer steps, and the fewest epochs, for a model that has no `usual` numbers of its own.
 USUAL_STEPS, FEWEST_EPOCHS = 1000, 20
@@ -44,7 +46,7 @@ def fit(
     mesh: Mesh | None,
 ) -> None:
     """Train an estimator from the beginning, or with `warm_start` from its weights."""
-    again = estimator.warm_start and hasattr(estimator, "model_")
+    again = estimator.warm_start and getattr(estimator, "model_", None) is not None
     vars(estimator).pop("_state", None)
     parts, whole = _begin(estimator, X, y, sample_weight, groups, again, mesh)
     seed = _seed(estimator, mesh)
@@ -84,17 +86,28 @@ def fit(
             everything = lambda: _run(estimator, parts, Division(whole), False, seed, listeners, mesh)
         windows, state, run = _searched(estimator, tried, run, everything)
 
-    # Train, and train again if nothing was learned.
+    # Where the closed form makes no error on series that it has not seen, there is nothing to train for.
     run.say_share(windows)
-    state, estimator.restarts_ = run(windows, state, checkpoint=checkpoint, resume=resume), []
-    if estimator.members_ == 1:
-        state, estimator.restarts_ = restarted_if_collapsed(run, windows, state)
-    elif not run.data.decides:
-        # Keep the last weights: with dropout, an epoch's loss does not tell better weights from worse.
-        state = replace(state, best=state.model)
-    _learn(estimator, run, windows, state)
     samples = whole if len(whole) == len(run.data.training) else data.training
-    fit_blend(estimator, run, windows, state, samples)
+    closed = fitted_closed_form(estimator, run, samples)
+    if Processes(mesh).agree(not again and nothing_to_gain(closed, samples)):
+        Listeners(run.listeners).say(
+            f"The closed form makes no error on any of the {len(samples)} series when they are left out: there is "
+            "nothing to gain, and no neural model is trained. Write closed_form=False to train one."
+        )
+        _learn(estimator, run, windows, None)
+        estimator._calibrate_with([VersionOutputs(left_out_by(closed))], samples.target, samples.groups)
+        keep_blend(estimator, run, closed, [1.0, 0.0])
+    else:
+        # Train, and train again if nothing was learned.
+        state, estimator.restarts_ = run(windows, state, checkpoint=checkpoint, resume=resume), []
+        if estimator.members_ == 1:
+            state, estimator.restarts_ = restarted_if_collapsed(run, windows, state)
+        elif not run.data.decides:
+            # Keep the last weights: with dropout, an epoch's loss does not tell better weights from worse.
+            state = replace(state, best=state.model)
+        _learn(estimator, run, windows, state)
+        fit_blend(estimator, run, windows, state, samples, closed)
     if run.data.validation is not None:
         estimator._calibrate(data.validation)
 
@@ -102,6 +115,11 @@ def fit(
 def partial_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, *, listeners: Sequence[Listener]) -> None:
     """Train an estimator for one pass over these series."""
     again = hasattr(estimator, "model_")
+    if again and estimator.model_ is None:
+        raise ValueError(
+            "Got `partial_fit` after a `fit` in which the closed form alone decides, so that there is no neural model "
+            "to go on with; expected one. Write `clone(model).set_params(closed_form=False)` and fit that first."
+        )
     parts, whole = _begin(estimator, X, y, sample_weight, None, again, None)
     if not whole.source.in_memory:
         raise ValueError("Got a store for `partial_fit`; expected series, or `fit`, which reads a store in parts.")
@@ -142,6 +160,10 @@ def _begin(
     estimator._mesh = mesh
     parts = estimator._check_parameters()
     samples = estimator._samples(X, y, sample_weight, groups, reset=not again)
+    # Classes without weight are left out here; the others are weighted later, by what is trained on.
+    weight = estimator._weights(samples.target, samples.target)
+    samples = samples.times(None if weight is None else np.float32(weight > 0))
+    check_several_groups(samples)
     samples.source.check_possible(estimator, parts)
     if parts.windows.shifts > 1 and estimator.per_time_:
         raise ValueError(
@@ -289,13 +311,18 @@ def _record(candidate: Windows, **found: Any) -> dict[str, Any]:
     return {"depth": candidate.depth, **size, **found}
 
 
-def _learn(estimator: Any, run: Run, windows: Windows, state: TrainingState) -> None:
+def _learn(estimator: Any, run: Run, windows: Windows, state: TrainingState | None) -> None:
+    """Keep what a training has led to; None if there was none."""
     estimator.windows_ = windows
     estimator.path_channels_ = run.channels
     estimator.label_share_ = run.labels(windows)[1]
+    estimator._calibrate(None)
+    if state is None:
+        estimator.model_, estimator.history_, estimator.restarts_ = None, [], []
+        estimator.best_epoch_, estimator.validation_loss_ = 0, 0.0
+        return
     estimator.history_ = list(state.history)
     estimator.best_epoch_, estimator.validation_loss_ = state.best_epoch, state.best_loss
     # Built as loading builds it, so that a loaded model is the same in every respect.
     best = state.best.ensemble if isinstance(state.best, CrossFitted) else state.best
     estimator.model_ = with_arrays(estimator._template(), arrays_of(best))
-    estimator._calibrate(None)

@@ -69,7 +69,8 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
         members: how many models are trained side by side. Each leaves out a part of the series, and their outputs are
             averaged. None trains 4 of `MultiScaleRDE` and one of any other model.
         closed_form: whether to blend the closed form (`LogSignatureClassifier`, `LogSignatureRegressor`) into an
-            ensemble's predictions. Series that were left out decide its weight.
+            ensemble's predictions. Series that were left out decide its weight. If it makes no error on any of 30 or
+            more, no neural model is trained. False trains one in any case.
         transform: prepares the series: "standard", or a transform of your own, `Compose(...)`.
         windows: `Windows(step=..., depth=...)`, a number of points, or "auto" to choose step and depth by validation;
             None takes the model's usual ones: about 32 windows and depth 2, or short windows of several scales.
@@ -95,7 +96,7 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
         verbose: False shows no progress bar; None shows one on a terminal and in a notebook.
 
     Attributes:
-        model_: the trained model.
+        model_: the trained model; None if it has no weight in predictions, which are then the closed form's.
         transform_: the fitted transform.
         windows_: the windows that were chosen.
         members_: the number of models that `model_` averages.
@@ -155,7 +156,9 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
     def _calibrate(self, held_out: Samples | None) -> None:
         """Learn from held-out series how wide intervals must be; None forgets what was learned."""
 
-    def _calibrate_with(self, versions: Sequence[VersionOutputs], target: np.ndarray) -> None:
+    def _calibrate_with(
+        self, versions: Sequence[VersionOutputs], target: np.ndarray, groups: np.ndarray | None = None
+    ) -> None:
         """Learn the same from outputs for series that were left out of training."""
 
     # Fitting.
@@ -236,11 +239,12 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
             self.flat_, self.n_channels_in_, self.n_features_in_ = False, channels, channels
         return SeriesOnDisk(X)
 
-    def _blended(self, outputs: np.ndarray, closed: Callable[[Any], np.ndarray], factor: float = 1.0) -> np.ndarray:
-        """The model's outputs, blended with those of the closed form, which `closed` computes for the same series."""
+    def _blended(self, outputs: Any, closed: Callable[[Any], np.ndarray], factor: float = 1.0) -> np.ndarray:
+        """The model's outputs, if there is one, blended with those that `closed` computes by the closed form."""
         if self.members_ == 1:
             return outputs
         beside: Any = 0.0
+        outputs = 0.0 if self.model_ is None else outputs
         if self.closed_form_ is not None and self.blend_[0] != 0:
             beside = closed(self.closed_form_) * (factor * float(self.closed_form_.model_.sharpness))
         return self.blend_[0] * beside + self.blend_[1] * outputs
@@ -330,8 +334,15 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
             raise ValueError("Got an estimator in closed form inside, which is one of other series")
         self.closed_form_ = closed_form
 
+    @property
+    def _only_closed_form(self) -> bool:
+        """Whether the closed form alone has a weight in predictions."""
+        return self.blend_[0] > 0 == self.blend_[1]
+
     def _template(self) -> Any:
-        """The model's shapes, without its numbers."""
+        """The model's shapes, without its numbers; None if it has no weight."""
+        if self._only_closed_form:
+            return None
         return eqx.filter_eval_shape(lambda: self._build(self.path_channels_, self.windows_, 0))
 
     def __getstate__(self):

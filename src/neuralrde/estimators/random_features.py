@@ -41,6 +41,8 @@ _WHOLE = 7
 _MOST_MIXED = 9
 # Quantiles are those of some windows of the training set: of at most so many series, and so many windows in all.
 _SEEN_SERIES, _SEEN_WINDOWS = 128, 4096
+# Standard deviations whose fourth power, in log-signatures of depth 4, is a number in float32.
+_LARGEST = 1e9
 # Numbers of series that are looked at at once, for memory.
 _PIECE = 10_000_000
 
@@ -109,13 +111,29 @@ class RandomFeatures(eqx.Module):
     def _seen(self, series: Series) -> Seen:
         """What draws look at, channel by channel: scaled, each by itself, changes."""
         values, real = np.swapaxes(series.values, 1, 2), series.valid[:, None, :]
-        scaled = ((values - self.mean[:, None]) / self.spread[:, None]).astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = ((values - self.mean[:, None]) / self.spread[:, None]).astype(np.float32)
+        _check_size(scaled, series)
         # In float64, so that padding, which depends on the other series, does not change the last digit.
         mean = scaled.mean(axis=2, where=real, keepdims=True, dtype=np.float64)
         spread = scaled.std(axis=2, where=real, keepdims=True, dtype=np.float64)
         each = ((scaled - mean) / _positive(spread, 1e-6)).astype(np.float32)
         changes = np.diff(scaled, axis=2, prepend=scaled[..., :1]) * (self.spread / self.spread_of_changes)[:, None]
         return scaled, each, changes.astype(np.float32)
+
+
+def _check_size(scaled: Float[np.ndarray, "samples channels length"], series: Series) -> None:
+    """Raise rather than count windows whose log-signatures overflow, which look like any others."""
+    if scaled.min() >= -_LARGEST and scaled.max() <= _LARGEST:
+        return
+    row, channel = np.argwhere(~(np.abs(scaled) <= _LARGEST).all(axis=2))[0]
+    name = f"{row}" if series.ids is None else f"{row} ({series.ids[row]})"
+    raise ValueError(
+        f"Got series {name}, whose channel {series.channels[channel]!r} reaches "
+        f"{np.abs(series.values[row, :, channel]).max():.3g}; expected at most {_LARGEST:g} standard deviations of the "
+        "training set, because log-signatures are computed in float32. Look for values that are no measurements, and "
+        "write NaN for them."
+    )
 
 
 def _draw(looks: Looks, rng: np.random.Generator, length: int) -> list[Float[np.ndarray, "thresholds _all_maps"]]:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..training import rmse
-from .conformal import conformal_score
+from .conformal import conformal_score, held_out_scores
 from .division import Samples
 from .neural import BaseNeuralRDE
 from .parameters import check_number
@@ -75,14 +75,14 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
         ends = median_of(versions, lambda outputs: np.stack(self.loss_.interval(outputs, score)))
         return predicted, np.stack([shaped(end) for end in ends], axis=-1)
 
-    def calibrate(self, X: Any, y: Any) -> "NeuralRDERegressor":
+    def calibrate(self, X: Any, y: Any, *, groups: Any = None) -> "NeuralRDERegressor":
         """Learn from series that were not trained on how wide intervals must be. Returns the estimator.
 
         `fit` does so with its validation set, if it has one. Series must be drawn as those to come: where they come
-        from few patients or machines, take others of them here.
+        from patients or machines, take others of them here, and say in `groups` which series belong to which.
         """
         self._check_fitted()
-        self._calibrate(self._samples(X, y, reset=False))
+        self._calibrate(self._samples(X, y, groups=groups, reset=False))
         return self
 
     def _calibrate(self, held_out: Samples | None) -> None:
@@ -99,13 +99,13 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
             points = np.array([rng.choice(np.flatnonzero(row)) for row in known])
             outputs, target = (array[np.arange(len(array)), points] for array in (outputs, target))
             versions = [VersionOutputs(outputs)]  # targets at points have no augmentation
-        self._calibrate_with(versions, target)
+        self._calibrate_with(versions, target, held_out.groups)
 
-    def _calibrate_with(self, versions: Sequence[VersionOutputs], target: np.ndarray) -> None:
+    def _calibrate_with(
+        self, versions: Sequence[VersionOutputs], target: np.ndarray, groups: np.ndarray | None = None
+    ) -> None:
         versions = [VersionOutputs(outputs.astype(np.float64), factor) for outputs, factor in versions]
-        scores = median_scores(versions, target.astype(np.float64), self.loss_)
-        columns = scores.reshape(-1, scores.shape[-1]).T
-        self.scores_ = [np.sort(column[~np.isnan(column)]).tolist() for column in columns]
+        self.scores_ = held_out_scores(median_scores(versions, target.astype(np.float64), self.loss_), groups)
 
     def _metric(self):
         return _RMSE(self.loss_)

@@ -100,15 +100,19 @@ class Run:
         estimator, target = self.estimator, samples.target
         at = are_known(target) if estimator.per_time_ and self.labels(windows)[0] else None
         keep = samples is self.data.training or samples is self.data.validation  # and not one of many versions
-        weight = estimator._weights(target, self.data.training.target)
-        if samples.weight is not None:
-            weight = samples.weight if weight is None else weight * samples.weight
         others = []
         if isinstance(model, Ensemble):
             fold = None if samples is self.data.validation else self.folds
             others.append(np.full(len(samples), -1, np.int32) if fold is None else fold)
         how = {"shift": shift, "at": at, "per_time": estimator.per_time_, "keep": keep}
-        return samples.source.examples(model, windows, target, weight=weight, others=others, **how)
+        return samples.source.examples(model, windows, target, weight=self.weights(samples), others=others, **how)
+
+    def weights(self, samples: Samples) -> np.ndarray | None:
+        """How much each sample counts, by itself and by its class."""
+        weight = self.estimator._weights(samples.target, self.data.training.target)
+        if weight is None or samples.weight is None:
+            return samples.weight if weight is None else weight
+        return weight * samples.weight
 
     def labels(self, windows: Windows) -> tuple[bool, float]:
         """Whether windows end at labels too, and the share of the training labels that are used."""

@@ -131,6 +131,8 @@ class SeriesInMemory:
         """
         # The closed form never saw another version: it predicts from the series as they are, once.
         closed = functools.cache(lambda form: form._outputs(self.series))
+        if estimator.model_ is None:
+            return [VersionOutputs(estimator._blended(None, closed))], lambda outputs: outputs
         augmentation, versions = estimator.augmentation_, []
         for series, factor in [(self.series, 1.0)] if augmentation is None else augmentation.test_versions(self.series):
             outputs, cuts = self._outputs_of_version(estimator, estimator.transform_(series))

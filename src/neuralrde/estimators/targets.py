@@ -18,6 +18,7 @@ from sklearn.utils.validation import assert_all_finite, column_or_1d
 from ..paths import Series, Windows, window_counts
 from ..training import label_scale
 from .inputs import check_as_many, dimensions, is_list_of_series
+from .parameters import check_choice, check_number
 
 # Cutting at labels too may multiply the windows, and with them the work, by this factor at most.
 _MOST_TIMES = 2
@@ -26,13 +27,16 @@ _MOST_TIMES = 2
 class ClassTargets(ClassifierMixin):
     """Labels: learns which there are, and scores by the share that is right.
 
-    For an estimator with `predict_proba`. It learns `classes_`, `outputs_`, and `per_time_`: whether there is a label
-    at every point.
+    For an estimator with `predict_proba` and the parameter `class_weight`. It learns `classes_`, `outputs_`, and
+    `per_time_`: whether there is a label at every point.
     """
 
     classes_: np.ndarray
     outputs_: int
     per_time_: bool
+    class_weight: Any
+    _all_classes: Any = None
+    """Those that are to be learned, if y may lack some of them."""
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, `(n, classes)`, or `(n, length, classes)` for labels at each point."""
@@ -79,7 +83,7 @@ class ClassTargets(ClassifierMixin):
             known = np.ones(len(labels), bool)
         if reset:
             self.per_time_ = per_time
-            self.classes_ = np.unique(labels[known])
+            self.classes_ = np.unique(labels[known] if self._all_classes is None else self._all_classes)
             self.outputs_ = len(self.classes_)
             if self.outputs_ < 2:
                 raise ValueError(
@@ -87,6 +91,10 @@ class ClassTargets(ClassifierMixin):
                 )
         elif per_time != self.per_time_:
             raise ValueError(f"Got labels of shape {labels.shape}; expected them as in the first `fit`.")
+        elif self._all_classes is not None and not np.array_equal(np.unique(self._all_classes), self.classes_):
+            raise ValueError(
+                f"Got classes={self._all_classes!r}; expected {self.classes_.tolist()}, as in the first call."
+            )
         target = np.searchsorted(self.classes_, labels)
         unknown = self.classes_[np.minimum(target, self.outputs_ - 1)] != labels
         if unknown.any() and not per_time:
@@ -95,6 +103,30 @@ class ClassTargets(ClassifierMixin):
                 "the training set. Leave its samples out, or divide the data in another way."
             )
         return np.where(unknown | ~known, -1, target).astype(np.int32)
+
+    def _weights(self, target: np.ndarray, training: np.ndarray) -> np.ndarray | None:
+        """How much each target counts by its class; "balanced" counts those of the training set."""
+        if self.class_weight is None:
+            return None
+        if self.per_time_:
+            raise ValueError("Got class_weight with labels at each point; expected None there.")
+        if isinstance(self.class_weight, dict):
+            if unknown := set(self.class_weight) - set(self.classes_.tolist()):
+                raise ValueError(
+                    f"Got class_weight for {sorted(unknown, key=str)}; expected labels among {self.classes_.tolist()}."
+                )
+            for label, value in self.class_weight.items():
+                check_number(f"class_weight[{label!r}]", value, high=float(np.finfo(np.float32).max))
+            weights = np.array([self.class_weight.get(label, 1.0) for label in self.classes_.tolist()], np.float32)
+        else:
+            counts = np.bincount(training, minlength=self.outputs_)
+            weights = (len(training) / (self.outputs_ * np.maximum(counts, 1))).astype(np.float32)
+        return weights[target]
+
+    def _check_parameters(self) -> SimpleNamespace:
+        if not isinstance(self.class_weight, dict):
+            check_choice("class_weight", self.class_weight, ["balanced", None])
+        return super()._check_parameters()  # type: ignore
 
     def _check_learned(self, parts: SimpleNamespace, numbers: int) -> None:
         super()._check_learned(parts, numbers)  # type: ignore
@@ -176,6 +208,11 @@ class NumberTargets(RegressorMixin):
             raise ValueError(f"Got targets of shape {np.shape(y)}; expected them as in the first `fit`.")
         if per_time:
             target = np.where(series.valid[..., None], target, np.nan)
+        if (largest := np.abs(target).max(where=~np.isnan(target), initial=0.0)) > np.finfo(np.float32).max:
+            raise ValueError(
+                f"Got targets up to {largest:.3g}; expected at most {np.finfo(np.float32).max:.3g}, because models "
+                "compute in float32. Take other units, or the logarithm."
+            )
         if reset:
             label_scale(target)  # before float32 would round away what they differ by
         return target.astype(np.float32)

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .arrivals import checked, fitted_with_times, in_order
-from .buffers import Buffer, check_last, looks_at_whole_series, outputs_of
+from .buffers import Buffer, check_last, has_a_neural_part, looks_at_whole_series, outputs_of
 from .following import Follower, piece, taken
 from .programs import SIZES
 from .state import FORMAT, check_head, fingerprint, from_plain, refusal, to_plain
@@ -47,7 +47,7 @@ class StreamBatch:
         whole = looks_at_whole_series(estimator)
         check_last(last, whole, type(estimator).__name__)
         self._buffered = whole
-        self._follower = Follower(estimator) if hasattr(estimator, "windows_") else None
+        self._follower = Follower(estimator) if has_a_neural_part(estimator) else None
         # With `last`, the model follows the last points anew for each prediction.
         self._carries = self._follower is not None and last is None
         self._slots: dict[str, int] = {}

@@ -79,6 +79,11 @@ class Buffer:
         return self.plus(values, times)
 
 
+def has_a_neural_part(estimator: Any) -> bool:
+    """Whether a neural model has a weight in an estimator's predictions."""
+    return hasattr(estimator, "windows_") and estimator.model_ is not None
+
+
 def looks_at_whole_series(estimator: Any) -> bool:
     """Whether an estimator, or the closed form that has a weight in it, must see all points of a series at once."""
     if not hasattr(estimator, "windows_"):

@@ -23,7 +23,7 @@ import numpy as np
 from .._version import __version__
 from .._write import private_folder, writing
 from ..models import Ensemble
-from .buffers import looks_at_whole_series
+from .buffers import has_a_neural_part, looks_at_whole_series
 from .following import Follower
 from .programs import Programs
 from .state import fingerprint
@@ -46,7 +46,11 @@ class _Function:
 
 
 def export_model(
-    estimator: Any, folder: str | os.PathLike, *, formats: Sequence[str] = ("stablehlo", "onnx")
+    estimator: Any,
+    folder: str | os.PathLike,
+    *,
+    formats: Sequence[str] = ("stablehlo", "onnx"),
+    neural_part: bool = False,
 ) -> list[Path]:
     """Write `start` and `step` in these formats, and `manifest.json`, which says what goes in and out.
 
@@ -57,6 +61,8 @@ def export_model(
         estimator: a fitted neural estimator whose model can be advanced window by window.
         folder: is made, if it is not there.
         formats: "stablehlo" (JAX, IREE and others) and "onnx" (onnxruntime and others).
+        neural_part: whether to leave out the closed form that is blended into the estimator's predictions, which looks
+            at series as a whole. The outputs are then those of the neural model alone, and not what `predict` gives.
 
     Returns:
         The files.
@@ -70,14 +76,21 @@ def export_model(
             f"Got {type(estimator).__name__}, which has no state to advance; expected a neural estimator. It looks at "
             "series as a whole: load it with neuralrde where it is to predict."
         )
-    if looks_at_whole_series(estimator):
+    if not has_a_neural_part(estimator):
         raise ValueError(
-            f"Got {type(estimator).__name__} in whose predictions the closed form has a weight, and that looks at "
-            "series as a whole; expected a neural model alone. Fit with closed_form=False."
+            f"Got {type(estimator).__name__} whose predictions are the closed form's alone, because its neural model "
+            "has no weight; expected a neural model. Fit with closed_form=False to train one."
+        )
+    blended = looks_at_whole_series(estimator)
+    if blended and not neural_part:
+        raise ValueError(
+            f"Got {type(estimator).__name__} in whose predictions the closed form has a weight of "
+            f"{estimator.blend_[0]:.2g}, and that looks at series as a whole; expected a neural model alone. Fit with "
+            "closed_form=False, or export the neural model alone, with other predictions: neural_part=True."
         )
     follower, folder = Follower(estimator), Path(folder)
-    # The members' mean is multiplied before it is a prediction; the closed form has no weight here.
-    factor = 1.0 if estimator.members_ == 1 else float(estimator.blend_[1])
+    # The members' mean is multiplied before it is a prediction, unless its factor is for a blend.
+    factor = 1.0 if estimator.members_ == 1 or blended else float(estimator.blend_[1])
     functions, made = _functions(follower.programs, factor), {}
     for name, function in functions.items():
         expected = [[np.asarray(one) for one in jax.jit(function.call)(*example)] for example in function.examples]

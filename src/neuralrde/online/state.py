@@ -33,7 +33,8 @@ def _tell(digest: Any, estimator: Any) -> None:
     plain += [getattr(estimator, "classes_", np.zeros(0)).tolist()]
     digest.update(json.dumps(plain).encode())
     for name, array in sorted(arrays_of(estimator.model_, "model").items()):
-        array = np.ascontiguousarray(array)
+        # The same model where JAX computes in float64: its weights have been converted.
+        array = np.ascontiguousarray(array, np.float32 if array.dtype == np.float64 else None)
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(array.tobytes())
 

@@ -41,7 +41,7 @@ class Hosted:
     def __init__(self, name: str, estimator: Any, *, interval: float | None = 0.9, last: int | None = None):
         self.name, self.estimator = name, estimator
         self.classes = [str(one) for one in estimator.classes_] if hasattr(estimator, "classes_") else None
-        self.interval = interval if self.classes is None and _has_intervals(estimator) else None
+        self.interval = interval if self.classes is None and _has_intervals(estimator, interval) else None
         self.live: OrderedDict[str, Live] = OrderedDict()
         """By last use, the longest unused first."""
         self.known: dict[str, tuple[int, str]] = {}
@@ -136,8 +136,10 @@ class Hosted:
         return {"prediction": plain(value), "interval": plain(ends)}
 
 
-def _has_intervals(estimator: Any) -> bool:
-    return getattr(estimator, "scores_", None) is not None
+def _has_intervals(estimator: Any, share: float | None) -> bool:
+    """Whether it was calibrated with enough targets, or groups of them, to promise so large a share."""
+    scores = getattr(estimator, "scores_", None)
+    return scores is not None and share is not None and share <= (n := min(map(len, scores))) / (n + 1)
 
 
 def plain(value: Any) -> Any:

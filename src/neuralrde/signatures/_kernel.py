@@ -14,6 +14,9 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 
 from .._cores import cores
 from ..paths.memory import SMALL, check_fits, free_memory
@@ -141,22 +144,50 @@ def _pointer(array: np.ndarray) -> ctypes.c_void_p:
 def words(path: jax.Array, spans: Spans, depth: int) -> jax.Array:
     """Log-signatures in the words basis inside JAX on a CPU, differentiable with respect to the path."""
     shape = (spans.windows, log_signature_channels(path.shape[-1], depth))
+    in_jax = functools.partial(_jax_form.words, spans=spans, depth=depth)
 
-    @jax.custom_vjp
+    @jax.custom_jvp
     def forward(path):
         return _call("forward", (*path.shape[:-2], *shape), path, spans, depth=depth)
 
-    @jax.custom_vjp
+    @jax.custom_jvp
     def pull_back(path, cotangent):
         return _call("backward", path.shape, path, spans, cotangent, depth=depth)
 
-    def in_jax(path, cotangent):
-        return jax.vjp(lambda path: _jax_form.words(path, spans, depth), path)[1](cotangent)[0]
-
-    forward.defvjp(lambda path: (forward(path), path), lambda path, cotangent: (pull_back(path, cotangent),))
+    push_forward = functools.partial(_push_forward.bind, in_jax=in_jax, pull_back=pull_back, shape=shape)
+    forward.defjvp(lambda primals, tangents: (forward(*primals), push_forward(*primals, *tangents)))
     # Second derivatives are rare: they take the JAX form.
-    pull_back.defvjp(lambda *saved: (pull_back(*saved), saved), lambda saved, bar: jax.vjp(in_jax, *saved)[1](bar))
+    by_jax = lambda path, cotangent: jax.vjp(in_jax, path)[1](cotangent)[0]
+    pull_back.defjvp(lambda primals, tangents: (pull_back(*primals), jax.jvp(by_jax, primals, tangents)[1]))
     return forward(path)
+
+
+def _pushed_forward(path: Any, tangent: Any, *, in_jax: Any, **_: Any) -> jax.Array:
+    return jax.jvp(in_jax, (path,), (tangent,))[1]
+
+
+def _pushed_forward_in_batches(arrays: Any, axes: Any, **how: Any) -> tuple[Any, int]:
+    size = next(array.shape[axis] for array, axis in zip(arrays, axes, strict=True) if axis is not None)
+    front = (batching.bdim_at_front(array, axis, size) for array, axis in zip(arrays, axes, strict=True))
+    return _push_forward.bind(*front, **how), 0
+
+
+# The derivative of a log-signature along a tangent: forwards by the JAX form, backwards by the kernel. `jax.custom_vjp`
+# would have no forward mode, and `jax.custom_jvp` alone would go backwards by the JAX form too.
+_push_forward = Primitive("neuralrde_push_forward")
+_push_forward.def_impl(_pushed_forward)
+_push_forward.def_abstract_eval(
+    lambda path, tangent, *, shape, **_: ShapedArray((*path.shape[:-2], *shape), path.dtype)  # type: ignore
+)
+mlir.register_lowering(_push_forward, mlir.lower_fun(_pushed_forward, multiple_results=False))
+ad.primitive_jvps[_push_forward] = lambda primals, tangents, **how: jax.jvp(
+    functools.partial(_pushed_forward, **how), primals, tuple(map(ad.instantiate_zeros, tangents))
+)
+ad.primitive_transposes[_push_forward] = lambda cotangent, path, tangent, *, pull_back, **_: (
+    None,
+    pull_back(path, ad.instantiate_zeros(cotangent)),
+)
+batching.primitive_batchers[_push_forward] = _pushed_forward_in_batches
 
 
 def _call(name: str, shape: tuple[int, ...], path: Any, spans: Spans, *others: Any, depth: int) -> jax.Array:

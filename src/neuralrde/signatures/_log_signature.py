@@ -57,8 +57,9 @@ def log_signatures(
 
     With `step` or `cuts`, windows follow each other: they share their end points, and the last, shorter window is kept.
     A path of `length` points has ceil((length - 1) / step) windows; a path of one point has one zero log-signature.
-    With `starts` and `ends` they are any windows, which may overlap. Differentiable with respect to the path in reverse
-    mode (`jax.grad`, `jax.vjp`, `jax.jacrev`, one inside the other too), and usable inside `jax.jit` and `jax.vmap`.
+    With `starts` and `ends` they are any windows, which may overlap. Differentiable with respect to the path, any
+    number of times, forwards and backwards (`jax.grad`, `jax.jvp`, `jax.hessian`), and usable inside `jax.jit` and
+    `jax.vmap`.
 
     Args:
         path: points `(..., length, channels)`, NumPy or JAX, float32 or float64. It must be finite; inside `jax.jit`,

@@ -85,8 +85,11 @@ def arrays_of(tree: Any, prefix: str = "") -> dict[str, np.ndarray]:
     return {prefix + jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
 
 
-def with_arrays(tree: Any, arrays: dict[str, np.ndarray], prefix: str = "") -> Any:
+def with_arrays(tree: Any, arrays: dict[str, np.ndarray], prefix: str = "", *, exact: bool = False) -> Any:
     """The tree with its arrays replaced by those of the same names; `arrays_of` undone.
+
+    Where JAX computes in float64 (`jax_enable_x64`) a tree has other floats than the arrays of a program where it does
+    not: they are converted, unless all must be `exact`.
 
     The tree may hold shapes only (`eqx.filter_eval_shape`), so that nothing is allocated on the word of a file.
     """
@@ -99,6 +102,9 @@ def with_arrays(tree: Any, arrays: dict[str, np.ndarray], prefix: str = "") -> A
     filled = []
     for name, (_, leaf) in zip(names, leaves, strict=True):
         new = arrays[name]
+        if not exact and {new.dtype, leaf.dtype} == {np.dtype(np.float32), np.dtype(np.float64)}:
+            with np.errstate(over="ignore"):
+                new = new.astype(leaf.dtype)
         if new.shape != leaf.shape or new.dtype != leaf.dtype:
             raise FileRefused(
                 f"Got a file with {name!r} of shape {new.shape} and type {new.dtype}; expected {leaf.shape} and "

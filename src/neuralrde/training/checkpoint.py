@@ -56,7 +56,7 @@ def load_checkpoint(path: str | os.PathLike, start: TrainingState, *, fingerprin
         raise FileRefused(
             f"Got the checkpoint {str(path)!r} with {wrong}, which no training leaves behind: it is damaged."
         )
-    trees = {tree: with_arrays(getattr(start, tree), arrays, tree) for tree in _TREES}
+    trees = {tree: with_arrays(getattr(start, tree), arrays, tree, exact=True) for tree in _TREES}
     numbers = {name: header[name] for name in _COUNTS + _NUMBERS}
     return TrainingState(**trees, **numbers, history=tuple(header["history"]))
 

@@ -98,7 +98,7 @@ class ProgressBar(Listener):
 
     def say(self, message):
         if self.shown:
-            self.bar.write(message, file=self.stream)
+            tqdm.write(message, file=self.stream)
 
     def close(self):
         self.bar.close()
