@@ -63,7 +63,9 @@ def keep_blend(estimator: Any, run: Run, closed: Any, weights: list[float]) -> N
     if processes.count > 1:
         # Linear algebra may round differently on another machine: all processes keep what the first one has.
         parts, weights = processes.agree((None if closed is None else closed._parts_of_file("model"), weights))
-        closed = None if parts is None else made_of_parts(type(closed), *parts, "model")
+        if parts is not None:
+            header, arrays = parts
+            closed = made_of_parts(type(closed), header, arrays, "model")
     estimator.blend_ = weights
     estimator.closed_form_ = closed if weights[0] > 0 else None
     if estimator._only_closed_form:

@@ -43,11 +43,12 @@ class Samples:
         """Each counts so many times. What does not count at all is left out, as if it had not been given."""
         if weight is None:
             return self
-        found = replace(self, weight=weight if self.weight is None else weight * self.weight)
-        if not (counts := found.weight > 0).any():
+        weight = weight if self.weight is None else weight * self.weight
+        if not (counts := weight > 0).any():
             raise ValueError(
                 "Got sample_weight or class_weight that is zero for all series; expected some above, to learn from."
             )
+        found = replace(self, weight=weight)
         return found if counts.all() else found[counts]
 
     def prepared(self, transform: Transform) -> "Samples":
