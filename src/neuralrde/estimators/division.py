@@ -43,8 +43,9 @@ class Samples:
         """Each counts so many times. What does not count at all is left out, as if it had not been given."""
         if weight is None:
             return self
-        found = replace(self, weight=weight if self.weight is None else weight * self.weight)
-        if not (counts := found.weight > 0).any():
+        weight = weight if self.weight is None else weight * self.weight
+        found, counts = replace(self, weight=weight), weight > 0
+        if not counts.any():
             raise ValueError(
                 "Got sample_weight or class_weight that is zero for all series; expected some above, to learn from."
             )
