@@ -80,6 +80,9 @@ def test_numbers_are_mixed_in_shares():
     assert closed + neural == pytest.approx(1.0)
     assert closed == pytest.approx(0.8, abs=0.1)  # inverse variances, 4 to 1; 100 samples
     assert number_weights(target, target, target) == [0.5, 0.5]
+    gaps = np.concatenate([target, np.full((50, 1), np.nan)])
+    more = (np.concatenate([one, np.ones((50, 1))]) for one in (noisy, noisier))
+    assert number_weights(*more, gaps)[0] == pytest.approx(closed, abs=0.05)  # what is unknown decides nothing
 
 
 @pytest.mark.parametrize("closed_form", [True, False])

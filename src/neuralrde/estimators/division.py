@@ -44,11 +44,11 @@ class Samples:
         if weight is None:
             return self
         weight = weight if self.weight is None else weight * self.weight
-        if not (counts := weight > 0).any():
+        found, counts = replace(self, weight=weight), weight > 0
+        if not counts.any():
             raise ValueError(
                 "Got sample_weight or class_weight that is zero for all series; expected some above, to learn from."
             )
-        found = replace(self, weight=weight)
         return found if counts.all() else found[counts]
 
     def prepared(self, transform: Transform) -> "Samples":
