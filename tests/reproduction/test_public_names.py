@@ -13,7 +13,7 @@ import neuralrde
 ROOT = Path(__file__).parents[2]
 # The examples too, which readers copy, and the benchmark that shows what an estimator can do in one call.
 FILES = sorted([*(ROOT / "reproduction").glob("**/*.py"), *(ROOT / "examples").glob("*.py")])
-FILES.append(ROOT / "benchmarks" / "patients.py")
+FILES.append(ROOT / "benchmarks" / "quality" / "patients.py")
 PARTS = {module.name: importlib.import_module(f"neuralrde.{module.name}")
          for module in pkgutil.iter_modules(neuralrde.__path__) if not module.name.startswith("_")}  # fmt: skip
 PUBLIC = {f"neuralrde.{part}.{name}" for part, module in PARTS.items() for name in getattr(module, "__all__", ())}

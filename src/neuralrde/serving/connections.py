@@ -1,6 +1,7 @@
 """Connections of strangers: how much they may send, how long they may take, and how many there may be."""
 
 import contextlib
+import itertools
 import logging
 import resource
 from typing import Any
@@ -11,6 +12,7 @@ _HEAD_BYTES = 2**15
 _HEAD_SECONDS = 10.0
 CONNECTIONS = 4_096
 _OTHER_FILES = 128  # that the process has open
+_NUMBERS = itertools.count()
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -26,11 +28,12 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._opened = self.loop.time()
+        self._number = next(_NUMBERS)  # not the time, which many may share
         self._await_head()
         if len(self.connections) > self.most:
             idle: list[Any] = [one for one in self.connections if isinstance(one, BoundedHttp) and not one._busy]
-            min(idle, key=lambda one: one._opened).transport.abort()  # this one at least is idle
+            idle = [one for one in idle if not one.transport.is_closing()]
+            min(idle, key=lambda one: one._number).transport.abort()  # this one at least is idle
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
