@@ -219,7 +219,7 @@ class Requests(RuleBasedStateMachine):
             assert (found["points"], found["prediction"]) == (len(points), predicted(points, clock))
 
 
-@pytest.mark.parametrize("examples", [5, pytest.param(300, marks=pytest.mark.long)])
+@pytest.mark.parametrize("examples", [5, pytest.param(100, marks=pytest.mark.long)])
 def test_random_requests(examples):
     checks = settings(
         max_examples=examples,

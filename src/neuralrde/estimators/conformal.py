@@ -35,8 +35,8 @@ def conformal_score(scores: Sequence[Sequence[float]] | None, share: float) -> F
         needed = f"at least {math.ceil(share / (1 - share) - 1e-9)} of them" if share < 1 else "a share below 1"
         most = math.floor(1000 * fewest / (fewest + 1)) / 1000
         raise ValueError(
-            f"Got interval={share} with {fewest} held-out targets, all targets of a group counted as one, which can "
-            f"promise at most {most:g}; expected {needed}. Write interval={most:g}, or fit or calibrate with more."
+            f"Got interval={share} with {fewest} held-out targets, or groups of them, which can promise at most "
+            f"{most:g}; expected {needed}. Write interval={most:g}, or fit or calibrate with more."
         )
     return np.array([float(one[math.ceil(share * (len(one) + 1) - 1e-9) - 1]) for one in scores])
 
