@@ -10,8 +10,8 @@ from neuralrde.cli.config import RunSettings, as_toml, assignments, settings_of,
 from neuralrde.cli.estimator import estimator_of
 from neuralrde.estimators import load
 from neuralrde.estimators.division import AugmentedSamples, Samples
-from neuralrde.estimators.regressor import median_of, median_scores
-from neuralrde.estimators.sources import SeriesInMemory, VersionOutputs
+from neuralrde.estimators.fitted import VersionOutputs, median_of, median_scores
+from neuralrde.estimators.sources import SeriesInMemory
 from neuralrde.training import FileRefused, Histogram, Huber, Quantiles, RandomChoice, SquaredError, TimeStretch
 from neuralrde.training.archive import read_archive, write_archive
 from neuralrde.transforms import Compose, ScaleEach, TimeChannel

@@ -153,9 +153,7 @@ def _predicted(job: Job, estimator: Any, rows: Split) -> dict[str, PredictionTab
     """The predictions for each part. After that, this process predicts for itself alone."""
     found = {part: job.predict(estimator, own) for part in PARTS if len(own := getattr(rows, part))}
     if not job.closed_form:
-        import jax
-
-        estimator._mesh = jax.local_devices()
+        estimator.predict_alone()
     return found
 
 

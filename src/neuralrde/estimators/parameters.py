@@ -6,7 +6,8 @@ place.
 """
 
 import inspect
-from typing import Any, ClassVar
+import operator
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from ..registry import FROM_DATA, Registry, accepted, config_of, did_you_mean, f
 from ..training import AbstractAugmentation
 
 __all__ = ["Parameters", "check_augmentation", "check_choice", "check_flag", "check_number", "check_whole", "part"]
+
+
+T = TypeVar("T")
 
 
 class Parameters:
@@ -82,6 +86,32 @@ class Hidden:
 
     def __set__(self, estimator: Any, value: Any) -> None:
         vars(estimator)[self.name] = value
+
+
+class Learned(Generic[T]):
+    """A read-only attribute of an estimator, `model_`, that reads one field of `fitted_`.
+
+    Args:
+        path: of the field, "targets.classes".
+        optional: whether None means that there is no such attribute.
+    """
+
+    def __init__(self, path: str, *, optional: bool = False):
+        self.read, self.optional = operator.attrgetter(path), optional
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, estimator: Any, owner: type | None = None) -> T:
+        if estimator is None:
+            return self  # type: ignore
+        fitted = vars(estimator).get("fitted_")
+        if fitted is None or ((value := self.read(fitted)) is None and self.optional):
+            raise AttributeError(f"{type(estimator).__name__} has no attribute {self.name!r} before `fit`.")
+        return value
+
+    def __set__(self, estimator: Any, value: Any) -> None:
+        raise AttributeError(f"{self.name!r} is learned by `fit`, and is not set.")
 
 
 def part(family: str, value: Any) -> Any:
