@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..datasets import Dataset
-from ..datasets.tables.times import SINCE_1970
 from ..datasets.targets import is_number
+from ..datasets.times import SINCE_1970
 from .shell import in_flags
 
 # Beyond so many distinct whole numbers nobody would speak of classes, and below it perhaps.

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..datasets.formats.readers import READERS
+from ..datasets.readers import READERS
 
 _PANEL = f"Tables ({', '.join(reader.endings[0] for reader in READERS if reader.load)}, ...)"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets.tables.table import Roles, TableOptions, find_roles
+from ..datasets.table import Roles, TableOptions, find_roles
 from .columns import arrow, as_reals, changes, check_whole, numbers, plain, times_of
 from .files import files_at, identity, open_file
 from .rows import Rows, SourceError, piece_rows
