@@ -13,7 +13,8 @@ from jax.core import Tracer
 from jax.sharding import Mesh
 from sklearn.utils.validation import check_is_fitted
 
-from ..models import Ensemble, MultiScaleRDE
+from ..models import Ensemble, MultiScaleRDE, Recommended, as_model
+from ..models.base import model_class
 from ..paths import Windows
 from ..registry import FROM_DATA, Config, accepted
 from ..stores import Store
@@ -264,9 +265,9 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
             )
         return loss
 
-    def _usual(self, what: str, otherwise: int) -> int:
-        """The model's usual number of "members", of training "steps", or the fewest "epochs"."""
-        return getattr(self.config_.cls, "usual", {}).get(what, otherwise)
+    @property
+    def _recommended(self) -> Recommended:
+        return model_class(self.config_.cls).recommended
 
     def _build(self, channels: int, windows: Windows, seed: int) -> Any:
         config, step = self.config_, windows.step
@@ -361,7 +362,9 @@ BaseNeuralRDE.transform = Hidden("transform")  # the dataclass has taken its def
 
 
 def _make(key, config: Config, members: int, sizes: dict[str, int]) -> Any:
-    return config(key=key, **sizes) if members == 1 else Ensemble.of(config, members, key=key, **sizes)
+    if members > 1:
+        return Ensemble.of(config, members, key=key, **sizes)
+    return as_model(config(key=key, **sizes), **{name: sizes[name] for name in ("depth", "scales") if name in sizes})
 
 
 # One compilation instead of one for every little array, and a quick one, because it runs once.

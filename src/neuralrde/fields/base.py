@@ -19,7 +19,20 @@ _LEAST_BYTES, _USUAL_BYTES = 16, 108
 Autonomous = Callable[[Float[Array, " state"]], Float[Array, " state"]]
 
 
-class AbstractField(eqx.Module):
+class AbstractControlledField(eqx.Module):
+    """A vector field that an input, of whatever kind, turns into an autonomous one."""
+
+    state: eqx.AbstractVar[int]
+    """Number of channels of the hidden state z."""
+    controls: eqx.AbstractVar[int]
+    """Number of channels of the input."""
+
+    @abstractmethod
+    def contract(self, control: Float[Array, " controls"]) -> Autonomous:
+        """The autonomous field for one input."""
+
+
+class AbstractField(AbstractControlledField):
     """A vector field driven by log-signatures.
 
     Its one duty is `contract`: the log-signature of a window turns it into the autonomous field F of the
@@ -27,10 +40,6 @@ class AbstractField(eqx.Module):
     small file. A zero log-signature must give F = 0, so that series of different lengths can be padded.
     """
 
-    state: eqx.AbstractVar[int]
-    """Number of channels of the hidden state z."""
-    controls: eqx.AbstractVar[int]
-    """Number of channels that drive the field: the length of a log-signature."""
     basis: eqx.AbstractClassVar[Basis]
     """The basis in which the log-signature must be written."""
 

@@ -57,11 +57,15 @@ def solve(
     z0 = z0.astype(_state_type(field, z0, log_signatures))
     if log_signatures.shape[0] == 0:
         return z0[None] if every_window else z0
-    solver = solver if isinstance(solver, AbstractSolver) else RungeKutta(solver)
-    states = solver.integrate(
+    states = as_solver(solver).integrate(
         field, z0, log_signatures, substeps=substeps, gradient=gradient, every_window=every_window
     )
     return jnp.concatenate([z0[None], states]) if every_window else states
+
+
+def as_solver(solver: Any) -> AbstractSolver:
+    """A solver of ours as it is; an explicit Runge-Kutta solver of Diffrax by its tableau."""
+    return solver if isinstance(solver, AbstractSolver) else RungeKutta(solver)
 
 
 def _state_type(field: AbstractField, z0: Array, log_signatures: Array) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Int
 
 from ..models import MODELS
+from ..models.base import model_class
 from ..paths import Series, Windows
 from ..transforms import BasePoint, Transform
 from .driver import Driver
@@ -98,8 +99,7 @@ def make_plan(asked: Asked, index: Index, windows: Windows | None, transform: Tr
     cls = MODELS[asked.model]
     wanted = windows
     if wanted is None:
-        usual = getattr(cls, "usual_windows", None)
-        wanted = Windows() if usual is None else usual(len(path))
+        wanted = model_class(cls).recommended.windows(len(path))
     lengths = np.array(index.lengths, np.int64) + sum(isinstance(one, BasePoint) for one in parts_of(transform))
     wanted = wanted.for_lengths(lengths)
     if wanted.every is not None and not source.timed:
