@@ -34,8 +34,7 @@ from typing import Any
 import numpy as np
 
 from ..datasets import read
-from ..paths import Windows
-from ..registry import did_you_mean, to_plain
+from ..registry import did_you_mean, make, to_plain
 from . import flags
 from .dividing import DIVIDES
 from .errors import WRONG_USE, Refusal
@@ -124,7 +123,7 @@ def with_settings(given: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str,
         else:
             old = found.get(first, {})
             if first == "windows" and not isinstance(old, dict):
-                old = to_plain(first, Windows.of(old))
+                old = to_plain(first, make(first, old))
             if isinstance(old, list):
                 raise Refusal(f"Got --set {name} with a list of transforms; expected one of them.", WRONG_USE)
             found[first] = {**({"name": old} if isinstance(old, str) else old), own: value}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..datasets import Dataset
-from ..registry import to_plain
+from ..registry import make, to_plain
 from .config import CLOSED_FORM, PARTS, RunSettings, nearest
 from .errors import WRONG_USE, Refusal
 from .shell import in_flags
@@ -45,7 +45,7 @@ def blend_of(estimator: Any) -> tuple[float, float] | None:
 
 def estimator_of(kind: Any, settings: RunSettings, **others: Any) -> Any:
     """The estimator that settings describe, not fitted. Settings that it does not have are refused."""
-    from ..estimators.parameters import part, part_with
+    from ..estimators.parameters import part_with
 
     if settings.closed_form:
         return _closed_form_of(kind, settings, **others)
@@ -62,7 +62,7 @@ def estimator_of(kind: Any, settings: RunSettings, **others: Any) -> Any:
                 estimator.set_params(**{f"{name}__{own}": option for own, option in value.items()})
             else:
                 auto = name == "model" and settings.compared
-                estimator.set_params(**{name: "auto" if auto else part(name, value) if name in PARTS else value})
+                estimator.set_params(**{name: "auto" if auto else make(name, value) if name in PARTS else value})
         estimator._check_parameters()
     except (ValueError, TypeError) as error:
         raise Refusal(in_flags(str(error)), WRONG_USE) from None

@@ -27,7 +27,6 @@ from ..training import (
     interrupts_between_steps,
 )
 from ..training.archive import arrays_of, with_arrays
-from ..training.optimizers import as_optimizer
 from . import fitting
 from .base import SeriesEstimator, Streaming
 from .closed_form import LogSignatureClassifier, LogSignatureRegressor
@@ -302,7 +301,6 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
                 "the data and from windows. Write for example windows=Windows(step=16, depth=3)."
             )
         parts.loss = self._as_loss(parts.loss)
-        parts.optimizer = as_optimizer(parts.optimizer)
         check_augmentation(parts.augmentation, self._task)
         check_whole("members", self.members, high=1000, also=(None,))
         check_flag("closed_form", self.closed_form)

@@ -9,6 +9,7 @@ from sklearn.base import TransformerMixin
 
 from ..paths import Series, Windows
 from ..signatures import basis_channels, lyndon_words
+from ..signatures.rounding import driving_log_signatures
 from ..transforms import Standard
 from .base import SeriesEstimator
 from .inputs import as_series

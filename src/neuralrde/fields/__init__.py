@@ -36,6 +36,7 @@ FIELDS = Registry(
         "rotation": RotationField,
         "selective": SelectiveField,
     },
+    later=True,
 )
 ACTIVATIONS = Registry(
     "activation",

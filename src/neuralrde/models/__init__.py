@@ -27,6 +27,7 @@ MODELS = Registry(
         "ode-rnn": ODERNN,
         "cubic-cde": CubicCDE,
     },
+    later=True,
 )
 
 __all__ = [

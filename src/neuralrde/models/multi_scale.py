@@ -13,7 +13,7 @@ from ..frozen import Frozen
 from ..paths import Windows
 from ..paths.checks import check_whole
 from ..paths.windows import as_scales
-from ..registry import config_of
+from ..registry import make
 from ..signatures._log_signature import log_signatures as log_signatures_of
 from ..signatures.bases import Basis, basis_channels
 from ..solvers.exponential import affine, states_of
@@ -68,7 +68,7 @@ class Block(eqx.Module):
     def __init__(self, width: int, state: int, field: Any, *, key: PRNGKeyArray):
         field_key, mix_key = jax.random.split(key)
         self.norm = eqx.nn.LayerNorm(width)
-        self.field = config_of("field", field)(controls=width, state=state, key=field_key)
+        self.field = make("field", field)(controls=width, state=state, key=field_key)
         self.mix = eqx.nn.Linear(state + width, 2 * width, key=mix_key)
 
     def __call__(self, tokens: Float[Array, "tokens width"]) -> Float[Array, "tokens width"]:

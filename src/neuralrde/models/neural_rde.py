@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..fields import AbstractField, BracketField, FreeField, check_controls
 from ..paths.windows import as_scales
-from ..registry import accepted, config_of
+from ..registry import accepted, make
 from ..signatures.bases import Basis, basis_channels
 from ..solvers import RK4, AbstractGradient, Direct, Recompute, explain_divergence, solve
 from ..solvers.log_ode import as_solver
@@ -246,7 +246,7 @@ def _field(
 ) -> AbstractField:
     """The field that was given, or one made for so many channels and this depth; None makes the paper's network."""
     if not isinstance(field, AbstractField):
-        config = config_of("field", FreeField if field is None else field)
+        config = make("field", FreeField if field is None else field)
         if scales != (1,) and "controls" not in accepted(config.cls):
             raise ValueError(
                 f"Got scales={scales} and field={config!r}, whose Lie brackets are those of one log-signature; "

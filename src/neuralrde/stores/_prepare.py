@@ -10,9 +10,8 @@ import numpy as np
 
 from ..models import MODELS
 from ..paths import Windows
-from ..registry import resolve
+from ..registry import make
 from ..transforms import Transform
-from ..transforms.compose import composed
 from ._store import Store
 from .files import is_url
 from .index import Index, look_at
@@ -98,7 +97,7 @@ def prepare(
         windows, classes = None if windows is None else Windows.of(windows), None
     if model not in MODELS:
         raise ValueError(f"Got model={model!r}; expected one of {list(MODELS)}.")
-    transform = composed(resolve("transform", transform))
+    transform = make("transform", transform).expanded()
     asked, place = Asked.of(source, windows, model, transform, task, classes), Place.at(store)
     if place.size(MANIFEST) is not None:
         found = Store(store)
