@@ -255,8 +255,9 @@ def _candidates(estimator: Any, wanted: Windows, run: Run) -> list[Windows]:
         wanted = estimator._recommended.windows(run.channels)
     source = run.data.training.source
     found = source.candidates(wanted)
-    options = estimator._recommended.options(int(np.median(source.window_counts(found[0]))))
-    estimator.config_ = Config(estimator.config_.cls, **options | estimator.config_.options)
+    if (options := estimator._recommended.options) is not None:
+        number = int(np.median(source.window_counts(found[0])))
+        estimator.config_ = Config(estimator.config_.cls, **options(number) | estimator.config_.options)
     return found
 
 

@@ -31,6 +31,10 @@ class AbstractControlledField(eqx.Module):
     def contract(self, control: Float[Array, " controls"]) -> Autonomous:
         """The autonomous field for one input."""
 
+    def prepare(self) -> "AbstractControlledField":
+        """Does once per solve what does not depend on the input. By default it does nothing."""
+        return self
+
 
 class AbstractField(AbstractControlledField):
     """A vector field driven by log-signatures.
@@ -47,20 +51,19 @@ class AbstractField(AbstractControlledField):
     def contract(self, log_signature: Float[Array, " controls"]) -> Autonomous:
         """The autonomous field of one window."""
 
-    def prepare(self) -> "AbstractField":
-        """Does once per solve what does not depend on the window. By default it does nothing."""
-        return self
 
-
-def check_controls(field: AbstractField, size: int) -> None:
+def check_controls(field: AbstractControlledField, size: int) -> None:
     """Raise, with what to write instead, unless log-signatures of `size` channels are what the field was built for."""
-    if size != field.controls:
-        raise ValueError(
-            f"Got log-signatures of {size} channels; expected {field.controls} ({field.basis} basis), "
-            f"because that is what this {type(field).__name__} was built for. Compute them with the field's "
-            "own depth and basis, for example `log_signatures(path, depth, step=..., "
-            f"basis={field.basis!r})`."
-        )
+    if size == field.controls:
+        return
+    if not isinstance(field, AbstractField):
+        raise ValueError(f"Got inputs of {size} channels; expected {field.controls}, as {type(field).__name__} has.")
+    raise ValueError(
+        f"Got log-signatures of {size} channels; expected {field.controls} ({field.basis} basis), "
+        f"because that is what this {type(field).__name__} was built for. Compute them with the field's "
+        "own depth and basis, for example `log_signatures(path, depth, step=..., "
+        f"basis={field.basis!r})`."
+    )
 
 
 def check_size(weights: int, *, controls: int, state: int) -> None:

@@ -83,8 +83,8 @@ class Recommended:
     """Passes over the training set, at least."""
     windows: Callable[[int], Windows] = lambda channels: Windows()
     """Windows for paths of this many channels, time included."""
-    options: Callable[[int], dict[str, Any]] = lambda windows: {}
-    """Options of the constructor for series of this many windows."""
+    options: Callable[[int], dict[str, Any]] | None = None
+    """Options of the constructor for series of this many windows, if any depend on that."""
 
 
 class AbstractModel(eqx.Module):

@@ -22,7 +22,7 @@ class Ensemble(AbstractModel):
     Their arrays are stacked, so that all of them are computed, and trained, as one.
 
     >>> import jax, jax.numpy as jnp
-    >>> from neuralrde.models import NeuralRDE
+    >>> from neuralrde import Config, NeuralRDE
     >>> model = Ensemble.of(Config(NeuralRDE), 3, channels=2, outputs=1, depth=2, key=jax.random.key(0))
     >>> model(jnp.zeros(2), jnp.ones((5, 3))).shape, model.each(jnp.zeros(2), jnp.ones((5, 3))).shape
     ((1,), (3, 1))
