@@ -205,13 +205,12 @@ def make(family: str, value: Any, /, **options: Any) -> Any:
     if isinstance(value, type) or (registry.later and callable(value) and not is_dataclass(value)):
         value = Config(value)
     if registry.later:
-        _check_config(registry, value)
-        return value.with_options(**options) if options else value
+        return _checked(registry, value).with_options(**options)
     value = value() if isinstance(value, Config) else value
     return _replaced(family, value, options) if options else value
 
 
-def _check_config(registry: Registry, value: Any) -> None:
+def _checked(registry: Registry, value: Any) -> Config:
     family = registry.family
     if is_dataclass(value):
         made = type(value).__name__
@@ -223,6 +222,7 @@ def _check_config(registry: Registry, value: Any) -> None:
         raise ValueError(
             f"Got {family}={value!r}; expected one of {list(registry)}, a class, or `Config(cls, ...)` for options."
         )
+    return value
 
 
 def _replaced(family: str, part: Any, options: dict[str, Any]) -> Any:

@@ -359,7 +359,7 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
 BaseNeuralRDE.transform = Hidden("transform")  # the dataclass has taken its default from there
 
 
-def _make(key, config: Config, members: int, sizes: dict[str, int]) -> Any:
+def _make(key, config: Config, members: int, sizes: dict[str, Any]) -> Any:
     if members > 1:
         return Ensemble.of(config, members, key=key, **sizes)
     return as_model(config(key=key, **sizes), **{name: sizes[name] for name in ("depth", "scales") if name in sizes})

@@ -51,6 +51,9 @@ class AbstractField(AbstractControlledField):
     def contract(self, log_signature: Float[Array, " controls"]) -> Autonomous:
         """The autonomous field of one window."""
 
+    def prepare(self) -> "AbstractField":
+        return self
+
 
 def check_controls(field: AbstractControlledField, size: int) -> None:
     """Raise, with what to write instead, unless log-signatures of `size` channels are what the field was built for."""
