@@ -10,9 +10,9 @@ from ..models import AbstractDrivenModel, Ensemble, LogSignatureSizes
 from ..training import Examples
 from ..training.prefetch import prefetched
 from ._store import Store
-from .reading import StoreError
+from .format import StoreError
 
-# How many numbers are read at once for statistics.
+# Numbers that are read at once for statistics.
 _NUMBERS = 2**23
 
 
@@ -38,7 +38,7 @@ class StoredExamples:
     ):
         self.store, self.weight, self.others = store, weight, tuple(others)
         self.target = store.target if target is None else target
-        self.basis: Any = "words" if model is None else checked_basis(store, model)
+        self.basis: Any = "words" if model is None else _basis_of(store, model)
 
     def __len__(self) -> int:
         return len(self.store)
@@ -71,7 +71,7 @@ class StoredExamples:
             yield self.store.take(one, basis=self.basis, padded=False).inputs[1], counts[one]
 
 
-def checked_basis(store: Store, model: Any) -> Any:
+def _basis_of(store: Store, model: Any) -> Any:
     """The basis in which a model takes log-signatures; an error if it takes something else than the store holds."""
     model = model.first if isinstance(model, Ensemble) else model
     if not isinstance(model, AbstractDrivenModel):

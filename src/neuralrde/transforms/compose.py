@@ -58,6 +58,10 @@ class Compose(Transform):
                 series = fitted[-1](series)
         return type(self)(*fitted)
 
+    @property
+    def is_fitted(self) -> bool:
+        return all(transform.is_fitted for transform in self.transforms)
+
     def fit_and_call(self, series: Series) -> tuple["Compose", Series]:
         """As `fit` and a call, but each transform is applied once: `fit` has to apply all but the last."""
         fitted = []
@@ -140,6 +144,10 @@ class Standard(Transform):
 
     def fit(self, series: Series) -> Compose:
         return self.composed().fit(series)
+
+    @property
+    def is_fitted(self) -> bool:
+        return False
 
     def __call__(self, series: Series) -> Series:
         raise ValueError(
