@@ -68,7 +68,7 @@ def load_archive_set(name: str, *, shape: tuple[int, int, int] | None = None, cl
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", str(name)):
         raise ValueError(
             f"Got the name {str(name)!r}; expected that of a data set: letters, digits, - and _, such as EigenWorms. "
-            "Write `neuralrde.estimators.load(path)` for a model in a file, or `read(path)` for series in one."
+            "Write `neuralrde.load(path)` for a model in a file, or `read(path)` for series in one."
         )
     folder = data_folder() / f"uea_{name}"
     found = find_archive_set(name)

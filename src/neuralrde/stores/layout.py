@@ -1,22 +1,22 @@
 """What a store holds of each window: log-signatures of the path, or of mixtures of its channels."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..models import MultiScaleRDE
+from ..models import AbstractModel, MultiScaleRDE
 from ..paths import Windows
-from ..signatures import basis_channels, log_signatures
+from ..signatures import basis_channels
 from ..signatures.bases import Basis
-from ..signatures.rounding import without_padding, without_rounding
+from ..signatures.rounding import driving_log_signatures
 
 
 @dataclass(frozen=True, eq=False)
-class Driver:
-    """Computes what drives a model, in the words basis.
+class ControlLayout:
+    """What drives a model in each window, in the words basis. `LogSignatureStreams` takes it in place of a model.
 
     Args:
         channels: of the prepared series, time included.
@@ -24,8 +24,8 @@ class Driver:
         projection: where the path has many channels, the mixtures that `MultiScaleRDE` takes; then the increments of
             all channels come first.
 
-    >>> driver = Driver(3, Windows(step=4, depth=2))
-    >>> driver.controls, driver.inputs(np.zeros((5, 9, 3)), np.array([0, 4, 8]))[1].shape
+    >>> layout = ControlLayout(3, Windows(step=4, depth=2))
+    >>> layout.controls, layout.inputs(np.zeros((5, 9, 3)), np.array([0, 4, 8]))[1].shape
     (6, (5, 2, 6))
     """
 
@@ -35,17 +35,16 @@ class Driver:
     basis: ClassVar[Basis] = "words"
 
     @staticmethod
-    def for_model(model: Any, channels: int, windows: Windows) -> "Driver":
-        """What a class of models wants of paths of so many channels."""
+    def for_model(model: type[AbstractModel], channels: int, windows: Windows) -> "ControlLayout":
         projection = None
         if issubclass(model, MultiScaleRDE):
-            made = model(channels, 1, depth=1, key=jax.random.key(0)).projection
-            projection = None if made is None else np.asarray(made.array)
-        return Driver(channels, windows, projection)
+            frozen = model(channels, 1, depth=1, key=jax.random.key(0)).projection
+            projection = None if frozen is None else np.asarray(frozen.array)
+        return ControlLayout(channels, windows, projection)
 
     @property
-    def depth(self) -> Any:
-        return self.windows.depth
+    def depth(self) -> int | tuple[int, ...]:
+        return self.windows.depth  # type: ignore  # resolved: a number
 
     @property
     def scales(self) -> tuple[int, ...]:
@@ -56,14 +55,10 @@ class Driver:
         return self.projection is not None
 
     @property
-    def mixtures(self) -> int:
-        """Channels of which log-signatures are taken."""
-        return self.channels if self.projection is None else 1 + self.projection.shape[1]
-
-    @property
     def controls(self) -> int:
         """Numbers per window."""
-        return basis_channels(self.mixtures, self.depth, scales=self.scales) + self.channels * self.takes_increments
+        mixtures = self.channels if self.projection is None else 1 + self.projection.shape[1]
+        return basis_channels(mixtures, self.depth, scales=self.scales) + self.channels * self.takes_increments
 
     def mixed(self, path: Float[np.ndarray, "*batch length channels"]) -> Float[np.ndarray, "*batch length mixtures"]:
         if self.projection is None:
@@ -73,11 +68,9 @@ class Driver:
     def inputs(
         self, path: Float[np.ndarray, "batch length channels"], cuts: Int[np.ndarray, "*batch cuts"]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """First points and what drives a model, as the model's own `inputs` has it."""
+        """First points and what drives a model, as the model's own `inputs` computes it."""
         mixed = self.mixed(path)
-        logs = np.asarray(log_signatures(mixed, self.depth, cuts=cuts, scales=self.scales))
-        logs = without_rounding(logs, mixed, self.depth, cuts, scales=self.scales)
-        logs = logs if self.scales == (1,) else without_padding(logs, cuts)
+        logs = driving_log_signatures(mixed, self.depth, cuts, scales=self.scales)
         if self.takes_increments:
             rows = np.arange(len(path))[:, None]
             ends = path[rows, np.broadcast_to(cuts, (len(path), np.shape(cuts)[-1]))]
