@@ -281,6 +281,7 @@ def blend_of(estimator: Any) -> tuple[float, float] | None:
 def estimator_of(kind: Any, settings: RunSettings, **others: Any) -> Any:
     """The estimator that settings describe, not fitted. Settings that it does not have are refused."""
     from ..estimators.parameters import part_with
+    from ..registry import make
 
     known = [name for name in inspect.signature(kind).parameters if name not in _OURS]
     given, parts = settings.estimator, PARTS
