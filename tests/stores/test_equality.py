@@ -11,8 +11,8 @@ from neuralrde.estimators.sources import inputs_of
 from neuralrde.models import MultiScaleRDE
 from neuralrde.stores import SourceError
 from neuralrde.stores.plan import make_plan
-from neuralrde.stores.statistics import Sums
 from neuralrde.transforms import BasePoint, ObservationCounts, Standard
+from neuralrde.transforms.statistics import Sums
 
 from .tables import CHANNELS, ragged, table
 
@@ -90,7 +90,7 @@ def test_npy_is_the_same_as_arrays(tmp_path):
 
 def cut_into_parts_of(points, monkeypatch):
     plan = lambda *arguments: replace(make_plan(*arguments), most=points)
-    monkeypatch.setattr("neuralrde.stores._prepare.make_plan", plan)
+    monkeypatch.setattr("neuralrde.stores.plan.make_plan", plan)
 
 
 @pytest.mark.long
@@ -117,17 +117,17 @@ def test_many_channels_are_mixed_as_the_model_mixes_them(tmp_path, monkeypatch):
     assert whole.mixed
     (_, logs), _ = in_memory(Series.from_array(array), whole.transform, Windows(step=5, depth=2))
     np.testing.assert_array_equal(whole.take(slice(None)).inputs[1], logs)
-    monkeypatch.setattr("neuralrde.stores._prepare.make_plan", lambda *a: replace(make_plan(*a), most=12))
+    monkeypatch.setattr("neuralrde.stores.plan.make_plan", lambda *a: replace(make_plan(*a), most=12))
     cut = prepare(tmp_path / "x.npy", tmp_path / "cut", windows=Windows(step=5, depth=2))
     np.testing.assert_allclose(cut.take(slice(None)).inputs[1], logs, rtol=3e-7, atol=1e-9)
 
 
-def test_usual_windows_are_those_of_the_estimator(tmp_path):
+def test_recommended_windows_are_those_of_the_estimator(tmp_path):
     array = np.random.default_rng(0).normal(size=(12, 600, 2)).cumsum(axis=1)
     np.save(tmp_path / "x.npy", array)
     store = prepare(tmp_path / "x.npy", tmp_path / "store")
-    usual = MultiScaleRDE.usual_windows(3)
-    assert store.windows == usual.resolved(Series.from_array(array))
+    recommended = MultiScaleRDE.recommended.windows(3)
+    assert store.windows == recommended.resolved(Series.from_array(array))
 
 
 def test_a_test_set_has_the_statistics_of_the_training_set(data, tmp_path):
@@ -170,7 +170,7 @@ def test_statistics_do_not_depend_on_where_pieces_end(data, tmp_path, monkeypatc
     folder, series, _ = data
     expected = Standard().fit(series).transforms[2]
     for rows in (1, 7, 64):
-        monkeypatch.setattr("neuralrde.stores.tables.piece_rows", lambda channels, rows=rows: rows)
+        monkeypatch.setattr("neuralrde.stores.sources.piece_rows", lambda channels, rows=rows: rows)
         scale = prepare(folder / "data.parquet", tmp_path / f"{rows}", windows=WINDOWS).transform.transforms[2]
         np.testing.assert_allclose(scale.means_, expected.means_, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(scale.deviations_, expected.deviations_, rtol=1e-12)
@@ -180,5 +180,5 @@ def test_statistics_change_nothing_that_they_are_made_of():
     """One row, or one channel: the transpose of such an array is a view of it."""
     for shape in ((1, 3), (5, 1)):
         values = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
-        Sums.of(values)
+        Sums.of(values.T)
         np.testing.assert_array_equal(values.ravel(), np.arange(values.size))

@@ -8,21 +8,17 @@ import pytest
 
 from neuralrde import (
     Config,
-    Examples,
     LogNCDE,
     NeuralRDE,
     NeuralRDEClassifier,
     NeuralRDERegressor,
-    Settings,
     Store,
     Windows,
-    fit,
-    predict,
     prepare,
 )
 from neuralrde.stores import StoreError
 from neuralrde.stores.examples import StoredExamples
-from neuralrde.training import CrossEntropy, weights_of
+from neuralrde.training import CrossEntropy, Examples, Settings, fit, predict, weights_of
 from neuralrde.training.prefetch import prefetched
 
 from .tables import ragged, table
@@ -66,7 +62,7 @@ def test_training_from_a_store_is_training_in_memory(store, tmp_path):
 
     # Paused and resumed, from a store that was opened again, it ends with the same weights.
     fit(streamed, store, validation=store[:8], until=1, checkpoint=tmp_path / "state", **of)
-    again = Store(store._place.root)
+    again = Store(store._location.root)
     resumed = fit(streamed, again, validation=again[:8], checkpoint=tmp_path / "state", resume=True, **of)
     assert same_weights(expected.model, resumed.model)
     with pytest.raises(ValueError, match="another training"):
@@ -78,7 +74,7 @@ def test_the_fingerprint_reads_no_log_signatures(store, monkeypatch, tmp_path):
     from neuralrde.training import fingerprint_of
 
     one = fingerprint_of(Settings(), store)
-    assert one == fingerprint_of(Settings(), Store(store._place.root))
+    assert one == fingerprint_of(Settings(), Store(store._location.root))
     assert one != fingerprint_of(Settings(), store[:10])
 
 

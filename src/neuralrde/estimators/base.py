@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..online import Stream, StreamBatch
 from ..transforms import Transform
-from ..transforms.compose import composed
 from .division import Samples, check_groups, check_sample_weight
 from .inputs import InputDescription, described_series
 from .parameters import Learned, Parameters
@@ -41,7 +40,7 @@ class SeriesEstimator(Parameters, BaseEstimator):
         parts = SimpleNamespace()
         for name, family in self._parts.items():
             part = self._part(name)
-            setattr(parts, name, composed(part) if family == "transform" else part)
+            setattr(parts, name, part.expanded() if family == "transform" else part)
         return parts
 
     def _code_targets(

@@ -22,7 +22,8 @@ from jaxtyping import Float
 from ..features import FeatureSizes, LinearModel, SeriesFeatures
 from ..features.features import STATISTICS
 from ..features.random_windows import MOST_WORDS
-from ..models import Ensemble
+from ..models import Ensemble, as_model
+from ..models.base import model_class
 from ..paths import Series, Windows
 from ..paths.checks import check_whole
 from ..registry import Config, accepted, params_of
@@ -378,7 +379,7 @@ class FittedNeural(Predictor):
         sizes = {name: value for name, value in params_of(self.config).items() if type(value) is int}
         for name in _FREE & set(sizes):
             check_whole(name, sizes[name], low=0, high=2**20)
-        seen = getattr(self.config.cls, "channels_seen", lambda channels: channels)(self.path_channels)
+        seen = model_class(self.config.cls).channels_seen(self.path_channels)
         depth: Any = self.windows.depth
         logs = basis_channels(seen, depth, scales=self.windows.scales)
         outputs = self.loss.outputs(self.targets.outputs)
@@ -450,7 +451,9 @@ def model_shapes(config: Config, windows: Windows, **sizes: Any) -> Any:
 
 
 def _make(key, config: Config, members: int, sizes: dict[str, Any]) -> Any:
-    return config(key=key, **sizes) if members == 1 else Ensemble.of(config, members, key=key, **sizes)
+    if members > 1:
+        return Ensemble.of(config, members, key=key, **sizes)
+    return as_model(config(key=key, **sizes), **{name: sizes[name] for name in ("depth", "scales") if name in sizes})
 
 
 # One compilation instead of one for every little array, and a quick one, because it runs once.

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
-import jax
 import numpy as np
 from jax.sharding import Mesh
 from sklearn.utils import check_random_state
@@ -23,7 +22,6 @@ from ..training import (
     Listener,
     interrupts_between_steps,
 )
-from ..training.optimizers import as_optimizer
 from .base import SeriesEstimator, Streaming
 from .closed_form import LogSignatureClassifier, LogSignatureRegressor
 from .division import Samples, check_several_groups
@@ -268,12 +266,6 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
                 )
         return Trainer(plan, inputs, targets, listeners, mesh), samples
 
-    def predict_alone(self) -> Self:
-        """Predict on the devices of this process from now on, after a training on those of several."""
-        self._check_fitted()
-        self.fitted_ = replace(self.fitted_, mesh=jax.local_devices())
-        return self
-
     # Parameters.
 
     def _as_loss(self, loss: Any) -> AbstractLoss:
@@ -304,7 +296,6 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
                 "the data and from windows. Write for example windows=Windows(step=16, depth=3)."
             )
         parts.loss = self._as_loss(parts.loss)
-        parts.optimizer = as_optimizer(parts.optimizer)
         check_augmentation(parts.augmentation, self._task)
         check_whole("members", self.members, high=1000, also=(None,))
         check_flag("closed_form", self.closed_form)

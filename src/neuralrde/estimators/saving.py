@@ -14,14 +14,12 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from .. import registry
 from ..paths import Series, Windows
 from ..paths.checks import is_number
-from ..registry import Config
+from ..registry import Config, make, to_plain
 from ..training import AbstractAugmentation, AbstractLoss, FileRefused
 from ..training.archive import arrays_of, read_archive, with_arrays, write_archive
 from ..transforms import BasePoint, Compose, FillForward, FillLinear, ObservationCounts, Scale, TimeChannel, Transform
-from .parameters import part
 
 KIND, FORMAT = "model", 4
 # Fields that are not plain: a model is arrays, and the others belong to a process or are parameters.
@@ -95,7 +93,7 @@ def _to_plain(value: Any, arrays: dict[str, np.ndarray], prefix: str) -> Any:
         return value.state()
     for cls, family in _FAMILIES.items():
         if isinstance(value, cls):
-            return registry.to_plain(family, value)
+            return to_plain(family, value)
     if dataclasses.is_dataclass(value):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         if "model" in fields:
@@ -128,7 +126,7 @@ def _from_plain(plain: Any, declared: Any, where: str, arrays: Any, used: dict[s
     if declared is np.ndarray and isinstance(plain, dict):
         return _array_from_plain(plain)
     if declared in _FAMILIES and isinstance(plain, dict):
-        return registry.from_plain(_FAMILIES[declared], plain)
+        return make(_FAMILIES[declared], plain)
     if declared is float and is_number(plain):
         return float(plain)
     if declared in (bool, int, str) and type(plain) is declared:
@@ -180,7 +178,7 @@ def check_transform(fitted: Any, expected: Transform) -> None:
 def parameter_to_plain(value: Any, name: str = "") -> Any:
     """A parameter as JSON can hold it, with a mark on what it must become again."""
     if (family := _family(name)) is not None and not isinstance(value, str | int | None):
-        return {"part": registry.to_plain(family, part(family, value))}
+        return {"part": to_plain(family, make(family, value))}
     if isinstance(value, np.ndarray):
         return _array_to_plain(value)
     if isinstance(value, np.generic):
@@ -206,7 +204,7 @@ def parameter_from_plain(value: Any, name: str = "") -> Any:
     if not isinstance(value, dict):
         return value
     if "part" in value:
-        return registry.from_plain(_family(name) or name, value["part"])
+        return make(_family(name) or name, value["part"])
     if "array" in value:
         return _array_from_plain(value)
     return {key: parameter_from_plain(item) for key, item in value["pairs"]}

@@ -18,6 +18,7 @@ from jax.sharding import Mesh
 from jaxtyping import Float, Int
 
 from ..models import MODELS, CrossFitted, Ensemble, out_of_fold
+from ..models.base import model_class
 from ..paths import Windows
 from ..processes import Processes
 from ..registry import Config
@@ -62,8 +63,6 @@ from .saving import from_parts, to_parts
 from .search import check_size, successive_halving
 from .targets import TargetCoding, are_known, class_weights, share_at_cuts
 
-# The number of optimizer steps, and the fewest epochs, for a model that recommends none.
-USUAL_STEPS, FEWEST_EPOCHS = 1000, 20
 # A closed form whose error is at most this share of the targets' spread makes none.
 _NO_ERROR = 1e-2
 
@@ -132,7 +131,7 @@ class Trainer:
                     'Write for example model="multi-scale-rde".'
                 )
             config, trials = self.choose_model(samples)
-        members = previous.members if previous is not None else plan.members or _recommended(config, "members", 1)
+        members = self._members(config, previous)
 
         # Divide off a validation set. The transform sees the training set only.
         wanted = plan.windows if previous is None else previous.windows
@@ -218,7 +217,7 @@ class Trainer:
                 f"Got windows={plan.given['windows']!r} for `partial_fit`; expected numbers, because a search needs "
                 "all series at once. Write for example windows=Windows(step=32, depth=2)."
             )
-        members = previous.members if previous is not None else plan.members or _recommended(config, "members", 1)
+        members = self._members(config, previous)
         training = replace(self._prepared(config, members, Division(samples), previous), folds=None)
         if previous is None:
             (windows, *_), config = self._candidates(training)
@@ -256,6 +255,16 @@ class Trainer:
             training=state,
             **trained | {"history": [*earlier, {**state.history[-1], "epoch": len(earlier) + 1}]},
         )
+
+    def _members(self, config: Config, previous: FittedNeural | None) -> int:
+        if previous is not None:
+            return previous.members
+        return self.plan.members or model_class(config.cls).recommended.members
+
+    def _members(self, config: Config, previous: FittedNeural | None) -> int:
+        if previous is not None:
+            return previous.members
+        return self.plan.members or model_class(config.cls).recommended.members
 
     # Divide and prepare.
 
@@ -316,9 +325,9 @@ class Trainer:
 
     def _settings(self, config: Config, samples: int) -> Settings:
         plan, steps, budget = self.plan, -(-samples // self.plan.batch_size), self.plan.time_budget
-        fewest, most = _recommended(config, "epochs", FEWEST_EPOCHS), _recommended(config, "steps", USUAL_STEPS)
+        recommended = model_class(config.cls).recommended
         return Settings(
-            epochs=max(fewest, -(-most // steps)) if plan.epochs is None else plan.epochs,
+            epochs=max(recommended.epochs, -(-recommended.steps // steps)) if plan.epochs is None else plan.epochs,
             batch_size=plan.batch_size,
             optimizer=plan.optimizer,
             patience=plan.patience,
@@ -332,13 +341,13 @@ class Trainer:
     def _candidates(self, training: "Training") -> tuple[list[Windows], Config]:
         """The windows to try, those asked for or recommended; and the model with the options that depend on them."""
         wanted, config, source = self.plan.windows, training.config, training.data.training.source
-        usual = getattr(config.cls, "usual_windows", None)
-        if self.plan.given["windows"] is None and usual is not None:
-            wanted = usual(training.channels)
+        recommended = model_class(config.cls).recommended
+        if self.plan.given["windows"] is None:
+            wanted = recommended.windows(training.channels)
         found = source.candidates(wanted)
-        if (options := getattr(config.cls, "usual_options", None)) is not None:
+        if recommended.options is not None:
             number = int(np.median(source.window_counts(found[0])))
-            config = Config(config.cls, **options(number) | config.options)
+            config = Config(config.cls, **recommended.options(number) | config.options)
         return found, config
 
     def _searched(
@@ -493,11 +502,6 @@ _FINALISTS = 2
 _LEAST = 1e-3
 
 
-def _recommended(config: Config, what: str, otherwise: int) -> int:
-    """The model's recommended number of "members", of training "steps", or the fewest "epochs"."""
-    return getattr(config.cls, "usual", {}).get(what, otherwise)
-
-
 def _record(candidate: Windows, **found: Any) -> dict[str, Any]:
     size = {"step": candidate.step} if candidate.every is None else {"every": candidate.every}
     return {"depth": candidate.depth, **size, **found}
@@ -615,11 +619,10 @@ class Training:
 
     def _conditioned(self, model: Any, training: Any) -> Any:
         """The model with statistics of the training set."""
-        if hasattr(model, "fit_inputs"):
-            model = self.data.training.source.fit_inputs(model, training)
+        model = self.data.training.source.fit_inputs(model, training)
         target = self.data.training.target if self.augmented is None else self.augmented.targets()
         scale = self.loss.label_scale(target)
-        return model.with_labels(scale) if scale is not None and hasattr(model, "with_labels") else model
+        return model if scale is None else model.with_labels(scale)
 
     def versions(self, model: Any, windows: Windows) -> list[Any]:
         """The training set, in one version or several."""

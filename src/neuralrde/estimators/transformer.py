@@ -9,11 +9,12 @@ from sklearn.base import TransformerMixin
 
 from ..paths import Series, Windows
 from ..signatures import basis_channels, lyndon_words
+from ..signatures.rounding import driving_log_signatures
 from ..transforms import BasePoint, Compose, Standard, TimeChannel, Transform
 from .base import SeriesEstimator
 from .inputs import InputDescription
 from .parameters import Learned, check_flag, check_whole
-from .sources import log_signatures_of, whole_series
+from .sources import whole_series
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -84,7 +85,9 @@ class LogSignatureTransformer(TransformerMixin, SeriesEstimator):
         self._check_fitted()
         prepared = self.transform_(whole_series(self._source(X, self.fitted_.inputs)[0]))
         windows, path = self._windows(prepared), np.asarray(prepared.values, np.float64)
-        features = log_signatures_of(path, windows, windows.cuts(prepared)).astype(prepared.values.dtype)
+        depth: Any = windows.depth
+        features = driving_log_signatures(path, depth, windows.cuts(prepared), scales=windows.scales)
+        features = features.astype(prepared.values.dtype)
         missing = self.windows_per_series_ - features.shape[1]
         if missing < 0:
             raise ValueError(

@@ -2,7 +2,6 @@
 
 from ._prepare import prepare
 from ._store import Store, is_store
-from .reading import StoreError
-from .rows import SourceError
+from .format import SourceError, StoreError
 
 __all__ = ["SourceError", "Store", "StoreError", "is_store", "prepare"]

@@ -1,29 +1,29 @@
 """`prepare`: from series that do not fit in memory to a store of log-signatures, on all cores, and resumable."""
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
-from pathlib import Path
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from threading import Event
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from .._cores import cores
+from .._ray import start_ray
 from ..models import MODELS
 from ..paths import Windows
-from ..registry import resolve
+from ..registry import make
 from ..transforms import Transform
-from ..transforms.compose import composed
 from ._store import Store
-from .files import is_url
-from .index import Index, look_at
-from .npy import NpySource
-from .place import Place
-from .plan import INDEX, MANIFEST, PLAN, SERIES, Asked, Plan, checksum, index_file, make_plan, packed, sealed, unpacked
-from .pool import pool_of
-from .rows import RowSource, SourceError
-from .shard import is_done, make_shard, record_name
-from .statistics import is_fitted
-from .tables import NAMED, kinds
+from .format import INDEX, MANIFEST, PLAN, SERIES, Location, SourceError, checksum, packed, record_name
+from .index import Index, PieceSummary, summarize
+from .plan import Plan, StoreSpec, write_plan
+from .shard import is_done, make_shard
+from .sources import PIECE, RowSource, open_source
 
 Progress = Callable[[str, int, int], None]
 _GIB = 2**30
@@ -35,15 +35,15 @@ def prepare(
     *,
     windows: Windows | int | None = None,
     model: str = "multi-scale-rde",
-    transform: Any = "standard",
+    transform: str | Transform | Sequence[Transform] = "standard",
     like: Store | None = None,
     target: str | Sequence[str] | None = None,
     id: str | None = None,
     time: str | None = None,
     group: str | None = None,
     columns: Sequence[str] | None = None,
-    labels: Any = None,
-    groups: Any = None,
+    labels: ArrayLike | str | os.PathLike | None = None,
+    groups: ArrayLike | str | os.PathLike | None = None,
     task: str | None = None,
     memory: float = 1.0,
     workers: int | None = None,
@@ -79,6 +79,7 @@ def prepare(
         progress: told the stage, how much of it is done, and of how much.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> folder = Path(tempfile.mkdtemp())
     >>> np.save(folder / "x.npy", np.random.default_rng(0).normal(size=(20, 101, 2)))
     >>> store = prepare(folder / "x.npy", folder / "store", windows=Windows(step=10, depth=2), labels=[0, 1] * 10)
@@ -88,7 +89,7 @@ def prepare(
     if not 0.0 < memory < 2**20:
         raise ValueError(f"Got memory={memory!r}; expected GiB above 0. Write for example memory=1.0.")
     named = {"target": target, "id": id, "time": time, "group": group, "columns": columns}
-    source = open_source(data, labels=labels, groups=groups, **named)
+    source = open_source(data, named, labels=labels, groups=groups)
     if like is not None:
         if windows is not None:
             raise ValueError("Got both windows= and like=; expected one of them, because `like` has its own windows.")
@@ -98,73 +99,62 @@ def prepare(
         windows, classes = None if windows is None else Windows.of(windows), None
     if model not in MODELS:
         raise ValueError(f"Got model={model!r}; expected one of {list(MODELS)}.")
-    transform = composed(resolve("transform", transform))
-    asked, place = Asked.of(source, windows, model, transform, task, classes), Place.at(store)
-    if place.size(MANIFEST) is not None:
-        found = Store(store)
-        if found.key != asked.key:
-            raise _another(store)
-        place.tidy("work")
-        return found
-    if place.occupied() and place.size(PLAN) is None and not _only_partial(place):
+    transform = make("transform", transform).expanded()
+    spec, location = StoreSpec.of(source, windows, model, transform, task, classes), Location.at(store)
+    another = SourceError(
+        f"Got the store {store}, which was made from other data or with other options; expected the same to go on with "
+        "it. Give another folder, or remove it."
+    )
+    if location.size(MANIFEST) is not None:
+        whole = Store(store)
+        if whole.key != spec.key:
+            raise another
+        location.remove_work()
+        return whole
+    if location.holds_something_else():
         raise FileExistsError(
             f"Got the folder {store}, which holds something else than a store; expected a new or empty one, because "
             "nothing is overwritten."
         )
-    told = progress or (lambda stage, done, of: None)
-    with pool_of(ray, workers, memory) as pool:
-        plan = _planned(pool, source, asked, windows, transform, place, int(memory * _GIB), told)
-        if plan.key != asked.key:
-            raise _another(store)
-        index = unpacked(place, INDEX, plan.index)
-        left = [number for number in range(len(plan.shards)) if not is_done(place, plan, number)]
+    report = progress or (lambda stage, done, of: None)
+    with _cluster(ray) as cluster:
+        run = partial(_on_ray, cluster) if cluster else partial(_in_threads, workers, memory * _GIB)
+        if location.size(PLAN) is not None and location.size(INDEX) is not None:
+            plan = Plan.read(location)
+        else:
+            found, values = Index(source), not transform.is_fitted
+            tasks = ((source, block, values) for block in range(source.blocks))
+            for block, pieces in enumerate(run(_summarize, tasks, source.blocks, 8 * PIECE)):
+                found.add(block, pieces)
+                report("first look", block + 1, source.blocks)
+            found.check()
+            plan = write_plan(location, spec, found, windows, transform, int(memory * _GIB))
+        if plan.key != spec.key:
+            raise another
+        index = location.read_arrays(INDEX, plan.index)
+        left = [number for number in range(len(plan.shards)) if not is_done(location, number)]
         done = len(plan.shards) - len(left)
-        told("log-signatures", done, len(plan.shards))
-        tasks = ((source, plan, i, index["lengths"][slice(*plan.shards[i])], place) for i in left)
-        for _ in pool.each(make_shard, tasks, len(left), plan.most * plan.per_point):
+        report("log-signatures", done, len(plan.shards))
+        tasks = ((source, plan, i, index["lengths"][slice(*plan.shards[i])], location) for i in left)
+        for _ in run(make_shard, tasks, len(left), plan.most * plan.per_point):
             done += 1
-            told("log-signatures", done, len(plan.shards))
-    _finish(place, plan, index)
+            report("log-signatures", done, len(plan.shards))
+    _finish(location, plan, index)
     return Store(store)
 
 
-def _planned(
-    pool: Any, source: RowSource, asked: Asked, windows: Any, transform: Transform, place: Place, memory: int, told: Any
-) -> Plan:
-    """What an earlier call has decided, or a first look at all data."""
-    if place.size(PLAN) is not None and place.size(INDEX) is not None:
-        return Plan.read(place)
-    index, values = Index(source), not is_fitted(transform)
-    looks = pool.each(_look, ((source, block, values) for block in range(source.blocks)), source.blocks, 8 * 2**24)
-    for block, found in enumerate(looks):
-        index.add(block, found)
-        told("first look", block + 1, source.blocks)
-    index.check()
-    file = index_file(index, asked)
-    plan = replace(make_plan(asked, index, windows, transform, memory), index=checksum(file))
-    place.write(INDEX, file)
-    place.write(PLAN, sealed(asdict(plan)))  # last: where it is, the index is whole
-    return plan
+def _summarize(source: RowSource, block: int, values: bool, stop: Any = None) -> list[PieceSummary]:
+    return summarize(source, block, values=values)
 
 
-def _look(source: RowSource, block: int, values: bool, stop: Any = None) -> Any:
-    return look_at(source, block, values=values)
-
-
-def _finish(place: Place, plan: Plan, index: dict[str, np.ndarray]) -> None:
-    """One file about all series, and the manifest, which is written last: a store that has one is whole."""
-    records = [unpacked(place, record_name(number)) for number in range(len(plan.shards))]
-    series = index | {name: np.concatenate([one[name] for one in records]) for name in ("first", "windows", "sums")}
-    data = packed(series)
-    place.write(SERIES, data)
+def _finish(location: Location, plan: Plan, index: dict[str, np.ndarray]) -> None:
+    """Write one file about all series, and the manifest, which is the last: a store that has one is whole."""
+    records = [location.read_arrays(record_name(number)) for number in range(len(plan.shards))]
+    data = packed(index | {name: np.concatenate([r[name] for r in records]) for name in ("first", "windows", "sums")})
+    location.write(SERIES, data)
     shards = [
-        {
-            "series": list(plan.shards[number]),
-            "start": int(one["start"]),
-            "size": int(one["size"]),
-            "digest": str(one["digest"]),
-        }
-        for number, one in enumerate(records)
+        {"series": list(series), "start": int(r["start"]), "size": int(r["size"]), "digest": str(r["digest"])}
+        for series, r in zip(plan.shards, records, strict=True)
     ]
     manifest = {
         "key": plan.key,
@@ -175,49 +165,82 @@ def _finish(place: Place, plan: Plan, index: dict[str, np.ndarray]) -> None:
         "transform": plan.transform,
         "windows": plan.windows,
         "mixed": plan.projection is not None,
-        "controls": plan.driver.controls,
+        "controls": plan.layout.controls,
         "task": plan.task,
         "classes": plan.classes,
         "series": {"digest": checksum(data)},
         "shards": shards,
     }
-    place.write(MANIFEST, sealed(manifest))
-    place.tidy("work")
+    location.write_json(MANIFEST, manifest)
+    location.remove_work()
 
 
-def open_source(data: str | os.PathLike, *, labels: Any = None, groups: Any = None, **named: Any) -> RowSource:
-    """A source by the ending of its files."""
-    given = {name: value for name, value in named.items() if value is not None and name in NAMED}
-    for endings, kind in kinds().items():
-        if not _has_ending(data, endings):
-            continue
-        if kind is NpySource:
-            if given:
-                raise ValueError(f"Got {sorted(given)} for .npy data, which have no columns; expected labels= instead.")
-            return NpySource.open(data, labels=labels, groups=groups)  # type: ignore  # its class is a dataclass
-        if labels is not None or groups is not None:
-            raise ValueError("Got labels= or groups= for a table; expected target= and group=, the names of columns.")
-        return kind.open(data, **given)
-    every = [ending for endings in kinds() for ending in endings]
-    raise SourceError(f"Got {str(data)!r}; expected a file, or a folder of files, that end in {', '.join(every)}.")
+# Tasks on threads of this machine or on a Ray cluster. Both give results in order.
 
 
-def _has_ending(data: str | os.PathLike, endings: Sequence[str]) -> bool:
-    if str(data).lower().endswith(tuple(endings)):
-        return True
-    if is_url(data):
-        return False
-    path = Path(data).expanduser()
-    return path.is_dir() and any(one.name.lower().endswith(tuple(endings)) for one in path.rglob("*"))
+def _in_threads(
+    workers: int | None,
+    memory: float,
+    function: Callable[..., Any],
+    tasks: Iterable[tuple[Any, ...]],
+    count: int,
+    needs: float,
+) -> Iterator[Any]:
+    """Run tasks on all cores, as many at a time as fit into the memory. The first error ends all.
+
+    The kernel, pyarrow and NumPy release the interpreter's lock where they work.
+    """
+    from joblib import Parallel, delayed
+
+    workers = min(workers or cores(), max(1, int(0.75 * memory / max(needs, 1))), max(1, count))
+    stopped = Event()
+    how: Any = {"pre_dispatch": workers + 1, "batch_size": 1, "return_as": "generator"}
+    run = Parallel(workers, backend="threading", **how)
+    try:
+        yield from run(delayed(function)(*task, stopped.is_set) for task in tasks)  # type: ignore
+    finally:
+        stopped.set()
 
 
-def _another(store: Any) -> SourceError:
-    return SourceError(
-        f"Got the store {store}, which was made from other data or with other options; expected the same to go on with "
-        "it. Give another folder, or remove it."
-    )
+@contextmanager
+def _cluster(address: str | bool | None) -> Iterator[Any]:
+    """Ray, connected to a cluster, or with True to one on this machine; None if none is asked for."""
+    if not address:
+        yield None
+        return
+    try:
+        import ray
+    except ImportError:
+        raise ImportError(
+            "Got ray=..., and Ray is not installed. Write `pip install 'neuralrde[ray]'`, or leave it out: threads "
+            "then do the work on this machine."
+        ) from None
+    started = not ray.is_initialized()
+    if started:
+        start_ray(ray, include_dashboard=False, **({} if address is True else {"address": address}))
+    try:
+        yield ray
+    finally:
+        if started:
+            ray.shutdown()
 
 
-def _only_partial(place: Place) -> bool:
-    """Whether nothing is there but what an interruption may leave behind before there is a plan."""
-    return not place.remote and all(one.name in ("work", "shards") for one in Path(place.root).iterdir())
+def _on_ray(
+    ray: Any, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], count: int, needs: float
+) -> Iterator[Any]:
+    """Run tasks on the nodes of a cluster. Ray starts as many at a time as fit, and repeats those of lost nodes."""
+    remote = ray.remote(num_cpus=1, memory=int(needs), max_retries=3)(function)
+    most = 4 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+    running: deque[Any] = deque()
+    waiting = iter(tasks)
+    try:
+        while True:
+            running.extend(remote.remote(*task) for task in islice(waiting, most - len(running)))
+            if not running:
+                return
+            yield ray.get(running.popleft())
+    except ray.exceptions.RayTaskError as error:
+        raise error.as_instanceof_cause() from None
+    finally:
+        for task in running:
+            ray.cancel(task, force=True)

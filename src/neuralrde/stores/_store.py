@@ -1,7 +1,10 @@
 """A store: a training set whose log-signatures are on a disk and are read when they are needed."""
 
 import os
+import threading
 import zlib
+from collections import OrderedDict
+from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -14,9 +17,11 @@ from ..paths.memory import check_fits
 from ..signatures.bases import Basis, change_bases
 from ..training import Examples
 from ..transforms import Transform
-from .place import Place
-from .plan import MANIFEST, PLAN, SERIES, unpacked, unsealed, windows_of
-from .reading import ShardFiles, StoreError
+from .format import MANIFEST, OTHER_CHECKSUM, PLAN, SERIES, Json, Location, StoreError, shard_name
+from .plan import windows_from_json
+
+# Files of shards that are open at once.
+_OPEN = 128
 
 
 class Store:
@@ -26,7 +31,7 @@ class Store:
     a checksum, which is compared whenever they are read.
 
     Args:
-        place: the folder, or a URL.
+        location: the folder, or a URL.
         cache: where copies of the shards of a URL are kept; None is the user's cache folder.
 
     Attributes:
@@ -38,18 +43,18 @@ class Store:
         fingerprint: the checksum of the manifest, which has the checksums of all files.
     """
 
-    def __init__(self, place: str | os.PathLike, *, cache: str | os.PathLike | None = None):
-        self._place = Place.at(place)
-        self._manifest = _manifest(self._place)
+    def __init__(self, location: str | os.PathLike, *, cache: str | os.PathLike | None = None):
+        self._location = Location.at(location)
+        self._manifest = _manifest(self._location)
         self.fingerprint = self._manifest["checksum"]
-        self._series = unpacked(self._place, SERIES, self._manifest["series"]["digest"])
+        self._series = self._location.read_arrays(SERIES, self._manifest["series"]["digest"])
         self._rows = np.arange(len(self._series["windows"]))
         firsts = np.concatenate([[0], np.cumsum(self._series["windows"])])
         begins = np.array([shard["series"][0] for shard in self._manifest["shards"]])
         self._shard = np.searchsorted(begins, self._rows, side="right") - 1
         starts = np.array([shard["start"] for shard in self._manifest["shards"]])
         self._byte = starts[self._shard] + 4 * self.controls * (firsts[:-1] - firsts[begins][self._shard])
-        self._files = ShardFiles(self._place, self._manifest, _cache_folder(cache) / self.fingerprint)
+        self._files = ShardFiles(self._location, self._manifest, _cache_folder(cache) / self.fingerprint)
 
     # What the store holds.
 
@@ -69,7 +74,7 @@ class Store:
 
     @property
     def windows(self) -> Windows:
-        return windows_of(self._manifest["windows"])
+        return windows_from_json(self._manifest["windows"])
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -232,20 +237,20 @@ class Store:
 
 
 def is_store(path: str | os.PathLike) -> bool:
-    """Whether there is a store at a place, whole or begun."""
-    place = Place.at(path)
-    return any(place.size(name) is not None for name in (MANIFEST, PLAN))
+    """Whether there is a store at a path or URL, whole or begun."""
+    location = Location.at(path)
+    return any(location.size(name) is not None for name in (MANIFEST, PLAN))
 
 
-def _manifest(place: Place) -> dict[str, Any]:
-    if place.size(MANIFEST) is None:
-        if place.size(PLAN) is not None:
+def _manifest(location: Location) -> Json:
+    if location.size(MANIFEST) is None:
+        if location.size(PLAN) is not None:
             raise StoreError(
-                f"Got {place.root}, whose preparation has not ended; expected a whole store. Run the same `neuralrde "
-                "prepare` again: it goes on where it stopped."
+                f"Got {location.root}, whose preparation has not ended; expected a whole store. Run the same "
+                "`neuralrde prepare` again: it goes on where it stopped."
             )
-        raise StoreError(f"Got {place.root}, which is no store; expected what `neuralrde prepare` makes.")
-    return unsealed(place, MANIFEST)
+        raise StoreError(f"Got {location.root}, which is no store; expected what `neuralrde prepare` makes.")
+    return location.read_json(MANIFEST)
 
 
 def _cache_folder(cache: str | os.PathLike | None) -> Path:
@@ -254,3 +259,70 @@ def _cache_folder(cache: str | os.PathLike | None) -> Path:
     from platformdirs import user_cache_dir
 
     return Path(user_cache_dir("neuralrde")) / "stores"
+
+
+class ShardFiles:
+    """Shards that are open, the least recently used of which is closed. Threads share them."""
+
+    def __init__(self, location: Location, manifest: Json, cache: Path):
+        self.location, self.manifest, self.cache = location, manifest, cache
+        self._open: OrderedDict[int, int] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def descriptor(self, number: int) -> int:
+        """Of a shard; see `read`, which holds the lock."""
+        if number not in self._open:
+            shard = self.manifest["shards"][number]
+            try:
+                self._open[number] = os.open(self.location.local(shard_name(number), self.cache), os.O_RDONLY)
+            except FileNotFoundError:
+                raise self.damaged(number, "it is not there") from None
+            if os.fstat(self._open[number]).st_size != shard["size"]:
+                os.close(self._open.pop(number))
+                raise self.damaged(number, "it has another size than when it was written")
+            if len(self._open) > _OPEN:
+                os.close(self._open.popitem(last=False)[1])
+        self._open.move_to_end(number)
+        return self._open[number]
+
+    def read(self, places: Sequence[tuple[int, int, np.ndarray]]) -> None:
+        """Fill arrays from places in shards: of each its number and the first byte.
+
+        Reads, and not a memory map: pages of a map that have been touched would count as memory of the process, and a
+        file that is cut short would end it.
+        """
+        with self._lock:
+            for number, start, array in places:
+                if hasattr(os, "posix_fadvise"):  # the disk can begin with all of them
+                    os.posix_fadvise(self.descriptor(number), start, array.nbytes, os.POSIX_FADV_WILLNEED)
+            for number, start, array in places:
+                if array.nbytes and os.preadv(self.descriptor(number), [array], start) != array.nbytes:  # type: ignore
+                    raise self.damaged(number, "it ends before its last series")
+
+    def verify(self, number: int) -> None:
+        """Read a whole shard and compare its checksum."""
+        shard, digest = self.manifest["shards"][number], blake2b(digest_size=16)
+        start = shard["start"]
+        with self._lock:
+            while data := os.pread(self.descriptor(number), 2**22, start):
+                digest.update(data)
+                start += len(data)
+        if digest.hexdigest() != shard["digest"]:
+            raise self.damaged(number, OTHER_CHECKSUM)
+
+    def damaged(self, number: int, what: str) -> StoreError:
+        """What is said of a shard; a copy of it is removed, so that the next to ask gets it from where it is whole."""
+        if self.location.remote:
+            (self.cache / shard_name(number)).unlink(missing_ok=True)
+        return self.location.damaged(shard_name(number), what)
+
+    def close(self) -> None:
+        with self._lock:
+            while self._open:
+                os.close(self._open.popitem()[1])
+
+    def __del__(self):
+        self.close()
+
+    def __reduce__(self):
+        return ShardFiles, (self.location, self.manifest, self.cache)

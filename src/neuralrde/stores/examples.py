@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from ..models import AbstractDrivenModel, Ensemble, LogSignatureSizes
+from ..models.base import ForeignModel
 from ..training import Examples
 from ..training.prefetch import prefetched
 from ._store import Store
-from .reading import StoreError
+from .format import StoreError
 
-# How many numbers are read at once for statistics.
+# Numbers that are read at once for statistics.
 _NUMBERS = 2**23
 
 
@@ -38,7 +39,7 @@ class StoredExamples:
     ):
         self.store, self.weight, self.others = store, weight, tuple(others)
         self.target = store.target if target is None else target
-        self.basis: Any = "words" if model is None else checked_basis(store, model)
+        self.basis: Any = "words" if model is None else _basis_of(store, model)
 
     def __len__(self) -> int:
         return len(self.store)
@@ -71,16 +72,16 @@ class StoredExamples:
             yield self.store.take(one, basis=self.basis, padded=False).inputs[1], counts[one]
 
 
-def checked_basis(store: Store, model: Any) -> Any:
+def _basis_of(store: Store, model: Any) -> Any:
     """The basis in which a model takes log-signatures; an error if it takes something else than the store holds."""
     model = model.first if isinstance(model, Ensemble) else model
+    if isinstance(model, ForeignModel):
+        return "words"
     if not isinstance(model, AbstractDrivenModel):
-        if hasattr(model, "inputs"):
-            raise StoreError(
-                f"Got the model {type(model).__name__}, which is not driven by log-signatures; expected one that is, "
-                "because a store holds nothing else. Train it on series in memory."
-            )
-        return "words"  # a module of somebody's own
+        raise StoreError(
+            f"Got the model {type(model).__name__}, which is not driven by log-signatures; expected one that is, "
+            "because a store holds nothing else. Train it on series in memory."
+        )
     if model.takes_increments != store.mixed or (store.mixed and model.basis != "words"):
         raise StoreError(
             f"Got the model {type(model).__name__} and a store that was prepared for {store.model!r}; expected one "

@@ -1,28 +1,20 @@
-"""What is to be computed, decided once and kept beside the shards, so that whoever goes on computes the same."""
+"""The plan of a preparation, saved so that a resumed run repeats it exactly."""
 
-import io
-import json
-from dataclasses import asdict, dataclass
-from hashlib import blake2b
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
 
 from ..models import MODELS
+from ..models.base import model_class
 from ..paths import Series, Windows
 from ..transforms import BasePoint, Transform
-from .driver import Driver
-from .files import identity
-from .index import Index
-from .labels import as_labels
-from .place import Place
-from .reading import OTHER, StoreError, damaged
-from .rows import RowSource, SourceError
-from .statistics import fitted, parts_of
+from .format import INDEX, PLAN, Json, Location, SourceError, checksum, checksum_of, identity, packed
+from .index import Index, as_labels, fitted, parts_of
+from .layout import ControlLayout
+from .sources import RowSource
 
-FORMAT = 2
-MANIFEST, SERIES, PLAN, INDEX = "manifest.json", "series.npz", "work/plan.json", "work/index.npz"
 # Bytes of log-signatures in a shard, and of series that it is made from, about: what an interruption may cost.
 SHARD, RAW = 2**26, 2**28
 # A worker needs this part of the memory, at most.
@@ -30,26 +22,33 @@ _PART = 1 / 8
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What decides the content of a store."""
+class StoreSpec:
+    """What decides the content of a store: the data, and what is to be made of them."""
 
-    files: list[Any]
-    source: dict[str, Any]
-    windows: dict[str, Any] | None
+    files: list[tuple[str, int, int | str]]
+    source: Json
+    windows: Json | None
     model: str
-    transform: dict[str, Any]
+    transform: Json
     task: str | None
     classes: list[Any] | None = None
 
     @staticmethod
-    def of(source: RowSource, windows: Any, model: str, transform: Transform, task: Any, classes: Any) -> "Asked":
+    def of(
+        source: RowSource,
+        windows: Windows | None,
+        model: str,
+        transform: Transform,
+        task: str | None,
+        classes: list[Any] | None,
+    ) -> "StoreSpec":
         files = [identity(file) for file in source.files]
-        plain = None if windows is None else plain_windows(windows)
-        return Asked(files, source.described(), plain, model, transform.state(), task, classes)
+        plain = None if windows is None else windows_to_json(windows)
+        return StoreSpec(files, source.described(), plain, model, transform.state(), task, classes)
 
     @property
     def key(self) -> str:
-        return _of_content(asdict(self))
+        return checksum_of(asdict(self))
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,8 @@ class Plan:
     key: str
     channels: tuple[str, ...]
     timed: bool
-    transform: dict[str, Any]
-    windows: dict[str, Any]
+    transform: Json
+    windows: Json
     path_channels: tuple[str, ...]
     projection: list[list[float]] | None
     model: str
@@ -78,123 +77,81 @@ class Plan:
     """The checksum of the index of all series."""
 
     @staticmethod
-    def read(place: Place) -> "Plan":
-        fields = {name: value for name, value in unsealed(place, PLAN).items() if name not in ("format", "checksum")}
+    def read(location: Location) -> "Plan":
+        content = location.read_json(PLAN)
+        fields = {name: value for name, value in content.items() if name not in ("format", "checksum")}
         fields |= {name: tuple(fields[name]) for name in ("channels", "path_channels")}
-        fields |= {name: [tuple(one) for one in fields[name]] for name in ("shards", "places")}
+        fields |= {name: [tuple(pair) for pair in fields[name]] for name in ("shards", "places")}
         return Plan(**fields)
 
-    @property
-    def driver(self) -> Driver:
+    def write(self, location: Location) -> None:
+        location.write_json(PLAN, asdict(self))
+
+    @cached_property
+    def layout(self) -> ControlLayout:
         projection = None if self.projection is None else np.array(self.projection, np.float32)
-        return Driver(len(self.path_channels), windows_of(self.windows), projection)
+        return ControlLayout(len(self.path_channels), windows_from_json(self.windows), projection)
 
 
-def make_plan(asked: Asked, index: Index, windows: Windows | None, transform: Transform, memory: int) -> Plan:
+def write_plan(
+    location: Location, spec: StoreSpec, index: Index, windows: Windows | None, transform: Transform, memory: int
+) -> Plan:
+    """Decide what to compute, and write the plan and the index of all series."""
+    target, classes = as_labels(index.target, spec.task, spec.classes) if index.target else (None, None)
+    arrays = {"lengths": np.array(index.lengths, np.int64), "ids": np.array(index.ids)}
+    arrays |= {} if target is None else {"target": target}
+    arrays |= {"groups": np.array(index.groups)} if index.groups else {}
+    data = packed(arrays)
+    plan = make_plan(spec, index, windows, transform, memory)
+    task = None if target is None else "regression" if classes is None else "classification"
+    plan = replace(plan, task=task, classes=classes, index=checksum(data))
+    location.write(INDEX, data)
+    plan.write(location)  # last: where it is, the index is whole
+    return plan
+
+
+def make_plan(spec: StoreSpec, index: Index, windows: Windows | None, transform: Transform, memory: int) -> Plan:
     """Fit the transform, resolve the windows, and divide the series into shards."""
-    source = index.source
-    transform = fitted(transform, source.channels, index.moments, index.longest, timed=source.timed)
+    source, model = index.source, MODELS[spec.model]
+    transform = fitted(transform, index)
     path = _path_channels(transform, source)
-    cls = MODELS[asked.model]
-    wanted = windows
-    if wanted is None:
-        usual = getattr(cls, "usual_windows", None)
-        wanted = Windows() if usual is None else usual(len(path))
-    lengths = np.array(index.lengths, np.int64) + sum(isinstance(one, BasePoint) for one in parts_of(transform))
-    wanted = wanted.for_lengths(lengths)
-    if wanted.every is not None and not source.timed:
-        raise SourceError(f"Got windows by time, every={wanted.every}, and series without times; expected step=....")
-    driver = Driver.for_model(cls, len(path), wanted)
-    counts = _window_counts(wanted, lengths, np.array(index.durations))
-    per_point = 8.0 * (4 * len(source.channels) + 6 * len(path)) + 32.0 * driver.controls * counts.sum() / lengths.sum()
-    out = 4 * driver.controls * counts
-    shards, places = _shards(index, out, 8 * len(source.channels) * lengths)
-    labels = as_labels(index.target, asked.task, asked.classes) if index.target else None
+    windows = windows or model_class(model).recommended.windows(len(path))
+    lengths = np.array(index.lengths, np.int64) + sum(isinstance(part, BasePoint) for part in parts_of(transform))
+    windows = windows.for_lengths(lengths)
+    if windows.every is not None and not source.timed:
+        raise SourceError(f"Got windows by time, every={windows.every}, and series without times; expected step=....")
+    layout = ControlLayout.for_model(model, len(path), windows)
+    if windows.every is not None:  # about: transforms may add points
+        counts = np.maximum(1, np.ceil(np.array(index.durations) / windows.every)).astype(np.int64)
+    else:
+        counts = np.maximum(1, -(-(lengths - 1) // int(windows.step)))  # type: ignore
+    per_point = 8.0 * (4 * len(source.channels) + 6 * len(path)) + 32.0 * layout.controls * counts.sum() / lengths.sum()
+    shards = _shards(index, 4 * layout.controls * counts, 8 * len(source.channels) * lengths)
     return Plan(
-        key=asked.key,
+        key=spec.key,
         channels=source.channels,
         timed=source.timed,
         transform=transform.state(),
-        windows=plain_windows(wanted),
+        windows=windows_to_json(windows),
         path_channels=path,
-        projection=None if driver.projection is None else driver.projection.tolist(),
-        model=asked.model,
+        projection=None if layout.projection is None else layout.projection.tolist(),
+        model=spec.model,
         most=max(4096, int(memory * _PART / per_point)),
         per_point=per_point,
         shards=shards,
-        places=places,
-        task=None if labels is None else labels.task,
-        classes=None if labels is None else labels.classes,
+        places=[(index.blocks[first], index.rows[first]) for first, _ in shards],
+        task=spec.task,
+        classes=spec.classes,
     )
 
 
-def index_file(index: Index, asked: Asked) -> bytes:
-    """The index of all series as an archive of arrays."""
-    labels = as_labels(index.target, asked.task, asked.classes) if index.target else None
-    arrays = {"lengths": np.array(index.lengths, np.int64), "ids": np.array(index.ids)}
-    arrays |= {} if labels is None else {"target": labels.target}
-    arrays |= {"groups": np.array(index.groups)} if index.groups else {}
-    return packed(arrays)
-
-
-def sealed(content: dict[str, Any]) -> bytes:
-    """As JSON, with a checksum: a number in it that changes is noticed."""
-    content = json.loads(json.dumps({"format": FORMAT, **content}))
-    return json.dumps({**content, "checksum": _of_content(content)}, indent=1).encode()
-
-
-def unsealed(place: Place, name: str) -> dict[str, Any]:
-    """What `sealed` has made of a file of a store, its checksum included."""
-    try:
-        content = json.loads(place.read(name))
-        layout, told = content.get("format"), content.get("checksum")
-    except (ValueError, AttributeError, RecursionError):
-        raise damaged(place, name, "it is no JSON of a store") from None
-    if layout != FORMAT:
-        raise StoreError(
-            f"Got {place.root}, a store of format {layout}; expected {FORMAT}, because another version of neuralrde "
-            "has made it. Use that version, or prepare the data again, in another folder."
-        )
-    if told != _of_content({key: value for key, value in content.items() if key != "checksum"}):
-        raise damaged(place, name, OTHER)
-    return content
-
-
-def _of_content(content: dict[str, Any]) -> str:
-    return checksum(json.dumps(content, sort_keys=True).encode())
-
-
-def checksum(data: bytes) -> str:
-    return blake2b(data, digest_size=16).hexdigest()
-
-
-def packed(arrays: dict[str, np.ndarray]) -> bytes:
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)  # type: ignore
-    return buffer.getvalue()
-
-
-def unpacked(place: Place, name: str, expected: str | None = None) -> dict[str, np.ndarray]:
-    """The arrays in a file of a store, which must have the checksum that is expected of it."""
-    try:
-        data = place.read(name)
-    except FileNotFoundError:
-        raise damaged(place, name, "it is not there") from None
-    if expected not in (None, checksum(data)):
-        raise damaged(place, name, OTHER)
-    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
-
-
-def windows_of(plain: dict[str, Any]) -> Windows:
-    """From a JSON file."""
+def windows_from_json(plain: Json) -> Windows:
     depth = plain["depth"]
-    return Windows(
-        **{**plain, "depth": tuple(depth) if isinstance(depth, list) else depth, "scales": tuple(plain["scales"])}
-    )
+    depth = tuple(depth) if isinstance(depth, list) else depth
+    return Windows(**{**plain, "depth": depth, "scales": tuple(plain["scales"])})
 
 
-def plain_windows(windows: Windows) -> dict[str, Any]:
+def windows_to_json(windows: Windows) -> Json:
     if windows.searched or windows.shifts > 1:
         raise SourceError(
             f"Got windows={windows!r}; expected numbers and shifts=1, because a store holds log-signatures of one way "
@@ -206,22 +163,13 @@ def plain_windows(windows: Windows) -> dict[str, Any]:
 
 
 def _path_channels(transform: Transform, source: RowSource) -> tuple[str, ...]:
-    """Their names, from two points that stand for any."""
+    """The names of the channels of prepared series, from two points that stand for any."""
     points = np.zeros((1, 2, len(source.channels)))
     times = np.array([[0.0, 1.0]]) if source.timed else None
     return transform(Series(points, times=times, channels=source.channels)).channels
 
 
-def _window_counts(
-    windows: Windows, lengths: Int[np.ndarray, "series"], durations: np.ndarray
-) -> Int[np.ndarray, "series"]:
-    """About: transforms may add points."""
-    if windows.every is not None:
-        return np.maximum(1, np.ceil(durations / windows.every)).astype(np.int64)
-    return np.maximum(1, -(-(lengths - 1) // int(windows.step)))  # type: ignore
-
-
-def _shards(index: Index, out: np.ndarray, raw: np.ndarray) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+def _shards(index: Index, output: np.ndarray, raw: np.ndarray) -> list[tuple[int, int]]:
     """Series that begin in the same blocks, so that few rows are read for two shards."""
     shards, first, size, used = [], 0, 0, 0
     for i in range(len(index.lengths)):
@@ -231,6 +179,5 @@ def _shards(index: Index, out: np.ndarray, raw: np.ndarray) -> tuple[list[tuple[
         if i > first and ((full and new_block) or size >= 2 * SHARD or used >= 2 * RAW):
             shards.append((first, i))
             first, size, used = i, 0, 0
-        size, used = size + int(out[i]), used + int(raw[i])
-    shards.append((first, len(index.lengths)))
-    return shards, [(index.blocks[a], index.rows[a]) for a, _ in shards]
+        size, used = size + int(output[i]), used + int(raw[i])
+    return [*shards, (first, len(index.lengths))]

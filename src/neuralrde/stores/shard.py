@@ -1,5 +1,6 @@
 """One shard: its series read, prepared and cut into windows, and their log-signatures written, in bounded memory."""
 
+import itertools
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -13,24 +14,18 @@ from ..paths import Series, window_counts
 from ..paths.series import frozen
 from ..signatures.streams import LogSignatureStreams
 from ..transforms import Transform
-from .place import Place
-from .plan import Plan, packed, unpacked
-from .reading import shard_name
-from .rows import Rows, RowSource, SourceError
+from .format import Location, SourceError, packed, record_name, shard_name
+from .plan import Plan
+from .sources import Rows, RowSource
 
 
-def record_name(number: int) -> str:
-    """The record of a shard that is whole: it is written last."""
-    return f"work/{number:05d}.npz"
-
-
-def is_done(place: Place, plan: Plan, number: int) -> bool:
+def is_done(location: Location, number: int) -> bool:
     """Whether a shard is there, and as large as its record says."""
-    if place.size(record_name(number)) is None:
+    if location.size(record_name(number)) is None:
         return False
     try:
-        record = unpacked(place, record_name(number))
-        return place.size(shard_name(number)) == int(record["size"])
+        record = location.read_arrays(record_name(number))
+        return location.size(shard_name(number)) == int(record["size"])
     except (OSError, ValueError, KeyError, EOFError, zlib.error, zipfile.BadZipFile):
         return False  # it is made again
 
@@ -40,22 +35,22 @@ def make_shard(
     plan: Plan,
     number: int,
     lengths: np.ndarray,
-    place: Place,
+    location: Location,
     stop: Callable[[], bool] = lambda: False,
 ) -> None:
     """Compute a shard and write it, then its record.
 
     Args:
-        source: of the rows.
+        source: the rows.
         plan: what to compute.
-        number: of the shard.
-        lengths: of its series, in points.
-        place: of the store.
+        number: the shard's number.
+        lengths: the points of each of its series.
+        location: where the store is.
         stop: asked between two parts; the shard is given up where it says so.
     """
     rows = _Reader(source, *plan.places[number])
-    with place.writing(shard_name(number)) as file:
-        out = _Writer(file, plan.driver.controls)
+    with location.writing(shard_name(number)) as file:
+        out = _Writer(file, plan.layout.controls)
         for part in _parts(lengths, plan.most):
             if stop():
                 raise InterruptedError
@@ -64,11 +59,11 @@ def make_shard(
             else:
                 _together(rows, plan, lengths[part], out)
         record = out.finish()
-    place.write(record_name(number), packed(record))
+    location.write(record_name(number), packed(record))
 
 
 def _parts(lengths: np.ndarray, most: int) -> Iterator[np.ndarray]:
-    """Series to prepare at once: padded to the longest, they have at most so many points; a longer one is alone."""
+    """Series to prepare at once: padded to the longest, they have at most `most` points; a longer one is alone."""
     start, longest = 0, 0
     for i, length in enumerate(lengths.tolist()):
         longest = max(longest, length)
@@ -79,21 +74,20 @@ def _parts(lengths: np.ndarray, most: int) -> Iterator[np.ndarray]:
 
 
 def _together(rows: "_Reader", plan: Plan, lengths: np.ndarray, out: "_Writer") -> None:
-    """Whole series."""
+    """Prepare whole series."""
     values, times = rows.take(int(lengths.sum()))
     series = Series._pack(values, times, lengths, plan.channels, None)
     prepared = Transform.from_state(plan.transform)(series)
-    driver = plan.driver
-    cuts = driver.windows.cuts(prepared)
-    first, logs = driver.inputs(np.asarray(prepared.values, np.float64), cuts)
+    cuts = plan.layout.windows.cuts(prepared)
+    first, logs = plan.layout.inputs(np.asarray(prepared.values, np.float64), cuts)
     out.add(first, logs, window_counts(prepared, cuts))
 
 
 def _long(rows: "_Reader", plan: Plan, length: int, out: "_Writer") -> None:
-    """One series that is cut in time. Windows that span two parts are joined by Chen's relation."""
-    driver, transform = plan.driver, Transform.from_state(plan.transform)
-    how: Any = {"every": driver.windows.every} if driver.windows.every is not None else {"step": driver.windows.step}
-    streams = LogSignatureStreams(driver, **how)
+    """Prepare one series that is cut in time. Windows that span two parts are joined by Chen's relation."""
+    windows, transform = plan.layout.windows, Transform.from_state(plan.transform)
+    how: Any = {"every": windows.every} if windows.every is not None else {"step": windows.step}
+    streams = LogSignatureStreams(plan.layout, **how)
     state, carried, first, count = streams.start(1), transform.begin(1, len(plan.channels)), None, 0
     out.begin()
     for start in range(0, length, plan.most):
@@ -114,43 +108,32 @@ def _long(rows: "_Reader", plan: Plan, length: int, out: "_Writer") -> None:
 
 
 class _Reader:
-    """Rows of a source from some place on."""
+    """Rows of a source from a row of a block on."""
 
     def __init__(self, source: RowSource, block: int, row: int):
-        self._pieces = self._read(source, block)
-        self._kept: list[Rows] = []
-        self._skip = row
-
-    @staticmethod
-    def _read(source: RowSource, block: int) -> Iterator[Rows]:
-        for number in range(block, source.blocks):
-            yield from source.read(number, about_series=False, values=True)
+        blocks = (source.read(i, about_series=False, values=True) for i in range(block, source.blocks))
+        self._pieces = itertools.chain.from_iterable(blocks)
+        self._rows: Rows | None = None
+        self._used = row
+        """Rows of the current piece, or before the first one, that are behind us."""
 
     def take(self, count: int) -> tuple[np.ndarray, np.ndarray | None]:
-        """The next so many rows: values and times."""
+        """Values and times of the next rows."""
         values, times = [], []
         while count:
-            rows = self._kept.pop() if self._kept else next(self._pieces, None)
-            if rows is None:
-                raise SourceError("The data ended before the last series did: they have changed since the first look.")
-            if self._skip >= len(rows):
-                self._skip -= len(rows)
+            if self._rows is None or self._used >= len(self._rows):
+                self._used -= 0 if self._rows is None else len(self._rows)
+                self._rows = next(self._pieces, None)
+                if self._rows is None:
+                    raise SourceError("The data ended before the last series: they have changed since the first look.")
                 continue
-            used = slice(self._skip, min(len(rows), self._skip + count))
-            values.append(rows.values[used])
-            if rows.times is not None:
-                times.append(rows.times[used])
-            count -= used.stop - used.start
-            self._skip = used.stop
-            if used.stop < len(rows):
-                self._kept.append(rows)
-            else:
-                self._skip = 0
-        return _joined(values), _joined(times) if times else None
-
-
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+            part = slice(self._used, min(len(self._rows), self._used + count))
+            values.append(self._rows.values[part])
+            if self._rows.times is not None:
+                times.append(self._rows.times[part])
+            count, self._used = count - (part.stop - part.start), part.stop
+        joined = lambda parts: parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return joined(values), joined(times) if times else None
 
 
 @dataclass

@@ -15,7 +15,7 @@ from ..paths import Series, Windows
 from ..transforms import Transform
 from ._store import Store
 from .examples import StoredExamples
-from .reading import StoreError
+from .format import StoreError
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..paths.checks import as_positive
 from ..paths.series import Series, frozen
+from .statistics import Statistics
 from .transform import Carried, Transform, check_fitted
 
 
@@ -45,10 +46,13 @@ class ObservationCounts(Transform):
             object.__setattr__(self, "channels_", self.channels)
 
     def fit(self, series: Series) -> "ObservationCounts":
+        return self.fit_statistics(Statistics.of(series))
+
+    def fit_statistics(self, statistics: Statistics) -> "ObservationCounts":
         if self.channels is not None:
             return self
-        missing = np.isnan(series.values).any(axis=(0, 1))
-        return replace(self, channels_=tuple(np.array(series.channels, dtype=object)[missing]))
+        gaps = np.flatnonzero(statistics.sums().has_gaps)
+        return replace(self, channels_=tuple(statistics.channels[channel] for channel in gaps))
 
     def begin(self, streams: int, channels: int) -> Carried:
         check_fitted(self, self.channels_)
@@ -106,12 +110,17 @@ class TimeChannel(Transform):
             object.__setattr__(self, "duration", duration)
 
     def fit(self, series: Series) -> "TimeChannel":
+        return self.fit_statistics(Statistics.of(series))
+
+    def fit_statistics(self, statistics: Statistics) -> "TimeChannel":
         if self.duration is not None:
             return self
-        clock = series.clock
         # Series of one point last no time at all; any unit will do.
-        longest = float((clock[:, -1] - clock[:, 0]).max()) or 1.0
-        return replace(self, duration_=longest, timed_=series.times is not None)
+        return replace(self, duration_=statistics.duration or 1.0, timed_=statistics.timed)
+
+    @property
+    def is_fitted(self) -> bool:
+        return self.duration is not None or super().is_fitted
 
     def __call__(self, series: Series) -> Series:
         if self.duration is None:

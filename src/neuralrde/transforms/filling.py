@@ -9,7 +9,8 @@ from jaxtyping import Bool, Float, Int
 
 from ..paths.checks import as_number
 from ..paths.series import Series, frozen
-from .transform import Carried, Transform, check_channels, check_fitted, check_one_each, observed
+from .statistics import Statistics
+from .transform import Carried, Transform, check_channels, check_fitted, check_one_each
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,17 @@ class Fill(Transform, abc.ABC):
         check_one_each(self.channels_, means_=self.means_)
 
     def fit(self, series: Series) -> "Fill":
+        return self.fit_statistics(Statistics.of(series))
+
+    def fit_statistics(self, statistics: Statistics) -> "Fill":
         if self.default is not None:
             return self
-        (means,) = observed(series, np.mean)
-        return replace(self, channels_=series.channels, means_=means)
+        means = tuple(statistics.observed_sums().mean.tolist())
+        return replace(self, channels_=statistics.channels, means_=means)
+
+    @property
+    def is_fitted(self) -> bool:
+        return self.default is not None or super().is_fitted
 
     def __call__(self, series: Series) -> Series:
         if self.default is None:

@@ -38,6 +38,10 @@ class BasePoint(Transform):
         gaps = np.diff(series.times)[series.valid[:, 1:]]
         return replace(self, gap_=float(np.median(gaps)) if len(gaps) else 1.0)
 
+    @property
+    def is_fitted(self) -> bool:
+        return True  # without times there is nothing to learn; with times, a call says what is missing
+
     def __call__(self, series: Series) -> Series:
         if series.times is not None and self.gap_ is None:
             raise ValueError(

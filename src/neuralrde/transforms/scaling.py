@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..paths.series import Series, frozen
-from .transform import Carried, Transform, check_channels, check_fitted, check_one_each, observed
+from .statistics import Statistics
+from .transform import Carried, Transform, check_channels, check_fitted, check_one_each
 
 
 @dataclass(frozen=True)
@@ -32,19 +33,22 @@ class Scale(Transform):
             raise ValueError(f"Got deviations_={self.deviations_}; expected numbers above 0, which can be divided by.")
 
     def fit(self, series: Series) -> "Scale":
-        low, high, means, deviations = observed(series, np.min, np.max, np.mean, np.std)
+        return self.fit_statistics(Statistics.of(series))
+
+    def fit_statistics(self, statistics: Statistics) -> "Scale":
+        sums = statistics.observed_sums()
         # A constant is one exactly: rounding in its mean would leave a tiny deviation to divide by.
-        constant = np.equal(low, high)
-        means = np.where(constant, low, means).tolist()
-        deviations = np.where(constant, 1.0, deviations).tolist()
-        for name, deviation in zip(series.channels, deviations, strict=True):
+        constant = sums.low == sums.high
+        means = np.where(constant, sums.low, sums.mean).tolist()
+        deviations = np.where(constant, 1.0, np.sqrt(sums.squares / sums.count)).tolist()
+        for name, deviation in zip(statistics.channels, deviations, strict=True):
             if not (np.isfinite(deviation) and deviation > 0):
                 raise ValueError(
                     f"Got values in the channel {name!r} whose standard deviation comes out as {deviation}; "
                     "expected a positive number, because they are divided by it. Bring the channel to a size "
                     "near 1 first."
                 )
-        return replace(self, channels_=series.channels, means_=tuple(means), deviations_=tuple(deviations))
+        return replace(self, channels_=statistics.channels, means_=tuple(means), deviations_=tuple(deviations))
 
     def __call__(self, series: Series) -> Series:
         check_channels(self, self.channels_, series)

@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..paths.series import Series, frozen
-from .transform import Transform, check_channels, check_one_each, observed
+from .statistics import Statistics
+from .transform import Transform, check_channels, check_one_each
 
 _PIECE = 2**22  # numbers of frames at a time
 _LONGEST = 2**20  # points in a frame, each of which takes memory however short the series
@@ -95,9 +96,13 @@ class Spectrogram(Transform):
         return [(a, 1.0 if i == last and b == 0.5 else b) for i, (a, b) in enumerate(pairwise(self.bands))]
 
     def fit(self, series: Series) -> "Spectrogram":
-        power, spans = observed(series, np.var, np.ptp)
-        floors = tuple(self.floor * (p if s > 0 and p > 0 else 1.0) for p, s in zip(power, spans, strict=True))
-        return replace(self, floors_=floors, channels_=series.channels)
+        return self.fit_statistics(Statistics.of(series))
+
+    def fit_statistics(self, statistics: Statistics) -> "Spectrogram":
+        sums = statistics.observed_sums()
+        power = sums.squares / sums.count
+        floors = self.floor * np.where((sums.high > sums.low) & (power > 0), power, 1.0)
+        return replace(self, floors_=tuple(floors.tolist()), channels_=statistics.channels)
 
     def __call__(self, series: Series) -> Series:
         check_channels(self, self.channels_, series)

@@ -3,14 +3,13 @@
 import inspect
 import math
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
-import numpy as np
-
 from ..paths.series import Series
 from ..registry import Registry
+from .statistics import Statistics
 
 # What a transform carries from chunk to chunk: arrays whose first axis is the stream, or a list of such dictionaries.
 Carried = Any
@@ -28,9 +27,29 @@ class Transform:
     by their short names, and yours by module and name, `"hospital.Scale"`.
     """
 
+    def expanded(self) -> "Transform":
+        """The same transform without short forms: `Standard` becomes the transforms that it stands for."""
+        return self
+
     def fit(self, series: Series) -> "Transform":
         """A copy that has learned from the training set; the transform itself if it has nothing to learn."""
         return self
+
+    def fit_statistics(self, statistics: Statistics) -> "Transform":
+        """As `fit`, for a training set that need not be in memory; an error if its statistics do not suffice."""
+        if self.is_fitted:
+            return self
+        raise ValueError(
+            f"Got the transform {type(self).__name__}, which learns from whole series; expected ObservationCounts, "
+            "FillForward, Scale or TimeChannel, which learn from statistics, or a transform that is fitted. Fit it on "
+            "a part of the series first: transform=transform.fit(part)."
+        )
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether it has learned all that it needs, or has nothing to learn."""
+        learned = (field.name for field in fields(self) if field.name.endswith("_"))  # type: ignore
+        return all(getattr(self, name) is not None for name in learned)
 
     def fit_and_call(self, series: Series) -> tuple["Transform", Series]:
         """A fitted copy, and the training set as it transforms it."""
@@ -127,26 +146,6 @@ def check_one_each(channels: tuple[str, ...] | None, **learned: tuple[float, ...
                 raise ValueError(f"Got channels_={channels} and {name}={numbers}; expected both of them or neither.")
         elif len(numbers) != len(channels):
             raise ValueError(f"Got {len(channels)} channels and {len(numbers)} {name}; expected one for each channel.")
-
-
-def observed(series: Series, *statistics: Callable[[np.ndarray], Any]) -> list[tuple[float, ...]]:
-    """Statistics of each channel over its observed values, in float64: neither missing values nor padding count.
-
-    Each statistic is a function of a column, such as `np.mean`, and gives a tuple with one number per channel.
-    """
-    valid, found = series.valid, []
-    for channel, name in enumerate(series.channels):
-        # One channel at a time: contiguous, so that NumPy sums pairwise and loses almost nothing.
-        column = series.values[..., channel][valid].astype(np.float64, copy=False)
-        column = column[~np.isnan(column)]
-        if len(column) == 0:
-            raise ValueError(
-                f"Got the channel {name!r} without any observation in the training set; expected at least "
-                "one, because there is nothing to learn its mean from. Leave the channel out, or fill it "
-                "with a number of your own, `FillForward(default=0.0)`."
-            )
-        found.append([float(statistic(column)) for statistic in statistics])
-    return list(zip(*found, strict=True))
 
 
 def _named(name: Any) -> type[Transform]:

@@ -1,0 +1,157 @@
+"""Weka's `.arff` format: one channel as a row of numbers, several as a quoted table within a row.
+
+SciPy reads the first kind only, and nothing of UEA's multivariate files; aeon reads neither comments among
+the data nor series whose lengths differ.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from neuralrde.paths import Series
+
+from .dataset import Dataset, safe_name
+from .errors import ReadError, name_file
+from .targets import Task
+from .text import is_no_label, lengths_without_gaps, open_text
+from .ts import row_of_numbers
+
+_ATTRIBUTE = re.compile(r"@attribute\s+('[^']*'|\"[^\"]*\"|\S+)\s+(.*)", re.IGNORECASE)
+_NOMINAL = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^,\s][^,]*)")
+
+
+def read_arff(path: str | Path, *, task: Task | None = None, name: str | None = None) -> Dataset:
+    """Read an `.arff` file of series, flat or relational; the last attribute is the target.
+
+    A nominal last attribute names classes, a numeric one is a regression. UEA pads short series with missing
+    points, which are taken off again.
+
+    Args:
+        path: the file, which may be gzipped.
+        task: None believes the header; "regression" reads class labels as numbers.
+        name: of the data set; None takes the file's relation.
+    """
+    with open_text(path) as lines, name_file(path):
+        numbered = _without_comments(lines)
+        relation, kinds, relational = _header(numbered, path)
+        classes = _classes(kinds[-1])
+        width = len(kinds) - 1
+        points, labels = [], []
+        for number, line in numbered:
+            try:
+                channels, label = _relational(line) if relational else _flat(line, width)
+                values = np.stack([row_of_numbers(channel) for channel in channels], axis=1)
+            except ValueError as error:
+                raise ReadError(
+                    path,
+                    f"Got {str(error).removeprefix('could not convert string to float: ')[:80]}; expected "
+                    "numbers divided by commas, then the target"
+                    + (", as in `'1,2\\n3,4',label`." if relational else "."),
+                    line=number,
+                ) from None
+            if points and values.shape[1] != points[0].shape[1]:
+                raise ReadError(
+                    path,
+                    f"Got {values.shape[1]} channels beside {points[0].shape[1]} before; expected the same "
+                    "in every series.",
+                    line=number,
+                )
+            points.append(values[: lengths_without_gaps(values[None])[0]])
+            labels.append(_label(label, classes, path, number))
+    if not points:
+        raise ReadError(path, "Got a header and no series; expected one line per series after @data.")
+    with name_file(path):
+        series, name = Series.from_arrays(points), name or relation
+        if classes is None or task == "regression":
+            return Dataset(series, labels, task=task or "regression", name=name)
+        target = [classes[str(label)] for label in labels]
+        return Dataset(series, target, classes=tuple(classes), name=name)
+
+
+def _without_comments(lines) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(lines, 1):
+        line = line.strip()
+        if line and not line.startswith("%"):
+            yield number, line
+
+
+def _header(lines: Iterator[tuple[int, str]], path) -> tuple[str, list[str], bool]:
+    """The relation's name, the type of each attribute in a line, and whether a table is one of them."""
+    relation, kinds, inside, relational = safe_name(Path(path).name.split(".")[0]), [], False, False
+    for number, line in lines:
+        word = line.split()[0].lower()
+        if word == "@data":
+            if len(kinds) < 2:
+                raise ReadError(
+                    path,
+                    f"Got {len(kinds)} attributes; expected the series and then the target.",
+                    line=number,
+                )
+            return relation, kinds, relational
+        if word == "@relation":
+            relation = safe_name(line[len("@relation") :].strip().strip("'\""), relation)
+        elif word == "@end":
+            inside = False
+        elif word == "@attribute":
+            match = _ATTRIBUTE.match(line)
+            if match is None:
+                raise ReadError(path, f"Got {line[:40]!r}; expected `@attribute name type`.", line=number)
+            kind = match.group(2).strip()
+            if not inside:
+                kinds.append(kind)
+            if kind.lower() == "relational":
+                inside = relational = True
+        else:
+            raise ReadError(
+                path,
+                f"Got {line[:40]!r}; expected a header of @relation and @attribute that ends with `@data`.",
+                line=number,
+            )
+    raise ReadError(path, "Got no line `@data`; expected one between the header and the series.")
+
+
+def _classes(kind: str) -> dict[str, int] | None:
+    """The names of the classes with their numbers."""
+    if not kind.startswith("{"):
+        return None
+    names = ("".join(groups).strip() for groups in _NOMINAL.findall(kind.strip("{}")))
+    return {name: number for number, name in enumerate(dict.fromkeys(names))}
+
+
+def _flat(line: str, width: int) -> tuple[list[str], str]:
+    values, _, label = line.rpartition(",")
+    if line.count(",") != width:
+        raise ValueError(f"{line.count(',') + 1} values for {width + 1} attributes")
+    return [values], label
+
+
+def _relational(line: str) -> tuple[list[str], str]:
+    quote = line[0]
+    table, closed, label = line[1:].rpartition(quote + ",")
+    if quote not in "'\"" or not closed:
+        raise ValueError(f"{line[:40]!r}")
+    channels = table.split("\\n")
+    lengths = [channel.count(",") + 1 for channel in channels]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"channels of the lengths {lengths} in one series")
+    return channels, label
+
+
+def _label(label: str, classes: dict[str, int] | None, path, line: int) -> str | float:
+    label = label.strip().strip("'\"")
+    if classes is not None:
+        if label not in classes:
+            raise ReadError(
+                path,
+                f"Got the label {label[:40]!r}; expected one of {list(classes)[:10]}, as the header says.",
+                line=line,
+            )
+        return label
+    try:
+        if is_no_label(label):
+            raise ValueError
+        return float(label)
+    except ValueError:
+        raise ReadError(path, f"Got the target {label[:40]!r}; expected a number.", line=line) from None

@@ -1,0 +1,189 @@
+"""NumPy's `.npz`: arrays by name. Also the form in which this package keeps data sets."""
+
+import math
+import sys
+import zipfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from neuralrde._write import writing
+from neuralrde.paths import Series
+from neuralrde.paths.memory import check_fits
+
+from .dataset import Dataset, safe_name
+from .errors import ReadError, name_damage, name_file
+from .targets import Task
+from .text import check_file, lengths_without_gaps
+
+KEYS = ("X", "y", "times", "lengths", "classes", "groups", "channels", "ids", "split", "is_train", "name", "source")
+_COPIES = 4  # of an array in float64, which checking and padding its series take at their peak
+
+
+def read_npz(path: str | Path, *, task: Task | None = None, name: str | None = None) -> Dataset:
+    """Read a data set from arrays: `X` `(samples, length, channels)` or `(samples, length)`, and others.
+
+    `y` is the target, `times` `(length,)` or `(samples, length)`, `lengths` how many points are real,
+    `classes` the names of classes that `y` numbers, `groups`, `channels` and `ids` as in `Dataset` and
+    `Series`, `split` or `is_train` the parts. All but `X` may be absent, and others are passed over. Without
+    `lengths`, missing points at the end of a series that has no times are padding. Pickled objects are never
+    loaded, as they may run anything.
+    """
+    arrays = load_arrays(path, KEYS)
+    if "X" not in arrays:
+        raise ReadError(
+            path,
+            f"Got the arrays {_keys(path)[:12]}; expected one called X, (samples, length, channels). Write "
+            "`np.savez(path, X=values, y=targets)`.",
+        )
+    values, times, lengths = arrays["X"], arrays.get("times"), arrays.get("lengths")
+    with name_file(path):
+        if values.ndim == 2:
+            values = values[..., None]
+        if lengths is None and times is None and values.ndim == 3 and values.dtype.kind == "f":
+            lengths = lengths_without_gaps(values)
+        if times is not None and times.ndim == 1:
+            times = np.broadcast_to(times, values.shape[:2])
+        series = Series(
+            values,
+            times=times,
+            lengths=lengths,
+            channels=_names(arrays.get("channels")),
+            ids=arrays.get("ids"),
+        )
+        split = arrays.get("split")
+        if split is None and "is_train" in arrays:
+            split = np.where(arrays["is_train"].astype(bool), "train", "test")
+        return Dataset(
+            series,
+            arrays.get("y"),
+            task=task,
+            classes=_names(arrays.get("classes")) if task != "regression" else None,
+            groups=arrays.get("groups"),
+            split=split,
+            name=name or safe_name(arrays.get("name", ""), safe_name(Path(path).stem)),
+            source=str(arrays.get("source", "")),
+        )
+
+
+def write_npz(dataset: Dataset, path: str | Path) -> None:
+    """Write a data set to a `.npz` file, which `read` reads again; the file appears when it is whole.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "mine.npz"
+    >>> write_npz(Dataset(Series.from_arrays([[1.0, 2.0, 3.0], [4.0]]), ["a", "b"], name="mine"), path)
+    >>> read_npz(path)
+    Dataset('mine': 2 samples of 2 classes; 1 to 3 points, 1 channel: x0; float64)
+    """
+    series = dataset.series
+    arrays: dict[str, Any] = {
+        "X": series.values,
+        "y": dataset.target,
+        "times": series.times,
+        "lengths": series.lengths,
+        "channels": np.array(series.channels),
+        "ids": series.ids,
+        "classes": None if dataset.classes is None else np.array(dataset.classes),
+        "groups": dataset.groups,
+        "split": dataset.split,
+        "name": np.array(dataset.name),
+        "source": np.array(dataset.source),
+    }
+    objects = [key for key, array in arrays.items() if array is not None and array.dtype == object]
+    if objects:
+        raise TypeError(
+            f"Got {objects} of mixed types; expected numbers or strings, because only these are stored "
+            "without pickling. Write `np.array([str(x) for x in ids])`."
+        )
+    with writing(path) as file:
+        np.savez_compressed(file, **{key: array for key, array in arrays.items() if array is not None})
+
+
+def load_arrays(path: str | Path, keys: Collection[str] | None = None) -> dict[str, np.ndarray]:
+    """Arrays of a `.npz` file, by their names.
+
+    A ReadError says so if it is none, is damaged, holds pickled objects, or does not fit into memory: the size
+    of an array is taken from its header, and compared with that of its data, before any of it is read.
+
+    Args:
+        path: the file.
+        keys: those to read, where they are there; None reads all.
+    """
+    arrays = {}
+    with _opened(path) as archive:
+        for member in _members(archive):
+            key = member.filename.removesuffix(".npy")
+            if keys is None or key in keys:
+                with archive.open(member) as file:
+                    _check_header(file, member, path)
+                with archive.open(member) as file:
+                    arrays[key] = _check_letters(np.lib.format.read_array(file, allow_pickle=False), member)
+    return arrays
+
+
+def load_shapes(path: str | Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+    """The arrays of a known file, which must have these shapes."""
+    arrays = load_arrays(path, shapes)
+    absent = [key for key in shapes if key not in arrays]
+    if absent:
+        raise ReadError(path, f"Got the arrays {_keys(path)[:12]}; expected also {', '.join(absent)}.")
+    for key, shape in shapes.items():
+        if arrays[key].shape != shape:
+            raise ReadError(path, f"Got {key} of shape {arrays[key].shape}; expected {shape}.")
+    return arrays
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[zipfile.ZipFile]:
+    path = check_file(path)
+    with open(path, "rb") as file:
+        magic = file.read(4)
+    if magic != b"PK\x03\x04":
+        raise ReadError(path, "Got a file that is no .npz archive; expected one made by `np.savez`.")
+    with name_damage(path, "archive"), zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():  # whose name must be the same in both places: else an array would go missing
+            archive.open(member).close()
+        yield archive
+
+
+def _members(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+    return [member for member in archive.infolist() if member.filename.endswith(".npy")]
+
+
+def _keys(path: str | Path) -> list[str]:
+    with _opened(path) as archive:
+        return [member.filename.removesuffix(".npy") for member in _members(archive)]
+
+
+def _check_header(file: IO[bytes], member: zipfile.ZipInfo, path: str | Path) -> None:
+    version = np.lib.format.read_magic(file)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read_header(file)
+    if dtype.hasobject:
+        raise ReadError(
+            path,
+            f"Got pickled objects in {member.filename}, which may run anything; expected plain arrays. Save "
+            "plain arrays: pad ragged ones and give `lengths`.",
+        )
+    count = math.prod(shape)
+    size = count * dtype.itemsize
+    if min(shape, default=0) < 0 or dtype.itemsize == 0 or size != member.file_size - file.tell():
+        raise ValueError(f"{member.filename} says that it is {shape} of {dtype.str[:20]}")
+    needed = _COPIES * max(size, 8 * count)
+    check_fits(needed, f"The {count:,} values of {member.filename}", "Save the series in several files.")
+
+
+def _check_letters(array: np.ndarray, member: zipfile.ZipInfo) -> np.ndarray:
+    """Python cannot make a string of letters that Unicode does not have."""
+    if array.dtype.kind == "U":
+        letters = np.ascontiguousarray(array).reshape(-1).view(f"{array.dtype.byteorder}u4")
+        if (letters > sys.maxunicode).any():
+            raise ValueError(f"{member.filename} holds letters that do not exist")
+    return array
+
+
+def _names(array: np.ndarray | None) -> list[str] | None:
+    return None if array is None else [str(name) for name in array]

@@ -1,0 +1,216 @@
+"""The `.ts` format of sktime and aeon: a header, then one line per series, with colons between channels.
+
+aeon's own reader drops time stamps, signs and whole numbers beside them, and the case of labels, and it
+imports pandas, numba and scikit-learn; so this is our own. The tests compare the two where they agree.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neuralrde.paths import Series
+
+from .dataset import Dataset, safe_name
+from .errors import ReadError, name_file
+from .targets import Task
+from .text import is_no_label, lengths_without_gaps, numbers, open_text
+from .times import seconds
+
+# A point with its time, such as (0.5,12.1) or (2024-01-01 00:00:00,12.1).
+_POINT = re.compile(r"\(([^(),]*),([^(),]*)\)")
+# Colons divide channels; those within parentheses belong to clock times.
+_PARENTHESES_OR_COLON = re.compile(r"\([^()]*\)|:")
+# Longer rows are taken in pieces, because a list of Python's numbers is several times as large as an array.
+_PIECE = 1 << 16
+
+
+def read_ts(path: str | Path, *, task: Task | None = None, name: str | None = None) -> Dataset:
+    """Read a `.ts` file: series of any lengths, with missing values and time stamps, classes or numbers.
+
+    The header says what the target is and whether points have times; what it says of lengths, channels and
+    missing values is not relied upon, as files contradict it. Points at the end of a series that are missing
+    in all channels are padding, unless they have times. If the channels of a series are stamped with
+    different times, their times are joined and what a channel lacks is missing.
+
+    Args:
+        path: the file, which may be gzipped.
+        task: None believes the header; "regression" reads class labels as numbers.
+        name: of the data set; None takes the header's or the file's.
+    """
+    with open_text(path) as lines, name_file(path):
+        return parse_ts(lines, file=path, task=task, name=name)
+
+
+def parse_ts(lines: Iterable[str], *, file: str | Path, task: Task | None = None, name: str | None = None) -> Dataset:
+    """Read lines of a `.ts` file; `file` is its name, for errors."""
+    numbered = enumerate(lines, 1)
+    header = _header(numbered, file)
+    labelled = header["classes"] is not None or header["regression"]
+    split_line = split_outside_parentheses if header["timestamps"] else lambda line: line.split(":")
+    points, clocks, labels, at = [], [], [], []
+    for number, line in numbered:
+        line = line.strip()
+        if not line or line[0] in "#%":
+            continue
+        channels = split_line(line)
+        if labelled:
+            labels.append(channels.pop().strip())
+        if points and len(channels) != points[0].shape[1]:
+            raise ReadError(
+                file,
+                f"Got {len(channels)} channels beside {points[0].shape[1]} in line {at[0]}; expected the "
+                "same in every series, divided by colons. Is a label or a channel left out?",
+                line=number,
+            )
+        if not channels:
+            raise ReadError(file, "Got a label without a series; expected `1.0,2.0:label`.", line=number)
+        try:
+            values, clock = _timed(channels) if header["timestamps"] else _untimed(channels)
+        except (ArithmeticError, ValueError) as error:
+            raise ReadError(
+                file,
+                f"Got {_short(error)}; expected "
+                + ("points `(time,value)`" if header["timestamps"] else "numbers")
+                + " divided by commas, or ? where one is missing.",
+                line=number,
+            ) from None
+        points.append(values)
+        clocks.append(clock)
+        at.append(number)
+    if not points:
+        raise ReadError(file, "Got a header and no series; expected one line per series after @data.")
+    target, classes = _targets(labels, at, header, file, task)
+    with name_file(file):
+        return Dataset(
+            Series.from_arrays(points, times=clocks if header["timestamps"] else None),
+            target,
+            task=task if classes is None else None,
+            classes=classes,
+            name=name or safe_name(header["name"], safe_name(Path(file).name.split(".")[0])),
+        )
+
+
+def _header(lines: Iterator[tuple[int, str]], file) -> dict[str, Any]:
+    header: dict[str, Any] = {"name": "", "timestamps": False, "classes": None, "regression": False}
+    for number, line in lines:
+        words = line.split()
+        if not words or words[0][0] in "#%":
+            continue
+        key = words[0].lower()
+        if not key.startswith("@"):
+            raise ReadError(
+                file,
+                f"Got {line.strip()[:40]!r}; expected a header of lines such as `@timeStamps false` that "
+                "ends with `@data`. Is this a .csv file?",
+                line=number,
+            )
+        if key == "@data":
+            return header
+        on = len(words) > 1 and words[1].lower() == "true"
+        if key == "@problemname":
+            header["name"] = " ".join(words[1:])
+        elif key == "@timestamps":
+            header["timestamps"] = on
+        elif key == "@targetlabel":
+            header["regression"] = on
+        elif key == "@classlabel" and on:
+            header["classes"] = tuple(dict.fromkeys(words[2:]))
+    raise ReadError(file, "Got no line `@data`; expected one between the header and the series.")
+
+
+def split_outside_parentheses(line: str) -> list[str]:
+    """Parts of a line between colons.
+
+    >>> split_outside_parentheses("(10:30,1),(10:31,2):(10:30,5):walk")
+    ['(10:30,1),(10:31,2)', '(10:30,5)', 'walk']
+    """
+    colons = [match.start() for match in _PARENTHESES_OR_COLON.finditer(line) if match.group() == ":"]
+    return [line[start + 1 : end] for start, end in zip([-1, *colons], [*colons, len(line)], strict=True)]
+
+
+def row_of_numbers(text: str) -> np.ndarray:
+    """Numbers divided by commas, NaN for missing ones.
+
+    >>> row_of_numbers("1,?,2.5")
+    array([1. , nan, 2.5])
+    """
+    pieces, start = [], 0
+    while len(text) - start > _PIECE and (end := text.find(",", start + _PIECE)) > 0:
+        pieces.append(numbers(text[start:end].split(",")))
+        start = end + 1
+    return np.concatenate([*pieces, numbers(text[start:].split(","))])
+
+
+def _untimed(channels: list[str]) -> tuple[np.ndarray, None]:
+    columns = [row_of_numbers(channel) for channel in channels]
+    if len({len(column) for column in columns}) > 1:
+        raise ValueError(f"channels of the lengths {[len(column) for column in columns]} in one series")
+    values = np.stack(columns, axis=1)
+    return values[: lengths_without_gaps(values[None])[0]], None
+
+
+def _timed(channels: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    stamped = []
+    for channel in channels:
+        rest = _POINT.sub("", channel).replace(",", "").replace("()", "").strip()
+        if rest:
+            raise ValueError(f"{rest[:40]!r}")
+        pairs = _POINT.findall(channel)
+        stamped.append((seconds(time for time, _ in pairs), numbers([value for _, value in pairs])))
+    clock = np.unique(np.concatenate([times for times, _ in stamped]))
+    if len(clock) == 0:
+        raise ValueError("a series without points")
+    values = np.full((len(clock), len(channels)), np.nan)
+    for c, (times, column) in enumerate(stamped):
+        if len(np.unique(times)) < len(times):
+            raise ValueError(f"a time twice in channel {c}")
+        values[np.searchsorted(clock, times), c] = column
+    return values, clock
+
+
+def _targets(labels, at, header, file, task: Task | None):
+    classes = header["classes"]
+    if not labels:
+        return None, None
+    for label, line in zip(labels, at, strict=True):
+        if is_no_label(label) and label not in (classes or ()):
+            raise ReadError(file, f"Got the label {label!r}; expected one for each series. Leave it out.", line=line)
+    if (header["regression"] and task is None) or task == "regression":
+        real = np.full(len(labels), np.nan)
+        for i, (label, line) in enumerate(zip(labels, at, strict=True)):
+            try:
+                real[i] = float(label)
+            except ValueError:
+                raise ReadError(file, f"Got the target {label[:40]!r}; expected a number.", line=line) from None
+        return real, None
+    if not classes:
+        return labels, None
+    # Headers and lines may spell a class differently: 1 and 1.0, Run and run.
+    place = {_spelling(name): i for i, name in enumerate(classes)}
+    place |= {name: i for i, name in enumerate(classes)}
+    numbered = []
+    for label, line in zip(labels, at, strict=True):
+        number = place.get(label, place.get(_spelling(label)))
+        if number is None:
+            raise ReadError(
+                file,
+                f"Got the label {label[:40]!r}; expected one of {list(classes)[:10]}, as @classLabel says. "
+                "Is the label left out, or a class missing in the header?",
+                line=line,
+            )
+        numbered.append(number)
+    return numbered, classes
+
+
+def _spelling(label: str) -> str:
+    try:
+        return str(float(label))
+    except ValueError:
+        return label.lower()
+
+
+def _short(error: Exception) -> str:
+    return str(error).removeprefix("could not convert string to float: ")
