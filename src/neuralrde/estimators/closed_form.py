@@ -142,6 +142,7 @@ class _RidgeOnFeatures(Streaming, ClosedForm):
     """`fit` and what follows from it."""
 
     _kind = FittedClosedForm
+    class_weight: Any
     penalty_ = Learned[float]("penalty")
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:

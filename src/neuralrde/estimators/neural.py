@@ -119,7 +119,7 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
     members_ = Learned[int]("members")
     blend_ = Learned[tuple[float, float]]("blend.factors")
     loss_ = Learned[AbstractLoss]("loss")
-    augmentation_ = Learned["AbstractAugmentation | None"]("augmentation")
+    augmentation_ = Learned[Any]("augmentation")
     path_channels_ = Learned[int]("path_channels")
     history_ = Learned[list[dict[str, Any]]]("history")
     n_iter_ = Learned[int]("epochs")
@@ -231,7 +231,7 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
         samples, inputs, targets = self._samples(X, y, sample_weight, groups, classes=classes, **like)
         # Classes without weight are left out here; the others are weighted later, by what is trained on.
         weight = class_weights(self.class_weight, targets, samples.target, samples.target)
-        samples = samples.times(None if weight is None else np.float32(weight > 0))
+        samples = samples.times(None if weight is None else (weight > 0).astype(np.float32))
         check_several_groups(samples)
         given = {name: vars(self)[name] for name in ARCHITECTURE_PARAMETERS}
         auto = is_auto(self.model)

@@ -104,10 +104,12 @@ class Learned(Generic[T]):
     def __get__(self, estimator: Any, owner: type | None = None) -> T:
         if estimator is None:
             return self  # type: ignore
-        fitted = vars(estimator).get("fitted_")
-        if fitted is None or ((value := self.read(fitted)) is None and self.optional):
+        fitted, value = vars(estimator).get("fitted_"), None
+        if fitted is not None:
+            value = self.read(fitted)
+        if fitted is None or (value is None and self.optional):
             raise AttributeError(f"{type(estimator).__name__} has no attribute {self.name!r} before `fit`.")
-        return value
+        return value  # type: ignore
 
     def __set__(self, estimator: Any, value: Any) -> None:
         raise AttributeError(f"{self.name!r} is learned by `fit`, and is not set.")

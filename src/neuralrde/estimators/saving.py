@@ -127,7 +127,7 @@ def _from_plain(plain: Any, declared: Any, where: str, arrays: Any, used: dict[s
         return _array_from_plain(plain)
     if declared in _FAMILIES and isinstance(plain, dict):
         return make(_FAMILIES[declared], plain)
-    if declared is float and is_number(plain):
+    if declared is float and isinstance(plain, int | float) and not isinstance(plain, bool):
         return float(plain)
     if declared in (bool, int, str) and type(plain) is declared:
         return plain
@@ -143,7 +143,7 @@ def _from_plain(plain: Any, declared: Any, where: str, arrays: Any, used: dict[s
     if "model" not in fields:
         return declared(**values)
     # Everything but the numbers of the model, whose sizes are checked before anything is built of them.
-    fitted: Any = declared(**values, model=None)
+    fitted: Any = declared(**values | {"model": None})
     mine = {name: array for name, array in arrays.items() if name.startswith(f"{prefix}model")}
     numbers = sum(array.size for array in mine.values())
     for name, size in fitted.least_sizes().items():

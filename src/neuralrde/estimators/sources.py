@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -142,7 +142,10 @@ class SeriesInMemory:
     """Series as a user gives them, or prepared by a transform; see `SampleSource` for the methods."""
 
     series: Series
-    groups: ClassVar[None] = None
+
+    @property
+    def groups(self) -> None:
+        return None
 
     def __len__(self) -> int:
         return len(self.series)

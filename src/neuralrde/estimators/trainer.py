@@ -160,21 +160,7 @@ class Trainer:
         label_share = training.check_label_share(windows)
         raw = samples if len(samples) == len(training.data.training) else data.training
         closed = self._fit_closed_form(training, raw)
-        fitted: dict[str, Any] = {
-            "inputs": self.inputs,
-            "targets": self.targets,
-            "transform": training.transform,
-            "windows": windows,
-            "config": config,
-            "members": members,
-            "loss": training.loss,
-            "augmentation": plan.augmentation,
-            "path_channels": training.channels,
-            "label_share": label_share,
-            "trials": trials,
-            "given": plan.given if previous is None else previous.given,
-            "mesh": self.mesh,
-        }
+        fitted = self._common(training, windows, previous) | {"label_share": label_share, "trials": trials}
         if Processes(self.mesh).agree(previous is None and closed is not None and closed.leaves_nothing_to_gain(raw)):
             assert closed is not None
             Listeners(training.listeners).say(
@@ -237,29 +223,26 @@ class Trainer:
             _trained(replace(state, best=state.model), shapes),
             [] if previous is None else previous.history,
         )
-        return FittedNeural(
-            inputs=self.inputs,
-            targets=self.targets,
-            transform=training.transform,
-            windows=windows,
-            config=config,
-            members=members,
-            loss=training.loss,
-            augmentation=plan.augmentation,
-            path_channels=training.channels,
-            label_share=training.labels(windows)[1],
-            trials=[],
-            restarts=[],
-            blend=Blend() if previous is None else previous.blend,
-            given=plan.given if previous is None else previous.given,
-            training=state,
-            **trained | {"history": [*earlier, {**state.history[-1], "epoch": len(earlier) + 1}]},
-        )
+        fitted = self._common(training, windows, previous) | {"label_share": training.labels(windows)[1], "trials": []}
+        fitted |= trained | {"history": [*earlier, {**state.history[-1], "epoch": len(earlier) + 1}]}
+        blend = Blend() if previous is None else previous.blend
+        return FittedNeural(**fitted, restarts=[], blend=blend, training=state)
 
-    def _members(self, config: Config, previous: FittedNeural | None) -> int:
-        if previous is not None:
-            return previous.members
-        return self.plan.members or model_class(config.cls).recommended.members
+    def _common(self, training: "Training", windows: Windows, previous: FittedNeural | None) -> dict[str, Any]:
+        """The fields of what is learned that do not depend on how the training went."""
+        return {
+            "inputs": self.inputs,
+            "targets": self.targets,
+            "transform": training.transform,
+            "windows": windows,
+            "config": training.config,
+            "members": training.members,
+            "loss": training.loss,
+            "augmentation": self.plan.augmentation,
+            "path_channels": training.channels,
+            "given": self.plan.given if previous is None else previous.given,
+            "mesh": self.mesh,
+        }
 
     def _members(self, config: Config, previous: FittedNeural | None) -> int:
         if previous is not None:
