@@ -42,8 +42,7 @@ def replay(
         neuralrde replay hearts.csv --to http://127.0.0.1:8000 --speed 10 --streams 100
     """
     try:
-        from ..serving.load import Load
-        from ..serving.recording import Recording
+        from ..serving.loadtest import Load, Recording
     except ImportError as error:
         raise Refusal(
             f"Replaying needs a package that is not installed ({error.name}). Write `pip install 'neuralrde[serve]'`."
