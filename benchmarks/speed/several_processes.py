@@ -13,7 +13,7 @@ import time
 from itertools import pairwise
 from typing import Any
 
-from neuralrde.cli.launchers import free_port
+from neuralrde.cli.workers import free_port
 
 # By batch: enough epochs for a median, after the first, which compiles.
 BATCHES, EPOCHS, STEPS = (32, 128), 4, 8

@@ -58,8 +58,7 @@ def runs() -> None:
 
 def _sweep(folder: Path, options: dict) -> float:
     """Seconds for eight runs, after two that compile."""
-    from neuralrde.cli.sweep_file import read_sweep
-    from neuralrde.cli.sweep_run import run_in_worker
+    from neuralrde.cli.sweep_tasks import read_sweep, run_in_worker
     from neuralrde.sweeps import RayPool
 
     folder.mkdir()

@@ -6,8 +6,9 @@ import tomllib
 import numpy as np
 import pytest
 
-from neuralrde.cli.closed_form import floor
+from neuralrde.cli.evaluation import floor_baseline
 from neuralrde.cli.report import only_closed_form
+from neuralrde.cli.run import floor
 from neuralrde.datasets import Dataset, Split, order_of_events
 from neuralrde.estimators import LogSignatureClassifier, LogSignatureFeatures, load
 
@@ -127,8 +128,8 @@ def test_the_floor_learns_from_groups_and_from_what_would_validate(monkeypatch):
     found = floor(data, y, rows, seed=3)
     own = LogSignatureClassifier(random_state=3).fit(data[:24].series, y[:24], groups=data.groups[:24])
     assert found.estimator.penalty_ == own.penalty_
-    assert np.array_equal(found.baseline(data[24:]).predicted, own.predict(data[24:].series))
-    monkeypatch.setattr("neuralrde.cli.closed_form._MOST", 12)
+    assert np.array_equal(floor_baseline(found.estimator, data[24:]).predicted, own.predict(data[24:].series))
+    monkeypatch.setattr("neuralrde.cli.run._MOST", 12)
     assert found.seconds > 0
     assert floor(data, y, rows, seed=3).estimator.penalty_ != own.penalty_
 

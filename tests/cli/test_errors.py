@@ -187,7 +187,7 @@ def test_a_warning_is_a_note(run, monkeypatch):
     """In the words of the command line, and no reason to stop."""
 
     def warned(word, table):
-        warnings.warn_explicit("Write `step=1` to use all.", UserWarning, "x.py", 1, module="neuralrde.cli.training")
+        warnings.warn_explicit("Write `step=1` to use all.", UserWarning, "x.py", 1, module="neuralrde.cli.run")
         return order_of_events(samples=10, length=33, events=4)
 
     monkeypatch.setattr("neuralrde.cli.proposal.open_data", warned)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from neuralrde.cli.errors import Refusal
+from neuralrde.cli.console import Refusal
 from neuralrde.cli.run_folder import RunFolder
 from neuralrde.datasets.dataset import safe_name
 

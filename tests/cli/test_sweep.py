@@ -5,7 +5,7 @@ import json
 import pytest
 
 from neuralrde.cli.run_folder import fingerprint_with_targets
-from neuralrde.cli.sweep_file import read_sweep
+from neuralrde.cli.sweep_tasks import read_sweep
 from neuralrde.datasets import Dataset, order_of_events
 
 FIXED = """
@@ -46,7 +46,7 @@ def config(hearts, tmp_path):
 
 
 def keys(config, tmp_path):
-    return [task.key for task in read_sweep(config, tmp_path / "out").sweep._tasks.values()]
+    return [task.key for task in read_sweep(config, tmp_path / "out").sweep.tasks.values()]
 
 
 @pytest.mark.long
@@ -77,7 +77,8 @@ def test_a_grid_is_run_once_shown_and_not_run_again(run, config, tmp_path):
 
 
 def test_the_result_is_that_of_fit_and_killed_runs_are_gone_on_with(run, config, tmp_path, hearts, monkeypatch):
-    from neuralrde.cli import sweep_run, training
+    from neuralrde.cli import run as training
+    from neuralrde.cli import sweep_tasks
 
     file, out = config("[grid]\nseed = [3]\n"), tmp_path / "out"
     plain = run("fit", "--config", config(""), "--seed", "3", "--out", tmp_path / "fit", "--json").json
@@ -91,7 +92,7 @@ def test_the_result_is_that_of_fit_and_killed_runs_are_gone_on_with(run, config,
             raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(sweep_run._Reports, "epoch", dies)
+        patch.setattr(sweep_tasks._Reports, "epoch", dies)
         with pytest.raises(Killed):
             run("sweep", file, "--no-ray", "--out", out)
     [folder] = (out / "runs").iterdir()
@@ -104,7 +105,7 @@ def test_the_result_is_that_of_fit_and_killed_runs_are_gone_on_with(run, config,
 
     # The driver died after the run had ended and before it was written down: nothing is trained again.
     (out / "results.jsonl").unlink()
-    monkeypatch.setattr(training.Job, "fit", None)
+    monkeypatch.setattr(training.Run, "fit", None)
     assert run("sweep", file, "--no-ray", "--out", out).code == 0
     assert json.loads((out / "results.jsonl").read_text())["value"] == line["value"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from neuralrde.cli.launchers import free_port
+from neuralrde.cli.workers import free_port
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from neuralrde.cli import main
-from neuralrde.cli.launchers import free_port
+from neuralrde.cli.workers import free_port
 
 from ..cli.conftest import COLUMNS, SMALL, hearts  # noqa: F401 (a fixture)
 

@@ -6,8 +6,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from neuralrde import Config, NeuralRDE, NeuralRDEClassifier, NeuralRDERegressor, OscillatorRDE, Series, Windows
-from neuralrde.cli.config import RunSettings, as_toml, assignments, settings_of, with_settings
-from neuralrde.cli.estimator import estimator_of
+from neuralrde.cli.settings import RunSettings, as_toml, assignments, estimator_of, settings_of, with_settings
 from neuralrde.estimators import load
 from neuralrde.estimators.division import AugmentedSamples, Samples
 from neuralrde.estimators.regressor import median_of, median_scores

@@ -398,8 +398,7 @@ patience = "none"
 
 
 def _read_settings(path: Path, given: Input) -> None:
-    from neuralrde.cli.config import settings_of
-    from neuralrde.cli.estimator import estimator_of
+    from neuralrde.cli.settings import estimator_of, settings_of
     from neuralrde.estimators import NeuralRDEClassifier
 
     estimator_of(NeuralRDEClassifier, settings_of(path, table={}, estimator={}))

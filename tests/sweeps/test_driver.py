@@ -23,7 +23,7 @@ def test_every_task_is_run_once_and_a_second_start_runs_nothing(tmp_path):
     tasks = [task(x) for x in (1, 2, 3)] + [task(2)]  # of which two are the same
     told = []
     assert not Sweep(tmp_path, tasks).finished()
-    progress = run(Sweep(tmp_path, tasks), tell=lambda state: told.append((state.finished, len(state.running))))
+    progress = run(Sweep(tmp_path, tasks), on_progress=lambda state: told.append((state.finished, len(state.running))))
     assert (progress.total, progress.done, progress.known) == (3, 3, 0)
     assert told[-1] == (3, 0)
     assert (0, 1) in told
@@ -57,10 +57,10 @@ def test_an_error_is_a_result_and_stops_nothing(tmp_path):
 
 def test_an_interrupt_keeps_what_is_done(tmp_path):
     class Interrupted(InProcess):
-        def wait(self, seconds, hear):
+        def wait(self, seconds, on_epoch):
             if len(Results.read(tmp_path / "results.jsonl")) == 2:
                 raise KeyboardInterrupt
-            return super().wait(seconds, hear)
+            return super().wait(seconds, on_epoch)
 
     tasks = [task(x) for x in range(4)]
     sweep = Sweep(tmp_path, tasks)
@@ -76,13 +76,13 @@ class Losing(InProcess):
 
     losses = 0
 
-    def wait(self, seconds, hear):
-        from neuralrde.sweeps.pool import Ended
+    def wait(self, seconds, on_epoch):
+        from neuralrde.sweeps.pool import TaskResult
 
         if self.losses:
             self.losses -= 1
-            return [Ended(self._waiting.popleft(), "lost", {"error": "node died"})]
-        return super().wait(seconds, hear)
+            return [TaskResult(self._waiting.popleft(), "lost", {"error": "node died"})]
+        return super().wait(seconds, on_epoch)
 
 
 @pytest.mark.parametrize(("losses", "outcome"), [(2, "done"), (3, "failed")])

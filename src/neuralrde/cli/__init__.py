@@ -1,4 +1,4 @@
-"""The command line: one file per command. `app` puts them together and turns errors into sentences."""
+"""The command line. `app` has the commands; what they need is loaded when they run, so that `--help` is quick."""
 
 from .app import main
 

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from ..datasets import available, data_folder, load
-from ..datasets.formats.readers import READERS
+from ..datasets.readers import READERS
 from . import flags
-from .screen import print_json, table
+from .console import print_json, table
 
 data_app = typer.Typer(
     no_args_is_help=True, help="List the named data sets and the file formats, or download a data set."

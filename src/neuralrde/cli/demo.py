@@ -1,23 +1,22 @@
 """`neuralrde demo`: a result in seconds on real data, a neural model beside it, and what depth and scale bring."""
 
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
 from .._version import versions
 from ..datasets import Dataset, DatasetUnavailable, given, load, order_of_events, random_split
 from ..paths import Series
-from ..plots import PlotsUnavailable, accuracy_bars, confusion, learning_curves, save
-from .closed_form import without_validation
-from .demo_pictures import depth_and_scale, motions
-from .estimator import closed_form_for
+from ..plots import COLOURS, INK, PALE, PlotsUnavailable, accuracy_bars, confusion, figure, learning_curves, save
+from .console import table
 from .loading import targets
-from .pictures import draw_windows
+from .report import draw_windows
+from .run import without_validation
 from .run_folder import write_json
-from .screen import table
+from .settings import closed_form_for
 
 MOTIONS, VOWELS, BRAIN = "BasicMotions", "JapaneseVowels", "SelfRegulationSCP1"
 SPLITS, SEEDS = 3, 3
@@ -37,15 +36,8 @@ WINDOWS = {
 }
 
 
-def demo(
-    out: Annotated[Path, typer.Option(help="The folder for pictures and results.json.")] = Path("demo"),
-) -> None:
-    """Show a result in seconds on real data, a neural model beside it, and what depth and scale bring.
-
-    On real data (movements of a wrist, spoken vowels, slow cortical potentials) it compares the closed form with aeon's
-    Rockets, and then a Neural RDE with published accuracies on three random splits. On simulated data it shows that
-    depth 2 sees which of two channels moves first, and depth 1 at the same step cannot.
-    """
+def show(out: Path) -> None:
+    """Print the tables of the demo, and write its pictures and results.json into a folder."""
     from ..devices import try_all_cores
 
     try_all_cores()
@@ -242,3 +234,44 @@ def _size(data: Dataset) -> str:
 
 def _percent(value: tuple[float, float]) -> str:
     return f"{100 * value[0]:.1f} ± {100 * value[1]:.1f} %"
+
+
+def motions(test: Dataset, classes: np.ndarray, probability: np.ndarray) -> Any:
+    """One test series of each class: three accelerations over time, and how sure the model is of the true class."""
+    assert test.classes is not None
+    order = list(test.classes)
+    with figure(7.4, 4.6) as picture:
+        axes = picture.subplots(2, 2, sharex=True, sharey=True)
+        for axis, name in zip(axes.flat, order, strict=False):
+            row = int(np.flatnonzero(np.asarray(test.target) == order.index(name))[0])
+            seconds = np.arange(test.series.lengths[row]) / 10
+            for channel, colour in zip(range(3), COLOURS, strict=False):
+                values = test.series.values[row, : len(seconds), channel]
+                axis.plot(seconds, values, color=colour, linewidth=1.3)
+            sure = probability[row, list(classes).index(name)]
+            axis.set_title(f"{name}: {sure:.0%} sure", loc="left", fontweight="bold")
+        picture.suptitle("What is the wrist doing? The closed form has learned it from 40 recordings", color=INK)
+        picture.supxlabel("seconds; acceleration along three axes of a smart watch", fontsize=9, color=INK)
+    return picture
+
+
+def depth_and_scale(scale: Mapping[str, Sequence[float]], depth: Mapping[str, float]) -> Any:
+    """Accuracies with one and with several scales, and with depth 1 and 2; a dot for each of several seeds."""
+    panels = [("Scale: what is the wrist doing?", {name: list(values) for name, values in scale.items()}, 0.25)]
+    panels += [("Depth: which channel moves first?", {name: [value] for name, value in depth.items()}, 0.5)]
+    panels = [panel for panel in panels if panel[1]]
+    with figure(4.2 * len(panels), 3.2) as picture:
+        axes = np.atleast_1d(picture.subplots(1, len(panels)))
+        for axis, (title, bars, chance) in zip(axes, panels, strict=True):
+            for place, values in enumerate(bars.values()):
+                mean = float(np.mean(values))
+                axis.bar(place, mean, width=0.6, color=PALE if place + 1 < len(bars) else COLOURS[0])
+                if len(values) > 1:
+                    axis.scatter(np.full(len(values), place), values, color=INK, s=12, zorder=3)
+                axis.text(place, 0.04, f"{mean:.1%}", ha="center", color="white", fontweight="bold")
+            axis.axhline(chance, color=INK, linewidth=1, linestyle=":")
+            axis.text(-0.5, chance + 0.015, "chance", ha="right", fontsize=8.5)
+            axis.set_xticks(range(len(bars)), [name.replace(", ", "\n") for name in bars])
+            axis.set(xlim=(-0.9, len(bars) - 0.5), ylim=(0, 1.02), title=title)
+            axis.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    return picture

@@ -7,12 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from . import flags
-from .config import assignments, settings_of, whole_or_auto
-from .errors import WRONG_USE, Refusal
-from .launchers import launch_of
-from .screen import going_on_unread, print_json
-from .training import train
-from .workers import ARGUMENTS, Worker, supervise
+from .console import WRONG_USE, Refusal, going_on_unread, print_json
+from .workers import ARGUMENTS, Worker, launch_of, supervise
 
 PROGRESS = ("bar", "json", "none")
 _MODEL: Any = {"rich_help_panel": "Model and training"}
@@ -128,6 +124,8 @@ def fit(
     worker = Worker.here()
     if worker is None and (launch := launch_of(processes, coordinator, process_id)) is not None:
         raise typer.Exit(supervise(launch, ARGUMENTS.get()))
+    from .settings import assignments, settings_of, whole_or_auto
+
     # Settings: defaults, then the file, then flags.
     if resume and config is None and out is not None and (out / "settings.toml").exists():
         config = out / "settings.toml"
@@ -152,6 +150,8 @@ def fit(
         raise Refusal(f"Got --progress {progress}; expected one of {', '.join(PROGRESS)}.", WRONG_USE)
     if worker is not None:
         worker.join()
+    from .run import train
+
     alone = worker is None or worker.number == 0
     with going_on_unread():
         result = train(
@@ -159,14 +159,10 @@ def fit(
             out,
             resume=resume,
             plots=plots,
-            say=partial(print, flush=True) if alone and not json else _nothing,  # a log shows it now
+            say=partial(print, flush=True) if alone and not json else lambda text: None,  # a log shows it now
             progress=progress if alone else "none",
             tensorboard=tensorboard,
             worker=worker,
         )
         if json and alone:
             print_json(result)
-
-
-def _nothing(*lines: str) -> None:
-    """Print nothing: scripts want one JSON object."""

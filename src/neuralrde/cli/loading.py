@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..datasets import Dataset, column_names, endings, load, read
-from ..datasets.tables.table import USUAL
+from ..datasets.table import USUAL
 from ..paths import Series
 from ..stores import Store
-from .config import RunSettings, settings_of
-from .errors import WRONG_USE, Refusal
+from .console import WRONG_USE, Refusal
+from .settings import RunSettings, settings_of
 
 # Of another table than the run's own, these may be wrong: labels in another file are not its labels, and a series
 # without a target is no reason to predict nothing for it. The target is kept if the other table has its column.

@@ -5,17 +5,8 @@ from typing import Annotated
 
 import typer
 
-from ..paths import Windows
-from ..plots import save, windows_over_series
-from ..transforms import Standard
 from . import flags
-from .errors import WRONG_USE, Refusal
-from .estimator import is_closed_form
-from .judging import predictions_to_judge
-from .loading import open_data, open_for
-from .pictures import draw_curves, draw_predictions, draw_windows, times_of
-from .predictions import is_classifier, load_model
-from .run_folder import RunFolder
+from .console import WRONG_USE, Refusal
 
 plot_app = typer.Typer(no_args_is_help=True, help="Draw learning curves, predictions against the truth, or windows.")
 Out = Annotated[Path | None, typer.Option(help="The folder for the picture.", show_default=False)]
@@ -24,6 +15,9 @@ Out = Annotated[Path | None, typer.Option(help="The folder for the picture.", sh
 @plot_app.command()
 def curves(run: Annotated[Path, typer.Argument(help="A run's folder.")], out: Out = None) -> None:
     """Draw the loss and the metric of a run, epoch by epoch."""
+    from .report import draw_curves
+    from .run_folder import RunFolder
+
     folder = RunFolder(run)
     if not folder.history.exists():
         raise Refusal(f"There is no history at {run}; expected the folder of a finished run of a neural model.")
@@ -43,6 +37,9 @@ def predictions(
 
     On the data of its own run, a model is judged on the test samples only.
     """
+    from .evaluation import predictions_to_judge
+    from .report import draw_predictions
+
     _, part, found = predictions_to_judge(model, data, table)
     print(draw_predictions(found, out or Path("."), note=None if part == "all" else f"{part} part"))
 
@@ -62,6 +59,14 @@ def windows(
     out: Out = None,
 ) -> None:
     """Draw a series, the boundaries of its windows, and the log-signature of every window."""
+    from ..paths import Windows
+    from ..plots import save, windows_over_series
+    from ..transforms import Standard
+    from .evaluation import is_classifier, load_model
+    from .loading import open_data, open_for
+    from .report import draw_windows, times_of
+    from .settings import is_closed_form
+
     if model is None:
         estimator, dataset = None, open_data(data, table)
     else:

@@ -1,39 +1,26 @@
 """`neuralrde prepare`: write the log-signatures of data larger than memory into a store."""
 
 import sys
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from . import flags
-from .config import whole_or_auto
-from .errors import WRONG_USE, Refusal
-from .screen import print_json
+from .console import WRONG_USE, Refusal, print_json
 
-_TABLE: Any = {"rich_help_panel": "Table"}
+_TABLE: Any = {"rich_help_panel": "Tables"}
 _WINDOWS: Any = {"rich_help_panel": "Windows"}
 
 
+@partial(flags.with_table, names=("target", "id", "time", "group", "columns"))
 def prepare(
     *,
     data: Annotated[
         str, typer.Argument(metavar="DATA", help="A .parquet, .csv or .npy file, or a folder.", show_default=False)
     ],
     store: Annotated[str, typer.Argument(metavar="STORE", help="The folder to write, or a URL.", show_default=False)],
-    target: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="The column to predict, or several separated by commas.", **_TABLE),
-    ] = None,
-    id: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column that says which series a row belongs to.", **_TABLE)
-    ] = None,
-    time: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of times.", **_TABLE)] = None,
-    group: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column of patients, speakers, ...", **_TABLE)
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="The channels. [all other columns]", **_TABLE)
-    ] = None,
+    table: flags.Table,
     labels: Annotated[
         str | None, typer.Option(metavar="FILE", help="For .npy data, the targets as .npy.", **_TABLE)
     ] = None,
@@ -89,7 +76,8 @@ def prepare(
         windows=_windows(step, every, depth, scales),
         model=model,
         like=None if like is None else Store(like),
-        **flags.given({"target": target, "id": id, "time": time, "group": group, "columns": columns, "labels": labels}),
+        **table,
+        labels=labels,
         groups=groups,
         task=task,
         memory=memory,
@@ -108,6 +96,7 @@ def prepare(
 
 def _windows(step: int | None, every: float | None, depth: str | None, scales: str | None) -> Any:
     from ..paths import Windows
+    from .settings import whole_or_auto
 
     if step is every is depth is scales is None:
         return None

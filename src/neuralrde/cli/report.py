@@ -1,14 +1,28 @@
-"""What a run reports: tables and sentences for people, and the same for metrics.json."""
+"""What a run reports, about its data and its result: sentences and tables, pictures, and a page that has all of it."""
 
-from collections.abc import Mapping, Sequence
+import json
+import shlex
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..assessment import Assessment
 from ..assessment.metrics import title_of
-from .config import CLOSED_FORM
-from .screen import count, number, table
+from ..datasets import Dataset
+from ..plots import confusion, learning_curves, predicted_against_true, save, windows_over_series
+from ..sweeps.page import page
+from ..sweeps.page import table as html_table
+from .console import count, number, table
+from .describe import about_blend, is_dated
+from .evaluation import PredictionTable
+from .run_folder import RunFolder
+from .settings import CLOSED_FORM, settings_of
+
+_PICTURES = ("confusion.png", "predicted_against_true.png", "learning_curves.png", "windows.png")
 
 
 def as_text(found: Assessment, sentences: Sequence[str], title: str) -> str:
@@ -75,19 +89,6 @@ def about_training(result: Mapping[str, Any]) -> str:
     return f"{result['estimator']}, {how}\n" + table(rows, header=["part", *map(title_of, names)])
 
 
-def about_blend(closed: float, neural: float) -> str:
-    """The weights of both parts of a prediction.
-
-    >>> about_blend(1.0, 0.0)
-    'the neural part has weight 0: this is the closed form (its weight is 1)'
-    >>> about_blend(0.8, 0.4)
-    'weights: closed form 0.8, neural 0.4'
-    """
-    if neural == 0:
-        return f"the neural part has weight 0: this is the closed form (its weight is {closed:.3g})"
-    return f"weights: closed form {closed:.3g}, neural {neural:.3g}"
-
-
 def only_closed_form(blend: Sequence[float] | None) -> list[str]:
     """The first sentence of a verdict, if no neural part is left in the predictions."""
     return [about_blend(*blend).capitalize() + "."] if blend is not None and blend[1] == 0 else []
@@ -117,3 +118,99 @@ def about_folds(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
     mean, spread = np.mean(values, axis=0), np.std(values, axis=0, ddof=1)
     body.append(["mean", "", *(f"{number(float(m))} ± {s:.2g}" for m, s in zip(mean, spread, strict=True))])
     return table(body, header=["fold", "samples", title_of(metric), *kinds])
+
+
+def draw_curves(history: list[dict[str, Any]], folder: Path, *, blended: bool = False) -> Path:
+    """With `blended`, they are not of what predicts in the end, and say so."""
+    title = "The neural part, before it is blended" if blended else "Learning curves"
+    return save(learning_curves(history, title=title), folder / "learning_curves.png")
+
+
+def draw_predictions(found: PredictionTable, folder: Path, *, name: str = "target", note: str | None = None) -> Path:
+    """A confusion matrix of classes, or predicted against true numbers; the note says what to compare it with."""
+    known = found.known()
+    if found.classes is not None:
+        picture = confusion(known.true, known.predicted, classes=found.classes, note=note)
+        return save(picture, folder / "confusion.png")
+    picture = predicted_against_true(known.true, known.predicted, name=name, note=note)
+    return save(picture, folder / "predicted_against_true.png")
+
+
+def draw_windows(model: Any, data: Dataset, folder: Path) -> Path:
+    """The first series of more than one point as the model sees it: prepared, cut, and its log-signatures."""
+    one = data[np.array([np.argmax(data.series.lengths > 1)])]
+    prepared, windows = model.transform_(one.series), model.windows_
+    path = prepared.values[0, : prepared.lengths[0]]
+    picture = windows_over_series(
+        path,
+        cuts=np.minimum(np.atleast_2d(windows.cuts(prepared))[0], len(path) - 1),
+        depth=windows.depths,
+        scales=windows.scales,
+        channels=prepared.channels,
+        times=times_of(one, len(path)),
+    )
+    return save(picture, folder / "windows.png")
+
+
+def times_of(one: Dataset, points: int) -> np.ndarray | None:
+    """When the points of a single series are, dates as dates; None if nobody knows."""
+    times = one.series.times
+    if times is None or one.series.lengths[0] != points:
+        return None
+    return (times[0, :points] * 1e6).astype("datetime64[us]") if is_dated(one) else times[0, :points]
+
+
+def run_page(folder: RunFolder, data: str, result: Mapping[str, Any]) -> str:
+    """The text of the file.
+
+    Args:
+        folder: of the run, with all else in it.
+        data: about the data, for people.
+        result: as in metrics.json.
+    """
+    return page(folder.path.resolve().name, "\n".join(_sections(folder, data, result)))
+
+
+def _sections(folder: RunFolder, data: str, result: Mapping[str, Any]) -> Iterator[str]:
+    found = result["assessment"]
+    metrics = [name for name in found["intervals_95"] if name in found["baselines"][0]]
+    ends = found["intervals_95"][found["metric"]]
+    interval = "" if ends is None else f" (95 % interval {ends[0]:.4g} to {ends[1]:.4g})"
+    tested = f"{found['units']['count']:,} {found['units']['of']} tested"
+    yield f'<p class="state">{title_of(found["metric"])} {found["value"]:.4g}{interval}, {escape(tested)}</p>'
+    yield "<h2>Verdict</h2><ul>" + "".join(f"<li>{escape(one)}</li>" for one in found["verdict"]) + "</ul>"
+    rows = [["this model", *(found["measures"][name] for name in metrics), ""]]
+    rows += [[one["name"], *(one[name] for name in metrics), one["what"]] for one in found["baselines"]]
+    yield html_table(["", *map(title_of, metrics), "what it is"], rows, id="baselines")
+    for name in _PICTURES:
+        if (file := folder.pictures / name).exists():
+            picture = b64encode(file.read_bytes()).decode()
+            said = name.removesuffix(".png").replace("_", " ").capitalize()
+            yield f'<figure><img alt="{said}" src="data:image/png;base64,{picture}"></figure>'
+    yield f"<h2>Data</h2><pre>{escape(data)}</pre>"
+    folds = about_folds(result["folds"], found["metric"]) if "folds" in result else ""
+    training = "\n\n".join(filter(None, [about_trials(result), folds, about_training(result)]))
+    yield f"<h2>Training</h2><pre>{escape(training)}</pre>"
+    yield f"<h2>How to predict</h2><pre>{escape(_how_to_predict(folder))}</pre>"
+    yield f"<details><summary>Settings</summary><pre>{escape(folder.settings.read_text('utf-8'))}</pre></details>"
+    versions = json.loads((folder.path / "versions.json").read_text())
+    yield f"<details><summary>Versions</summary><pre>{escape(json.dumps(versions, indent=2))}</pre></details>"
+
+
+def _how_to_predict(folder: RunFolder) -> str:
+    """At a shell and in Python, with what the columns of a table are."""
+    where, own = shlex.quote(str(folder.path)), settings_of(folder.settings, table={}, estimator={})
+    kept = ("id", "time", "columns", "wide", "header", "sensor", "value", "time_format", "decimal", "thousands")
+    options = "".join(f", {name}={own.table[name]!r}" for name in kept if name in own.table)
+    return f"""# at a shell
+neuralrde predict {where} NEW.csv --out predicted.csv
+neuralrde evaluate {where}
+neuralrde serve {where}
+
+# in Python
+from neuralrde import read
+from neuralrde.estimators import load
+
+model = load({str(folder.model)!r})
+data = read("NEW.csv"{options})
+print(model.predict(data.series))"""

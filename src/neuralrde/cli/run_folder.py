@@ -29,7 +29,7 @@ from .._version import versions
 from .._write import private_folder, writing
 from ..datasets import Dataset, Split
 from ..datasets.dataset import PARTS, safe_name
-from .errors import WRONG_USE, Refusal
+from .console import WRONG_USE, Refusal
 
 
 class RunFolder:

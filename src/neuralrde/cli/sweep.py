@@ -9,9 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from . import flags
-from .errors import WRONG_USE, Refusal, how_stopped
-from .run_folder import safe_name
-from .screen import count, going_on_unread, number, print_json, table
+from .console import WRONG_USE, Refusal, count, going_on_unread, how_stopped, number, print_json, table
 
 
 def sweep(
@@ -44,6 +42,7 @@ def sweep(
         neuralrde sweep hearts.toml --table
         neuralrde sweep hearts.toml --address 10.0.0.1:6379
     """
+    from ..datasets.dataset import safe_name
     from ..sweeps import Sweep
 
     if address is not None and no_ray:
@@ -61,8 +60,7 @@ def sweep(
 
 def _run(config: Path, folder: Path, address: str | None, *, no_ray: bool, retry_failed: bool, json: bool) -> None:
     from ..sweeps import InProcess, RayPool, Results
-    from .sweep_file import read_sweep
-    from .sweep_run import run_in_worker, run_one
+    from .sweep_tasks import read_sweep, run_in_worker, run_one
 
     say: Callable[[str], None] = (lambda text: None) if json else print
     read = read_sweep(config, folder)
@@ -124,8 +122,7 @@ class _ProgressLines:
 
 def _show(lines: list[dict[str, Any]], folder: Path, json: bool) -> None:
     """The results so far, over seeds."""
-    from ..sweeps import summarise
-    from ..sweeps.summary import names, short
+    from ..sweeps import names, short, summarise
 
     groups = summarise(lines)
     if json:
@@ -133,7 +130,7 @@ def _show(lines: list[dict[str, Any]], folder: Path, json: bool) -> None:
         rows = [{name: getattr(group, name) for name in fields} for group in groups]
         print_json({"folder": str(folder), "runs": len(lines), "groups": rows})
         return
-    columns = names(groups)
+    columns = names(group.point for group in groups)
     body = []
     for group in groups:
         deviation = "" if group.deviation is None else f" ± {group.deviation:.2g}"

@@ -5,14 +5,10 @@ is given a function that runs one task. It sees to it that each is run once, wha
 can be read at any time. `neuralrde sweep` is built on it.
 """
 
-from .driver import Progress, Sweep
+from .driver import Progress, Search, Sweep
 from .page import as_page
-from .pool import InProcess, Report
-from .ray_pool import RayPool
-from .results import Results
-from .search import Search
-from .summary import Group, summarise
-from .task import Pruned, Task, content_key, grid_points
+from .pool import InProcess, Pruned, RayPool, Report
+from .results import Group, Results, Task, content_key, grid_points, names, short, summarise
 
 __all__ = [
     "Group",
@@ -28,5 +24,7 @@ __all__ = [
     "as_page",
     "content_key",
     "grid_points",
+    "names",
+    "short",
     "summarise",
 ]

@@ -8,8 +8,7 @@ from string import Template
 from typing import Any
 
 from ..assessment.metrics import title_of
-from .chart import chart_of_groups, chart_of_trials
-from .summary import Group, names, short, summarise
+from .results import Group, names, short, summarise
 
 _TEMPLATE = Path(__file__).with_name("page_template.html")
 
@@ -43,7 +42,6 @@ def as_page(
     body = [
         f'<p class="state">{escape(", ".join(said))}</p>',
         f'<div class="share"><div style="width: {share}%"></div></div>',
-        _charts(lines, groups),
         _running(running),
         f"<h2>Over seeds</h2>{table(*_group_rows(groups), id='groups')}",
         f"<h2>Runs</h2>{table(*_run_rows(lines), id='runs')}",
@@ -62,35 +60,8 @@ def page(title: str, body: str, *, refresh: int = 0) -> str:
     return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(title=escape(title), body=body, refresh=refresh)
 
 
-def _charts(lines: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> str:
-    """One per data set: the best groups, with a dot for each seed; and the trials of searches."""
-    found = []
-    for data in dict.fromkeys(str(group.point.get("data", "")) for group in groups):
-        own = [group for group in groups if str(group.point.get("data", "")) == data and group.values]
-        if own:
-            varied = [one for one in names(own) if one != "data" and len({short(g.point.get(one)) for g in own}) > 1]
-            varied = varied or [one for one in names(own) if one != "data"]
-            labels = [_label(group, varied) for group in own]
-            metric = title_of(own[0].metric)
-            found.append(chart_of_groups(own, labels, title=f"{data}: {metric}" if data else metric))
-    for search in dict.fromkeys(line["search"][0] for line in lines if line.get("search")):
-        own = [line for line in lines if line.get("search") and line["search"][0] == search]
-        found.append(chart_of_trials(own, title=f"{search}: objective by trial"))
-    return "\n".join(found)
-
-
-def _label(group: Group, varied: Sequence[str]) -> str:
-    """What tells a group from others, on one line."""
-    parts = []
-    for name in varied:
-        value = group.point.get(name)
-        if value is not None:
-            parts.append(short(value) if name == "model" else f"{name.split('.')[-1]} {short(value)}")
-    return ", ".join(parts) or "all"
-
-
 def _group_rows(groups: Sequence[Group]) -> tuple[list[str], list[list[Any]]]:
-    columns = names(groups)
+    columns = names(group.point for group in groups)
     rows = [
         [
             *(group.point.get(name) for name in columns),
@@ -106,7 +77,7 @@ def _group_rows(groups: Sequence[Group]) -> tuple[list[str], list[list[Any]]]:
 
 
 def _run_rows(lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[Any]]]:
-    columns = names([Group(dict(line["point"]), "") for line in lines])
+    columns = names(line["point"] for line in lines)
     others = ("status", "value", "objective", "epochs", "seconds", "attempts", "host", "key")
     shown = [name for name in others if any(line.get(name) is not None for line in lines)]
     rows = []
@@ -120,11 +91,9 @@ def _run_rows(lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[
 def _running(running: Sequence[Mapping[str, Any]]) -> str:
     if not running:
         return ""
-    rows = [[*one["point"].values(), one.get("epoch"), one.get("loss")] for one in running]
-    columns = [*running[0]["point"], "epoch", "loss"]
-    width = max(map(len, rows))
-    rows = [row if len(row) == len(columns) else [*row[:-2], *[None] * (width - len(row)), *row[-2:]] for row in rows]
-    return f"<h2>Running</h2>{table(columns, rows, id='running')}"
+    columns = names(task["point"] for task in running)
+    rows = [[*(task["point"].get(name) for name in columns), task["epoch"], task["loss"]] for task in running]
+    return f"<h2>Running</h2>{table([*columns, 'epoch', 'loss'], rows, id='running')}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]], *, id: str) -> str:

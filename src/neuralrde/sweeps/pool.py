@@ -1,54 +1,50 @@
-"""Where tasks run: in this process, one after another. `ray_pool.py` has the other place."""
+"""Where tasks run: in this process, one after another, or on Ray, on all cores of this machine or of a cluster."""
 
+import contextlib
+import os
+import secrets
 import socket
+import tempfile
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Self
 
-from .task import Pruned, Task
+from .._cores import CORES, cores
+from .._ray import start_ray
+from .._write import private_folder, writing
+from .results import Task
 
 Report = Callable[[dict[str, Any]], None]
-"""What a run calls after every epoch, with its record; raises `Pruned` if the run is to be given up."""
+"""Called by a run after every epoch, with its record; raises `Pruned` if the run is to be given up."""
 
 Function = Callable[[Any, Any, Path, Report], dict[str, Any]]
-"""Runs a task: settings, data, the task's own folder, and a report; it returns what goes into the line of results."""
+"""Runs a task, given settings, data, the task's folder and a report; returns what goes into the line of results."""
 
-Hear = Callable[[str, dict[str, Any]], bool]
-"""Told of a task's epoch; True if the task is to be given up."""
+OnEpoch = Callable[[str, dict[str, Any]], bool]
+"""Called with a task's key and the record of an epoch; True if the task is to be given up."""
+
+_TOKEN = ".sweep"
+# Ray's shared memory, beside the data that tasks share: arguments and results are small.
+_LEAST_STORE = 200 * 2**20
+# An interrupted run writes a checkpoint before it ends.
+_GRACE = 30.0
+
+
+class Pruned(Exception):
+    """Raised inside a run that its search gives up: it does too badly to go on with."""
 
 
 @dataclass(frozen=True)
-class Ended:
-    """A task that has ended: "done", "pruned", "failed" by an error of its own, or "lost" with its worker."""
+class TaskResult:
+    """How a task ended: "done", "pruned", "failed" by an error of its own, or "lost" with its worker."""
 
     task: Task
     status: str
-    found: dict[str, Any] = field(default_factory=dict)
-
-
-@runtime_checkable
-class Pool(Protocol):
-    """What a sweep needs of the place where its tasks run."""
-
-    def slots(self) -> int:
-        """How many tasks can run at a time, now."""
-        ...
-
-    def submit(self, task: Task) -> None:
-        """Have a task run, at once or when there is room."""
-        ...
-
-    def wait(self, seconds: float, hear: Hear) -> list[Ended]:
-        """Those that end within this time, and news of the others."""
-        ...
-
-    def interrupt(self) -> list[Ended]:
-        """Stop everything; those that still ended well."""
-        ...
+    values: dict[str, Any] = field(default_factory=dict)
 
 
 class InProcess:
@@ -72,38 +68,224 @@ class InProcess:
         """Run it at the next `wait`."""
         self._waiting.append(task)
 
-    def wait(self, seconds: float, hear: Hear) -> list[Ended]:
+    def wait(self, seconds: float, on_epoch: OnEpoch) -> list[TaskResult]:
         """Run one task to its end, however long that takes."""
         if not self._waiting:
             return []
         task = self._waiting.popleft()
 
         def report(record: dict[str, Any]) -> None:
-            if hear(task.key, record):
+            if on_epoch(task.key, record):
                 raise Pruned
 
         data = None if task.data is None else self._data[task.data]
-        return [Ended(task, *run_one(self._function, task.settings, data, self._folder / task.key, report))]
+        return [TaskResult(task, *_run(self._function, task.settings, data, self._folder / task.key, report))]
 
-    def interrupt(self) -> list[Ended]:
+    def interrupt(self) -> list[TaskResult]:
         """Nothing runs any more: the interrupt has ended it."""
         self._waiting.clear()
         return []
 
 
-def run_one(function: Function, settings: Any, data: Any, folder: Path, report: Report) -> tuple[str, dict[str, Any]]:
+class RayPool:
+    """Runs tasks on Ray, each on a number of cores. Use it in a `with` block.
+
+    Without an address, Ray is started on this machine, on the cores that this process may use, and stopped at the end.
+    Nothing is sent anywhere: usage statistics are off, and there is no dashboard. A task whose worker or node dies ends
+    as "lost"; the sweep gives it out again.
+
+    Args:
+        function: runs a task. A module that the workers can import must have it.
+        data: objects that tasks work on, by name. Each is copied to a node once, and tasks there share it.
+        folder: each task gets a folder of its own in it. A worker that does not see it, because it is on another host
+            and the folder is not shared, works in a temporary one and cannot resume.
+        cores: of each task.
+        gpus: of each task; a fraction lets tasks share one.
+        address: of a cluster, "auto" for the one on this machine; None starts Ray here.
+        environment: variables of the workers.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        *,
+        data: Mapping[str, Any],
+        folder: Path,
+        cores: int = 1,
+        gpus: float = 0,
+        address: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ):
+        self._ray = _import_ray()
+        self._function, self._data, self._folder = function, data, folder
+        self._cores, self._gpus, self._address = cores, gpus, address
+        self._environment = {CORES: str(cores), **(environment or {})}
+        self._shared: dict[str, Any] = {}
+        self._running: dict[Any, Task] = {}
+        self._prune: list[str] = []
+
+    def __enter__(self) -> Self:
+        ray = self._ray
+        self._ours = not ray.is_initialized()
+        if self._ours:
+            try:
+                start_ray(ray, **self._options(), logging_level="ERROR")
+            except ConnectionError as error:
+                raise ConnectionError(
+                    f"Got the address {self._address} and no Ray cluster there; expected one that is running. Start it "
+                    f"with `ray start --head` on its first machine. Ray says: {error}"
+                ) from None
+        self._token = secrets.token_hex(8)
+        private_folder(self._folder)
+        with writing(self._folder / _TOKEN, "w") as file:
+            file.write(self._token)
+        # Beside the driver: when this node goes, so does the sweep.
+        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+            ray.get_runtime_context().get_node_id(), soft=True
+        )
+        self._mailbox = ray.remote(_Mailbox).options(num_cpus=0, scheduling_strategy=here).remote()
+        # Not Ray's own retries: a sweep counts and tells them.
+        environment = {"env_vars": self._environment}
+        self._remote = ray.remote(_run_remotely).options(
+            num_cpus=self._cores, num_gpus=self._gpus, max_retries=0, runtime_env=environment
+        )
+        return self
+
+    def _options(self) -> dict[str, Any]:
+        if self._address is not None:
+            return {"address": self._address}
+        return {
+            "address": "local",  # not a cluster that happens to run on this machine
+            "num_cpus": cores(),
+            "include_dashboard": False,
+            "object_store_memory": _LEAST_STORE + 2 * sum(map(_bytes, self._data.values())),
+        }
+
+    def __exit__(self, *_: Any) -> None:
+        (self._folder / _TOKEN).unlink(missing_ok=True)
+        if self._ours:
+            self._ray.shutdown()
+
+    def slots(self) -> int:
+        """As many as the cluster's cores allow, as nodes come and go."""
+        return max(1, int(self._ray.cluster_resources().get("CPU", 0) // self._cores))
+
+    def submit(self, task: Task) -> None:
+        """Give a task to Ray."""
+        if task.data is not None and task.data not in self._shared:
+            self._shared[task.data] = self._ray.put(self._data[task.data])
+        data = None if task.data is None else self._shared[task.data]
+        call = (self._function, task.settings, data, str(self._folder), task.key, self._token, self._mailbox)
+        self._running[self._remote.remote(*call)] = task
+
+    def wait(self, seconds: float, on_epoch: OnEpoch) -> list[TaskResult]:
+        """The tasks that end within this time; `on_epoch` gets news of the others."""
+        if not self._running:
+            return []
+        ready, _ = self._ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
+        if not ready:
+            ready, _ = self._ray.wait(list(self._running), timeout=seconds)
+        with contextlib.suppress(self._ray.exceptions.RayError):
+            prune, self._prune = self._prune, []
+            news = self._ray.get(self._mailbox.exchange.remote(prune), timeout=10)
+            self._prune = [key for key, record in news if on_epoch(key, record)]
+        return [self._result(reference) for reference in ready]
+
+    def _result(self, reference: Any) -> TaskResult:
+        task, errors = self._running.pop(reference), self._ray.exceptions
+        try:
+            return TaskResult(task, *self._ray.get(reference))
+        except errors.TaskCancelledError:
+            return TaskResult(task, "lost", {"error": "cancelled"})
+        except errors.RayTaskError as error:  # not from the run, whose errors are results: from around it
+            if isinstance(error.cause, KeyboardInterrupt):
+                return TaskResult(task, "lost", {"error": "interrupted"})
+            return TaskResult(task, "failed", {"error": str(error.cause or error)})
+        except errors.RayError as error:
+            return TaskResult(task, "lost", {"error": f"lost ({type(error).__name__}), to be run again"})
+
+    def interrupt(self) -> list[TaskResult]:
+        """Interrupt all runs, which write a checkpoint; returns those that still ended well."""
+        for reference in self._running:
+            self._ray.cancel(reference, force=False)
+        if not self._running:
+            return []
+        ready, _ = self._ray.wait(list(self._running), num_returns=len(self._running), timeout=_GRACE)
+        return [result for result in map(self._result, ready) if result.status == "done"]
+
+
+class _Mailbox:
+    """Takes records of epochs from runs to the driver, and back which runs to give up."""
+
+    def __init__(self):
+        self._news: list[tuple[str, dict[str, Any]]] = []
+        self._pruned: set[str] = set()
+
+    def post(self, key: str, record: dict[str, Any]) -> bool:
+        self._news.append((key, record))
+        return key in self._pruned
+
+    def exchange(self, prune: list[str]) -> list[tuple[str, dict[str, Any]]]:
+        self._pruned.update(prune)
+        news, self._news = self._news, []
+        return news
+
+
+def _run_remotely(
+    function: Function, settings: Any, data: Any, folder: str, key: str, token: str, mailbox: Any
+) -> tuple[str, dict[str, Any]]:
+    """Run a task in a worker."""
+    import ray
+    from ray.exceptions import RayError
+
+    def report(record: dict[str, Any]) -> None:
+        # A mailbox that is gone stops nobody: the result may still arrive.
+        with contextlib.suppress(RayError):
+            if ray.get(mailbox.post.remote(key, record)):
+                raise Pruned
+
+    with contextlib.ExitStack() as stack:
+        place = Path(folder)
+        try:  # a host may have another folder of the same name
+            shared = (place / _TOKEN).read_text() == token
+        except OSError:
+            shared = False
+        place = place if shared else Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        return _run(function, settings, data, place / key, report)
+
+
+def _run(function: Function, settings: Any, data: Any, folder: Path, report: Report) -> tuple[str, dict[str, Any]]:
     """Status and result of a task; an error is its result too. Interrupts pass."""
     begun = time.monotonic()
-    place = {"host": socket.gethostname()}
     try:
-        found = function(settings, data, folder, report)
+        status, values = "done", function(settings, data, folder, report)
     except Pruned:
-        return "pruned", {"seconds": _since(begun), **place}
+        status, values = "pruned", {}
     except Exception as error:
-        message = f"{type(error).__name__}: {error}" if not str(error) else str(error)
-        return "failed", {"error": message, "trace": traceback.format_exc(limit=-3), "seconds": _since(begun), **place}
-    return "done", {"seconds": _since(begun), **place, **found}
+        message = str(error) or f"{type(error).__name__}: "
+        status, values = "failed", {"error": message, "trace": traceback.format_exc(limit=-3)}
+    return status, {"seconds": round(time.monotonic() - begun, 3), "host": socket.gethostname(), **values}
 
 
-def _since(begun: float) -> float:
-    return round(time.monotonic() - begun, 3)
+def _bytes(data: Any) -> int:
+    """About as much as an object takes in Ray's memory."""
+    import cloudpickle
+
+    buffers: list[Any] = []
+    text = cloudpickle.dumps(data, protocol=5, buffer_callback=buffers.append)
+    return len(text) + sum(buffer.raw().nbytes for buffer in buffers)
+
+
+def _import_ray() -> Any:
+    # Before the import: Ray reads them then. Nothing is to be sent anywhere.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray
+        import ray.util.scheduling_strategies
+    except ImportError:
+        raise ImportError(
+            "Got a sweep on Ray, and no Ray to run it on. Write `pip install 'neuralrde[sweep]'`, or --no-ray to run "
+            "one task after another in this process."
+        ) from None
+    return ray

@@ -4,9 +4,8 @@ import signal
 
 import pytest
 
-from neuralrde.cli.errors import Refusal
-from neuralrde.cli.launchers import launch_of
-from neuralrde.cli.workers import _signals_passed_on
+from neuralrde.cli.console import Refusal
+from neuralrde.cli.workers import _signals_passed_on, launch_of
 
 VARIABLES = ("SLURM_", "OMPI_", "PMI_", "JAX_COORDINATOR")
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neuralrde import NeuralRDEClassifier, Windows
-from neuralrde.cli.config import RunSettings, as_toml, assignments, settings_of, with_settings
-from neuralrde.cli.estimator import estimator_of, resolve
+from neuralrde.cli.settings import RunSettings, as_toml, assignments, estimator_of, resolve, settings_of, with_settings
 
 from .. import shapes
 

@@ -7,10 +7,8 @@ import numpy as np
 
 from ..datasets import Dataset, Split, duplicates, folds, given, in_order
 from ..datasets.splits import USUAL, WAYS, TooFewSamples, usual_way
-from .errors import WRONG_USE, Refusal
-from .screen import count
+from .console import WRONG_USE, Refusal, count
 
-DIVIDES = ("auto", "given", *WAYS, "order")
 _VALIDATION = 0.15
 
 

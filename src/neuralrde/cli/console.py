@@ -1,6 +1,7 @@
-"""What is printed: aligned tables in plain text, which look right in a terminal, a log and an e-mail.
+"""What a command prints and how it ends: refusals with exit codes, aligned tables, JSON for scripts.
 
-Output may lose its reader: `neuralrde fit ... | head -1` goes on training.
+Tables are plain text, which looks right in a terminal, a log and an e-mail. Output may lose its reader:
+`neuralrde fit ... | head -1` goes on training.
 """
 
 import contextlib
@@ -10,6 +11,35 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .._write import strict_json
+
+FAILED, WRONG_USE, LOST, INTERRUPTED, TERMINATED = 1, 2, 75, 130, 143
+
+
+class Refusal(Exception):
+    """A sentence for the user: got, expected, what to write instead."""
+
+    def __init__(self, message: str, code: int = FAILED):
+        super().__init__(message)
+        self.code = code
+
+    def __reduce__(self):
+        return type(self), (str(self), self.code)  # from one of several processes to the others
+
+
+def how_stopped(error: BaseException) -> tuple[str, int]:
+    """The word and the exit code for an interrupt: by SIGTERM, as a scheduler sends it, or by Ctrl-C.
+
+    >>> how_stopped(KeyboardInterrupt())
+    ('Interrupted', 130)
+    """
+    # Training raises a KeyboardInterrupt of its own at SIGTERM. Ray makes an exit of it.
+    terminated = type(error).__name__ == "Terminated" or isinstance(error, SystemExit)
+    return ("Terminated", TERMINATED) if terminated else ("Interrupted", INTERRUPTED)
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether another of several processes was lost. The name, because its class is in a module that loads JAX."""
+    return type(error).__name__ == "ProcessLost"
 
 
 def table(rows: Sequence[Sequence[Any]], *, header: Sequence[str] | None = None, indent: int = 2) -> str:

@@ -12,11 +12,11 @@ from sklearn.base import BaseEstimator
 
 from neuralrde import Series
 from neuralrde.cli import main
-from neuralrde.cli.config import RunSettings
-from neuralrde.cli.dividing import divided, divided_for_all, divided_into_folds
-from neuralrde.cli.errors import Refusal
-from neuralrde.cli.job import Job
-from neuralrde.cli.predictions import PredictionTable, pooled
+from neuralrde.cli.console import Refusal
+from neuralrde.cli.evaluation import PredictionTable, pooled
+from neuralrde.cli.run import Run
+from neuralrde.cli.settings import RunSettings
+from neuralrde.cli.split import divided, divided_for_all, divided_into_folds
 from neuralrde.datasets import Dataset, Split
 
 from .conftest import COLUMNS, QUICK
@@ -241,7 +241,7 @@ def test_groups_are_for_an_estimator_that_divides_by_itself(takes, validation):
 
     data = dataset(groups=np.arange(30) // 3)
     rows = Split(np.arange(20), np.arange(20, 20 + validation), np.arange(25, 30))
-    found = Job(RunSettings(), Fake(), data, np.arange(30), False, []).fit(rows)
+    found = Run(RunSettings(), Fake(), data, np.arange(30), False, []).fit(rows)
     expected = (np.arange(20) // 3).tolist() if takes and not validation else None
     assert (None if found is None else found.tolist()) == expected
 
@@ -253,7 +253,7 @@ def test_termination_has_its_exit_code(run, hearts, tmp_path, monkeypatch):
     def stop(*_, **__):
         raise Terminated
 
-    monkeypatch.setattr("neuralrde.cli.training.Job.fit", stop)
+    monkeypatch.setattr("neuralrde.cli.run.Run.fit", stop)
     outcome = run("fit", hearts, *COLUMNS, *QUICK, "--out", tmp_path / "run")
     assert outcome.code == 143 == 128 + signal.SIGTERM
     assert f"Terminated. Go on with `neuralrde fit --resume --out {tmp_path / 'run'}`." in outcome.err
