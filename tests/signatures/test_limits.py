@@ -25,11 +25,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from neuralrde import log_signatures
-from neuralrde.paths import memory
+from neuralrde.paths import checks
 from neuralrde.signatures import _kernel
 
 _kernel._threads = lambda: 8
-memory.free_memory = _kernel.free_memory = lambda: 2**60  # what is looked for lies behind the check of sizes
+checks.free_memory = _kernel.free_memory = lambda: 2**60  # what is looked for lies behind the check of sizes
 
 
 def leave(megabytes):
