@@ -38,7 +38,7 @@ PALE = "#9aa3b2"
 """The colour of what is shown for comparison."""
 COLOURS = ("#0b6e99", "#d9730d", "#4f9d69", "#8e5ea2", "#c0392b", "#7a7f8a")
 """Colours that can be told apart with any kind of colour vision, and in grey; the documentation uses the first two."""
-_LOOK = {
+_LOOK: dict[Any, Any] = {
     "font.size": 10,
     "axes.titlesize": 11,
     "text.color": INK,

@@ -183,6 +183,6 @@ def bootstrap_interval(
         n_resamples=_REPLICATES,
         batch=max(1, _DRAWN // len(numbers)),
         method="percentile",
-        random_state=np.random.default_rng(seed),
+        random_state=np.random.default_rng(seed),  # type: ignore  # called rng from SciPy 1.15 on
     ).confidence_interval
     return float(low), float(high)
