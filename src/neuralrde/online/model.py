@@ -21,7 +21,7 @@ from ..models import MODELS, AbstractModel, Ensemble
 from ..models.base import model_class
 from ..paths import Series
 from ..paths.checks import check_whole
-from ..paths.cuts import positions_in_windows
+from ..paths.windows import positions_in_windows
 from ..signatures.streams import LogSignatureStreams
 
 Rows = Any
