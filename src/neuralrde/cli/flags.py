@@ -9,15 +9,17 @@ from typing import Annotated, Any
 import typer
 
 
-def _table(help: str, metavar: str | None = "COLUMN", names: str | None = None, kind: Any = str) -> Any:
-    option = typer.Option(
-        *([names] if names else []), metavar=metavar, help=help, rich_help_panel="Tables", show_default=False
-    )
-    return Annotated[kind | None, option]
+def option(help: str, metavar: str | None = None, *names: str, panel: str | None = None, **limits: Any) -> Any:
+    """A flag of a command. Its default is in the help, in brackets, where that is not plain."""
+    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, **limits)
+
+
+def _table(help: str, metavar: str | None = "COLUMN", *names: str, kind: Any = str) -> Any:
+    return Annotated[kind | None, option(help, metavar, *names, panel="Tables", show_default=False)]
 
 
 def _switch(names: str, help: str) -> Any:
-    return _table(help, None, names, bool)
+    return _table(help, None, names, kind=bool)
 
 
 # By the names that `neuralrde.datasets.read` has for them.
@@ -44,9 +46,7 @@ TABLE: dict[str, Any] = {
 }
 Table = dict[str, Any]
 
-Task = Annotated[
-    str | None, typer.Option(metavar="TASK", help="classification or regression. [guessed from the target]")
-]
+Task = Annotated[str | None, option("classification or regression. [guessed from the target]", "TASK")]
 Data = Annotated[
     str, typer.Argument(metavar="DATA", help="A file, a folder, or a data set's name.", show_default=False)
 ]
@@ -54,7 +54,7 @@ OtherData = Annotated[
     str | None, typer.Argument(metavar="[DATA]", help="As in `fit`. [the run's own data]", show_default=False)
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A run's folder, or a model file.", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, for scripts.")]
+AsJson = Annotated[bool, option("Print one JSON object on stdout, for scripts.", None, "--json")]
 
 
 def with_table(command: Callable, *, names: tuple[str, ...] = tuple(TABLE)) -> Callable:
