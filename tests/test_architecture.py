@@ -3,6 +3,8 @@
 import ast
 import importlib
 import pkgutil
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -92,3 +94,9 @@ def test_the_walk_sees_relative_and_absolute_imports(tmp_path, monkeypatch):
     file = tmp_path / "paths" / "bad.py"
     file.write_text("from ..signatures import x\nimport neuralrde.models.y\nfrom neuralrde import solvers\n")
     assert imported_parts(file) == {"signatures", "models", "solvers"}
+
+
+def test_the_library_imports_none_of_the_tools():
+    tools = {"pandas", "sklearn", "typer", "ray", "starlette", "msgspec", "matplotlib", "pyarrow"}
+    code = f"import sys, neuralrde; print(sorted({tools} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

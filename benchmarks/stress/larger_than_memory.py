@@ -127,10 +127,10 @@ def child(folder: Path, what: str) -> None:
     """Train on the store, in a process of its own."""
     import jax
 
-    from neuralrde import NeuralRDE, Settings, Store, fit
+    from neuralrde import NeuralRDE, Store
     from neuralrde.devices import use_all_cores
     from neuralrde.stores.examples import StoredExamples
-    from neuralrde.training import CrossEntropy
+    from neuralrde.training import CrossEntropy, Settings, fit
 
     use_all_cores()
     store = Store(folder / "store")

@@ -3,6 +3,9 @@
 Every family of exchangeable parts (models, transforms, losses, ...) has one `Registry`. A class that is entered there
 has a short name in estimators, on the command line, in TOML files, in saved models, in benchmarks and in the docs. A
 class of your own needs no entry: pass the class itself, and files name it by its module.
+
+Three verbs lead from a parameter to an object and back: `make` what a parameter stands for, read its parameters with
+`params_of`, and write it with `to_plain`.
 """
 
 import difflib
@@ -10,6 +13,9 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, ClassVar
+
+import jax
+import numpy as np
 
 # What an estimator knows, and nobody has to say.
 FROM_DATA = ("channels", "outputs", "depth", "scales", "step", "points", "key")
@@ -24,6 +30,8 @@ class Registry(Mapping[str, Any]):
         family: what one of them is called, which is also the parameter that takes it: "model", "loss", "readout".
         base: what classes of your own derive from. Those that are imported are found by module and name.
         entries: classes, or functions for families of functions, by their short names.
+        coerce: makes an object of other values that the family takes, such as a number for windows.
+        later: whether `make` stops at a `Config`, because sizes depend on the data.
 
     >>> shapes = Registry("shape", object, {"point": complex})
     >>> shapes.find("point"), shapes.name_of(complex)
@@ -32,8 +40,17 @@ class Registry(Mapping[str, Any]):
 
     families: ClassVar[dict[str, "Registry"]] = {}
 
-    def __init__(self, family: str, base: type, entries: dict[str, Any]):
+    def __init__(
+        self,
+        family: str,
+        base: type,
+        entries: dict[str, Any],
+        *,
+        coerce: Callable[[Any], Any] = lambda value: value,
+        later: bool = False,
+    ):
         self.family, self.base, self._entries = family, base, entries
+        self.coerce, self.later = coerce, later
         Registry.families[family] = self
 
     def __getitem__(self, name: str) -> Any:
@@ -54,13 +71,15 @@ class Registry(Mapping[str, Any]):
             own.setdefault(f"{cls.__module__}.{cls.__qualname__}", cls)
         if name in own:
             return own[name]
-        # What a script saved, `__main__.Smooth`, may stand in a module since; early files have the bare name.
-        bare = name.removeprefix("__main__.")
-        moved = sorted(full for full, cls in own.items() if cls.__qualname__ == bare and _is_own(cls))
-        if len(moved) > 1:
-            raise ValueError(f"Got {self.family}={bare!r}, which could be any of {moved}; expected one of these names.")
-        if moved:
-            return own[moved[0]]
+        if name.startswith("__main__."):  # what a script saved may stand in a module since
+            bare = name.removeprefix("__main__.")
+            moved = sorted(full for full, cls in own.items() if cls.__qualname__ == bare and _is_own(cls))
+            if len(moved) > 1:
+                raise ValueError(
+                    f"Got {self.family}={bare!r}, which could be any of {moved}; expected one of these names."
+                )
+            if moved:
+                return own[moved[0]]
         hint = did_you_mean(name, self._entries)
         imported = f" A {self.family} of your own must be imported first." if "." in name else ""
         raise ValueError(f"Got {self.family}={name!r}; expected one of {list(self._entries)}.{hint}{imported}")
@@ -118,7 +137,10 @@ class Config:
 
     def made_options(self) -> dict[str, Any]:
         """The options with objects in place of short names."""
-        return {name: resolve(name, value) if name in _NAMED else value for name, value in self.options.items()}
+        return {
+            name: make(name, value) if name in _NAMED and isinstance(value, str | Mapping | list) else value
+            for name, value in self.options.items()
+        }
 
     def with_options(self, **options: Any) -> "Config":
         return Config(self.cls, **{**self.options, **options})
@@ -158,31 +180,63 @@ def _takes_anything(cls: Callable) -> bool:
     return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in inspect.signature(cls).parameters.values())
 
 
-def config_of(family: str, value: Any) -> Config:
-    """A `Config` from a short name, a class or a `Config`."""
-    if isinstance(value, Config):
-        return value
-    if isinstance(value, str):
-        return Config(Registry.families[family].find(value))
-    if isinstance(value, Mapping):
-        return from_plain(family, value, later=True)
-    if is_dataclass(value) and not isinstance(value, type):
+def make(family: str, value: Any, /, **options: Any) -> Any:
+    """The part that a parameter stands for, with these options changed.
+
+    A part is given as an object, by its short name, as a dictionary with the name and options (as TOML has it), as a
+    class or a `Config`, or as a list of several to be composed. None with options is the family's first. Models and
+    fields stay a `Config`.
+
+    >>> import neuralrde.models, neuralrde.transforms
+    >>> make("transform", {"name": "time", "duration": 2.0}), make("model", "log-ncde", state=8)
+    (TimeChannel(duration=2.0), Config(LogNCDE, state=8))
+    """
+    registry = Registry.families[family]
+    value = registry.coerce(next(iter(registry)) if value is None and options else value)
+    if isinstance(value, list | tuple):
+        if "compose" not in registry:
+            raise ValueError(f"Got {family}={value!r}; expected one of {list(registry)}.")
+        value = registry["compose"](*(make(family, item) for item in value))
+    elif isinstance(value, str | Mapping):
+        given = {"name": value} if isinstance(value, str) else dict(value)
+        value = registry.find(str(given.pop("name", next(iter(registry)))))
+        if given:
+            value = Config(value, **{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
+    if isinstance(value, type) or (registry.later and callable(value) and not is_dataclass(value)):
+        value = Config(value)
+    if registry.later:
+        return _checked(registry, value).with_options(**options)
+    value = value() if isinstance(value, Config) else value
+    return _replaced(family, value, options) if options else value
+
+
+def _checked(registry: Registry, value: Any) -> Config:
+    family = registry.family
+    if is_dataclass(value):
         made = type(value).__name__
         raise ValueError(
             f"Got {family}={made}(...), which is made already; expected a class, because its sizes depend on the data. "
             f"Write {family}=Config({made}, ...) with the options."
         )
-    if callable(value):
-        return Config(value)
-    names = list(Registry.families[family])
-    raise ValueError(f"Got {family}={value!r}; expected one of {names}, a class, or `Config(cls, ...)` for options.")
-
-
-def resolve(family: str, value: Any) -> Any:
-    """The object of a family that a short name or a plain dictionary stands for; other values as they are."""
-    if family in Registry.families and isinstance(value, str | Mapping | list):
-        return from_plain(family, value)
+    if not isinstance(value, Config):
+        raise ValueError(
+            f"Got {family}={value!r}; expected one of {list(registry)}, a class, or `Config(cls, ...)` for options."
+        )
     return value
+
+
+def _replaced(family: str, part: Any, options: dict[str, Any]) -> Any:
+    known = params_of(part)
+    for name in options:
+        if name not in known:
+            raise ValueError(
+                f"Invalid parameter {name!r} for {family}={type(part).__name__}."
+                f"{did_you_mean(name, known, cutoff=0.5)} Valid parameters are: {list(known)}."
+            )
+    # Lists are what TOML and the command line have for tuples.
+    plain = lambda option: tuple(option) if isinstance(option, list) else option
+    made = {n: make(n, o) if n in Registry.families else plain(o) for n, o in options.items()}
+    return replace(part, **made)
 
 
 def params_of(value: Any) -> dict[str, Any]:
@@ -197,43 +251,16 @@ def params_of(value: Any) -> dict[str, Any]:
     return {}
 
 
-def with_params(family: str, value: Any, **options: Any) -> Any:
-    """The same part with other parameters; a short name becomes an object, and None the family's first."""
-    value = next(iter(Registry.families[family])) if value is None else value
-    if isinstance(value, str | type | Mapping):
-        value = config_of(family, value)
-        if is_dataclass(value.cls) and not _made_later(family):
-            value = value()
-    if isinstance(value, Config):
-        return value.with_options(**options)
-    known = params_of(value)
-    for name in options:
-        if name not in known:
-            raise ValueError(
-                f"Invalid parameter {name!r} for {family}={type(value).__name__}."
-                f"{did_you_mean(name, known, cutoff=0.5)} Valid parameters are: {list(known)}."
-            )
-    # Lists are what TOML and the command line have for tuples.
-    plain = {
-        name: tuple(option) if isinstance(option, list) and name not in Registry.families else option
-        for name, option in options.items()
-    }
-    return replace(value, **{name: resolve(name, option) for name, option in plain.items()})
-
-
 def to_plain(family: str, value: Any) -> Any:
-    """A part as JSON and TOML can hold it: its short name, and what was set."""
-    part: Any = from_plain(family, value) if isinstance(value, Mapping) and family in Registry.families else value
-    return _to_plain(family, part)
-
-
-def _to_plain(family: str, value: Any) -> Any:
+    """A part as JSON and TOML can hold it: its short name, and what was set. `make` has it back."""
+    registry = Registry.families.get(family)
+    if registry is not None and isinstance(value, Mapping):
+        value = make(family, value)
     if isinstance(value, Config):
         options = {name: to_plain(name, option) for name, option in value.options.items()}
         return {"name": Registry.families[family].name_of(value.cls), **options}
-    registry = Registry.families.get(family)
-    if registry is not None and getattr(type(value), "several", None):
-        return [to_plain(family, item) for item in getattr(value, type(value).several)]
+    if registry is not None and "compose" in registry and isinstance(value, registry["compose"]):
+        return [to_plain(family, item) for item in value.transforms]
     if registry is not None and not isinstance(value, str | int | float | None):
         if isinstance(value, type) or not is_dataclass(value):
             return registry.name_of(value)
@@ -241,33 +268,14 @@ def _to_plain(family: str, value: Any) -> Any:
         return {"name": registry.name_of(type(value)), **options}
     if isinstance(value, tuple | list):
         return [to_plain("", item) for item in value]
-    if hasattr(value, "tolist"):
-        return value.tolist()  # type: ignore
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        return value.tolist()
     if value is None or isinstance(value, str | bool | int | float):
         return value
     raise TypeError(
         f"Got {value!r} as {family!r}; expected numbers, strings, lists of them, or a registered part, which a file "
         "can hold."
     )
-
-
-def from_plain(family: str, value: Any, *, later: bool = False) -> Any:
-    """What `to_plain` was given, from a short name, a dictionary, or a list of several to be composed.
-
-    With `later`, a `Config` instead of the object. Models and fields are always made later.
-    """
-    registry = Registry.families[family]
-    if isinstance(value, list | tuple):
-        if "compose" not in registry:
-            raise ValueError(f"Got {family}={value!r}; expected one of {list(registry)}.")
-        return registry["compose"](*(resolve(family, item) for item in value))
-    given = {"name": value} if isinstance(value, str) else dict(value)
-    cls = registry.find(str(given.pop("name", next(iter(registry)))))
-    if not isinstance(cls, type) and not given:  # a function, such as an activation
-        return cls
-    options = {name: tuple(option) if isinstance(option, list) else option for name, option in given.items()}
-    config = Config(cls, **options)
-    return config if later or _made_later(family) else config()
 
 
 # What a model that takes anything is given.
@@ -283,12 +291,7 @@ def _plainer(family: str, value: Any) -> Any:
     for name, entry in Registry.families[family].items() if family in _NAMED and family in Registry.families else ():
         if value is entry:
             return name
-    return tuple(value.tolist()) if hasattr(value, "tolist") and getattr(value, "ndim", 0) == 1 else value
-
-
-def _made_later(family: str) -> bool:
-    """Models and their fields need to know the channels first."""
-    return family in ("model", "field")
+    return tuple(value.tolist()) if isinstance(value, np.ndarray | jax.Array) and value.ndim == 1 else value
 
 
 def _is_own(cls: type) -> bool:

@@ -47,5 +47,5 @@ def test_options_are_for_simulated_sets():
 @pytest.mark.parametrize("name", ["model.nrde", Path("runs/hearts/model.nrde"), "hearts.csv"])
 def test_a_file_is_no_data_set(name):
     """`load` finds data sets by name; what loads a model, and what reads a file, is said."""
-    with pytest.raises(ValueError, match=r"`neuralrde\.estimators\.load\(path\)`.*`read\(path\)`"):
+    with pytest.raises(ValueError, match=r"`neuralrde\.load\(path\)`.*`read\(path\)`"):
         load(name)

@@ -9,7 +9,7 @@ import pytest
 from neuralrde import LogSignatureClassifier, datasets
 from neuralrde.cli import main
 from neuralrde.datasets import Dataset, Reader, ReadError, endings, read, register_reader
-from neuralrde.datasets.formats.readers import READERS
+from neuralrde.datasets.readers import READERS
 from neuralrde.paths import Series
 
 
@@ -47,7 +47,7 @@ def read_blocks(path, *, task=None, name=None):
 @pytest.fixture
 def blocks(monkeypatch):
     """The reader of the format, entered for one test."""
-    monkeypatch.setattr("neuralrde.datasets.formats.readers.READERS", found := list(READERS))
+    monkeypatch.setattr("neuralrde.datasets.readers.READERS", found := list(READERS))
     monkeypatch.setattr("neuralrde.cli.data.READERS", found)
     return register_reader(Reader("blocks of points", (".blocks",), read_blocks))
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from neuralrde import Windows
 from neuralrde.datasets import order_of_events
+from neuralrde.models import AbstractModel
 from neuralrde.processes import Processes, join_processes
 from neuralrde.training import AdamW, Examples, Settings, SquaredError, TrainingState, fit, predict
 
@@ -28,11 +29,14 @@ LONG = {
 }  # fmt: skip
 
 
-class Line(eqx.Module):
+class Line(AbstractModel):
     """A model that compiles in no time. The keys of dropout show that every example has its own."""
 
     linear: eqx.nn.Linear
     takes_key = True
+
+    def inputs(self, path, times, cuts, *, compute=None):
+        return (path[:, 0],)
 
     def __call__(self, x, *, key=None):
         return self.linear(x if key is None else x + 0.1 * jax.random.normal(key, x.shape))

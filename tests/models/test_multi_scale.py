@@ -164,8 +164,8 @@ def test_other_fields_drive_the_blocks():
     assert made(field=RotationField)(PATH[0, 0], np.ones((20, 12), np.float32)).shape == (2,)
 
 
-def test_usual_windows_are_fewer_where_they_are_wide():
-    counts = [MultiScaleRDE.usual_windows(channels).count for channels in (2, 4, 7, 65, 1346)]
+def test_recommended_windows_are_fewer_where_they_are_wide():
+    counts = [MultiScaleRDE.recommended.windows(channels).count for channels in (2, 4, 7, 65, 1346)]
     assert counts == sorted(counts, reverse=True)
     assert (counts[0], counts[-1]) == (256, 64)
 

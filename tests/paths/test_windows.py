@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from neuralrde.paths import Series, Windows, cuts_by_count, cuts_by_time, window_counts, window_cuts
-from neuralrde.registry import from_plain, to_plain, with_params
+from neuralrde.registry import make, to_plain
 from neuralrde.transforms import FillForward, WithBoundaries
 
 from .examples import alone, beginning, make_series, series
@@ -228,7 +228,7 @@ def test_windows_from_a_number_or_auto():
 
 def test_several_scales_and_depths():
     windows = Windows(step=8, depth=(3, 2), scales=(1, 4))
-    assert with_params("windows", Windows(step=8), depth=[3, 2], scales=[1, 4]) == windows  # lists, as TOML has them
+    assert make("windows", Windows(step=8), depth=[3, 2], scales=[1, 4]) == windows  # lists, as TOML has them
     assert hash(windows) == hash(Windows(step=8, depth=(3, 2), scales=(1, 4)))
     assert repr(windows) == "Windows(step=8, depth=(3, 2), scales=(1, 4))"
     assert repr(Windows(step=8)) == "Windows(step=8, depth=2)"
@@ -237,7 +237,7 @@ def test_several_scales_and_depths():
     assert eval(repr(windows)) == windows
     for one in (windows, Windows(every=0.5, scales=(1, 2))):
         plain = to_plain("windows", one)
-        assert from_plain("windows", json.loads(json.dumps(plain))) == one
+        assert make("windows", json.loads(json.dumps(plain))) == one
 
 
 @pytest.mark.parametrize("step", [1, 2, 7, 10])

@@ -122,12 +122,12 @@ def test_many_channels_are_mixed_as_the_model_mixes_them(tmp_path, monkeypatch):
     np.testing.assert_allclose(cut.take(slice(None)).inputs[1], logs, rtol=3e-7, atol=1e-9)
 
 
-def test_usual_windows_are_those_of_the_estimator(tmp_path):
+def test_recommended_windows_are_those_of_the_estimator(tmp_path):
     array = np.random.default_rng(0).normal(size=(12, 600, 2)).cumsum(axis=1)
     np.save(tmp_path / "x.npy", array)
     store = prepare(tmp_path / "x.npy", tmp_path / "store")
-    usual = MultiScaleRDE.usual_windows(3)
-    assert store.windows == usual.resolved(Series.from_array(array))
+    recommended = MultiScaleRDE.recommended.windows(3)
+    assert store.windows == recommended.resolved(Series.from_array(array))
 
 
 def test_a_test_set_has_the_statistics_of_the_training_set(data, tmp_path):

@@ -8,21 +8,17 @@ import pytest
 
 from neuralrde import (
     Config,
-    Examples,
     LogNCDE,
     NeuralRDE,
     NeuralRDEClassifier,
     NeuralRDERegressor,
-    Settings,
     Store,
     Windows,
-    fit,
-    predict,
     prepare,
 )
 from neuralrde.stores import StoreError
 from neuralrde.stores.examples import StoredExamples
-from neuralrde.training import CrossEntropy, weights_of
+from neuralrde.training import CrossEntropy, Examples, Settings, fit, predict, weights_of
 from neuralrde.training.prefetch import prefetched
 
 from .tables import ragged, table

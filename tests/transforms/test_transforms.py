@@ -212,7 +212,7 @@ def test_a_cell_that_is_run_twice_replaces_its_own_transform():
     assert type(Transform.from_state(first().state())) is second
 
 
-def test_an_own_transform_that_has_moved_is_found_by_its_bare_name():
+def test_an_own_transform_that_has_moved_is_found_by_its_name():
     theirs = own("Smooth", module="hospital")
     # Saved by a script, moved to a module since.
     assert type(Transform.from_state({"transform": "__main__.Smooth"})) is theirs
@@ -220,7 +220,7 @@ def test_an_own_transform_that_has_moved_is_found_by_its_bare_name():
         Transform.from_state({"transform": "clinic.Smooth"})
     other = own("Smooth", module="clinic")
     with pytest.raises(ValueError, match=r"'Smooth', which could be any of \['clinic.Smooth', 'hospital.Smooth'\]"):
-        Transform.from_state({"transform": "Smooth"})
+        Transform.from_state({"transform": "__main__.Smooth"})
     assert type(Transform.from_state({"transform": "clinic.Smooth"})) is other
 
 

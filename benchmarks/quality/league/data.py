@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from neuralrde import Series, load
-from neuralrde.datasets import DatasetUnavailable
+from neuralrde import Series
+from neuralrde.datasets import DatasetUnavailable, load
 
 VARIABLE = "NEURALRDE_DATA"
 # Those that the library knows by name; the others are files NAME.npz in the folder `league` of the data.

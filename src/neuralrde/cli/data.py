@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from ..datasets import available, data_folder, load
-from ..datasets.formats.readers import READERS
+from ..datasets.readers import READERS
 from . import flags
 from .console import print_json, table
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..datasets import Dataset, duplicates
-from ..datasets.tables.times import SINCE_1970
 from ..datasets.targets import is_number
+from ..datasets.times import SINCE_1970
 from ..paths import Windows
 from .console import count
 from .settings import blend_of, is_closed_form

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ..datasets import Dataset, ReadError, read
-from ..datasets.formats.readers import reader_of
-from ..datasets.tables.table import USUAL, TableOptions
-from ..datasets.tables.times import DayOrMonth, WrongTime, are_times, as_times
-from ..datasets.tables.wide import numbered
+from ..datasets.layouts import numbered
+from ..datasets.readers import reader_of
+from ..datasets.table import USUAL, TableOptions
+from ..datasets.times import DayOrMonth, WrongTime, are_times, as_times
 from .console import FAILED, Refusal, count
 from .console import table as as_table
 from .loading import open_data, targets

@@ -129,10 +129,9 @@ def with_settings(given: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str,
         else:
             old = parameters.get(part, {})
             if part == "windows" and not isinstance(old, dict):
-                from ..paths import Windows
                 from ..registry import to_plain
 
-                old = to_plain(part, Windows.of(old))
+                old = to_plain(part, make(part, old))
             if isinstance(old, list):
                 raise Refusal(f"Got --set {name} with a list of transforms; expected one of them.", WRONG_USE)
             parameters[part] = {**({"name": old} if isinstance(old, str) else old), option: value}
@@ -281,7 +280,8 @@ def blend_of(estimator: Any) -> tuple[float, float] | None:
 
 def estimator_of(kind: Any, settings: RunSettings, **others: Any) -> Any:
     """The estimator that settings describe, not fitted. Settings that it does not have are refused."""
-    from ..estimators.parameters import part, part_with
+    from ..estimators.parameters import part_with
+    from ..registry import make
 
     known = [name for name in inspect.signature(kind).parameters if name not in _OURS]
     given, parts = settings.estimator, PARTS
@@ -299,7 +299,7 @@ def estimator_of(kind: Any, settings: RunSettings, **others: Any) -> Any:
                 estimator.set_params(**{f"{name}__{option}": item for option, item in value.items()})
             else:
                 auto = name == "model" and settings.compared
-                estimator.set_params(**{name: "auto" if auto else part(name, value) if name in parts else value})
+                estimator.set_params(**{name: "auto" if auto else make(name, value) if name in parts else value})
         estimator._check_parameters()
     except (ValueError, TypeError) as error:
         raise Refusal(in_flags(str(error)), WRONG_USE) from None

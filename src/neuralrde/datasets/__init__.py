@@ -1,19 +1,19 @@
 """Data sets: readers of files, named and simulated sets, and how to divide them."""
 
 from ._read import column_names, read
+from .arff import read_arff
 from .cache import data_folder
 from .catalogue import available, load
+from .csv import read_csv
 from .dataset import Dataset, concatenate
 from .errors import DatasetUnavailable, ReadError
-from .formats.arff import read_arff
-from .formats.csv import read_csv
-from .formats.npz import read_npz, write_npz
-from .formats.parquet import read_parquet
-from .formats.readers import Reader, endings, register_reader
-from .formats.ts import read_ts
+from .npz import read_npz, write_npz
+from .parquet import read_parquet
+from .readers import Reader, endings, register_reader
 from .simulated import fractional_brownian_motion, order_of_events, spirals
 from .splits import Split, by_group, duplicates, folds, given, in_order, random_split, stratified
 from .targets import guess_task
+from .ts import read_ts
 
 __all__ = [
     "Dataset",

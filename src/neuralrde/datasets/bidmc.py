@@ -16,10 +16,10 @@ from neuralrde._write import writing
 from neuralrde.paths import Series
 
 from .cache import check_checksum, data_folder, fetch, make_folder, write_checksum
+from .csv import read_csv
 from .dataset import Dataset
 from .errors import DatasetUnavailable, ReadError
-from .formats.csv import read_csv
-from .formats.npz import load_shapes
+from .npz import load_shapes
 
 TARGETS = {"BIDMC32HR": "HR", "BIDMC32RR": "RESP", "BIDMC32SpO2": "SpO2"}
 # The patient (MIMIC II) of each of the 53 recordings.

@@ -13,8 +13,8 @@ from neuralrde import paths
 from neuralrde.paths import Series
 from neuralrde.paths.series import unshared
 
-from .tables.times import time_text
 from .targets import Task, as_target, sorted_names
+from .times import time_text
 
 PARTS = ("train", "validation", "test")
 _LONGEST_NAME = 60  # letters take up to 4 bytes, and file systems allow 255

@@ -8,10 +8,10 @@ import numpy as np
 
 from .dataset import Dataset, concatenate
 from .errors import ReadError
-from .formats.readers import load_table, read_file, reader_of
 from .labels import with_labels
-from .tables.layouts import from_table
-from .tables.table import Table, TableOptions, join_tables, set_text
+from .layouts import from_table
+from .readers import load_table, read_file, reader_of
+from .table import Table, TableOptions, join_tables, with_columns
 from .targets import Task
 
 _PAIR = re.compile(r"(.*?)_?(train|test|val|validation)", re.IGNORECASE)
@@ -125,19 +125,17 @@ def _from_tables(path: Path, found: _Found, options: TableOptions, task: Task | 
     tables = []
     for file, name in zip(found.files, names, strict=True):
         table = load_table(file.path, options)
-        if found.single and table.roles.id is None:
-            set_text(table.frame, _FILE, [name] * len(table.frame))
-            table.roles = replace(table.roles, id=_FILE)
+        places, roles = {}, table.roles
+        if found.single and roles.id is None:
+            places[_FILE], roles = name, replace(roles, id=_FILE)
         if file.part is not None:
-            set_text(table.frame, "(part)", [file.part] * len(table.frame))
-            table.roles = replace(table.roles, split="(part)")
+            places["(part)"], roles = file.part, replace(roles, split="(part)")
         if file.label is not None:
-            set_text(table.frame, "(folder)", [file.label] * len(table.frame))
-            table.roles = replace(table.roles, target=("(folder)",))
-        tables.append(table)
+            places["(folder)"], roles = file.label, replace(roles, target=("(folder)",))
+        tables.append(replace(table, frame=with_columns(table.frame, places), roles=roles))
     by_file = tables[0].roles.id == _FILE
     if not by_file:
-        _prefix(tables, names)
+        tables = _with_prefixes(tables, names)
     elif any(table.roles.id != _FILE for table in tables):
         raise ReadError(path, "Got tables with a column of ids beside tables without; expected all alike.")
     whole = join_tables(tables, path)
@@ -152,22 +150,23 @@ def _from_tables(path: Path, found: _Found, options: TableOptions, task: Task | 
     return replace(data, series=replace(data.series, ids=stems))
 
 
-def _prefix(tables: list[Table], names: list[str]) -> None:
+def _with_prefixes(tables: list[Table], names: list[str]) -> list[Table]:
     """An id in two files may be of two series: then ids are told apart by their files."""
-    if any(table.roles.id is None or table.roles.id not in table.frame for table in tables):
-        return
-    seen: set[str] = set()
+    if any(table.roles.id is None for table in tables):
+        return tables
+    seen, twice = set(), set()
     for table in tables:
-        own = set(table.frame[table.roles.id])
-        if seen & own:
-            break
-        seen |= own
-    else:
-        return
-    for table, name in zip(tables, names, strict=True):
-        assert table.roles.id is not None
-        set_text(table.frame, table.roles.id, [f"{name}/{id}" for id in table.frame[table.roles.id]])
-    tables[0].notes.append(f"ids begin with the file's name, because {min(seen & own)} is in two files")
+        ids = set(table.frame[table.roles.id])
+        twice |= seen & ids
+        seen |= ids
+    if not twice:
+        return tables
+    note = f"ids begin with the file's name, because {min(twice)} is in two files"
+    return [
+        table.noting(note, frame=with_columns(table.frame, {id: f"{name}/" + table.frame[id]}))
+        for table, name in zip(tables, names, strict=True)
+        if (id := table.roles.id) is not None
+    ]
 
 
 def _from_files(path: Path, found: _Found, options: TableOptions, task: Task | None) -> Dataset:

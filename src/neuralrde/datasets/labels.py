@@ -7,10 +7,10 @@ import numpy as np
 
 from .dataset import Dataset
 from .errors import ReadError
-from .formats.readers import endings, reader_of
-from .tables.samples import owners, per_series
-from .tables.table import USUAL, Table, TableOptions, few
-from .targets import Task
+from .layouts import labels_of_series, owners
+from .readers import endings, reader_of
+from .table import USUAL, Table, TableOptions, few
+from .targets import Task, describe_target
 
 
 def with_labels(data: Dataset, options: TableOptions, task: Task | None = None) -> Dataset:
@@ -20,7 +20,7 @@ def with_labels(data: Dataset, options: TableOptions, task: Task | None = None) 
     data's `id` is, or id. `target`, `group` and `split` are columns of it, given or by their usual names;
     the only column beside the ids is the target.
     """
-    path = Path(options.labels).expanduser()
+    path = Path(options.labels or "").expanduser()
     if data.series.ids is None:
         raise ReadError(
             path,
@@ -28,43 +28,34 @@ def with_labels(data: Dataset, options: TableOptions, task: Task | None = None) 
             "the data's column of ids.",
         )
     table = _load(path, options)
-    wanted = np.asarray(data.series.ids).astype(str)
-    known, first = {}, table.frame[table.roles.id].tolist()
-    for row, id in enumerate(first):
-        known.setdefault(id, row)
+    owner, ids = owners(table, row_is_series=False)
+    assert ids is not None
+    # A series that is not in the data needs no label: what is said of the others is checked below.
+    labels = labels_of_series(table, replace(options, drop_unlabelled=True, per_time=False), owner, ids)
     # Of prefixed ids (folder of tables) the last part, and of files the name without its ending, will do.
-    known = {_bare(id): row for id, row in known.items()} | known
-    rows = np.array([known.get(id, known.get(id.rpartition("/")[2], -1)) for id in wanted])
-    if (rows < 0).all():
+    known = {_bare(id): row for row, id in reversed(list(enumerate(ids)))} | {id: row for row, id in enumerate(ids)}
+    wanted = np.asarray(data.series.ids).astype(str)
+    place = np.array([known.get(id, known.get(id.rpartition("/")[2], -1)) for id in wanted])
+    if (place < 0).all():
         raise ReadError(
             path,
             f"Got no row for {few(wanted[:3].tolist())}, nor for any other series; expected the same ids in column "
-            f"{table.roles.id!r}, where {few(first[:3])} stand. Write `labels_id=` to name another column.",
+            f"{table.roles.id!r}, where {few(ids[:3].tolist())} stand. Write `labels_id=` to name another column.",
         )
-    owner, ids = owners(table)
-    # A series that is not in the data needs no label: what is said of the others is checked below.
-    found = per_series(table, replace(options, drop_unlabelled=True), owner, ids, len(ids))
-    place = np.where(rows < 0, -1, owner[rows])
-    lacking = (place < 0) | (~found.labelled[place] if found.labelled is not None else True)
+    lacking = (place < 0) | (True if labels.labelled is None else ~labels.labelled[place])
     if lacking.all() or (lacking.any() and not options.drop_unlabelled):
-        names = wanted[lacking][:5].tolist()
-        absent = (place < 0)[lacking][:5].any()
-        where = "no row" if absent else f"nothing in column {table.roles.target[0]!r}"
+        names, more = wanted[lacking][:5].tolist(), int(lacking.sum()) - 5
+        where = "no row" if (place < 0)[lacking][:5].any() else f"nothing in column {table.roles.target[0]!r}"
         raise ReadError(
             path,
-            f"Got {where} for {names}{'' if lacking.sum() <= 5 else f' and {int(lacking.sum()) - 5} more'}; expected a "
-            "target for each series. Write `drop_unlabelled=True` to leave such series out.",
+            f"Got {where} for {names}{f' and {more} more' if more > 0 else ''}; expected a target for each series. "
+            "Write `drop_unlabelled=True` to leave such series out.",
         )
     kept = np.flatnonzero(~lacking)
     chosen = place[kept]
-    some = replace(
-        found,
-        targets=tuple(column[chosen] for column in found.targets),
-        groups=None if found.groups is None else found.groups[chosen],
-        split=None if found.split is None else found.split[chosen],
-    )
-    fields, said = some.target(task)
-    notes = [f"{said} from {path.name}"]
+    targets = {name: column[chosen] for name, column in labels.targets.items()}
+    fields, described = describe_target(targets, np.full(len(kept), True), task)
+    notes = [f"{described} from {path.name}"]
     if lacking.any():
         notes.append(f"{int(lacking.sum())} series without a target left out")
     spare = len(ids) - len(set(place[place >= 0].tolist()))
@@ -75,8 +66,8 @@ def with_labels(data: Dataset, options: TableOptions, task: Task | None = None) 
         return Dataset(
             base.series,
             **fields,
-            groups=base.groups if some.groups is None else some.groups,
-            split=base.split if some.split is None else some.split,
+            groups=base.groups if labels.groups is None else labels.groups[chosen],
+            split=base.split if labels.split is None else labels.split[chosen],
             name=data.name,
             source=data.source,
             reading="; ".join(filter(None, [data.reading, *notes])),

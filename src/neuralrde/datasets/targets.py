@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -97,6 +97,61 @@ def is_number(label: object) -> bool:
     except ValueError:
         return False
     return True
+
+
+def classes_or_numbers(
+    labels: np.ndarray, name: str, task: Task | None
+) -> tuple[np.ndarray, tuple[str, ...] | None, str]:
+    """Labels in text as numbers of classes and the classes' names, or as real numbers and None; and in words why.
+
+    >>> classes_or_numbers(np.array(["b", "a", "b"]), "ill", None)
+    (array([1, 0, 1]), ('a', 'b'), '2 classes')
+    >>> classes_or_numbers(np.array(["0.5", "2"]), "age", None)
+    (array([0.5, 2. ]), None, 'real numbers')
+    """
+    chosen, why = guess_task(np.unique(labels).tolist(), len(labels)) if task is None else (task, "as asked")
+    other = "regression" if chosen == "classification" else "classification"
+    change = f'; `task="{other}"` to change' if "distinct whole" in why else ""
+    if chosen == "regression":
+        why = "" if why == "numbers with a fraction" else f": {why}"
+        return _real_numbers(labels, name), None, f"real numbers{why}{change}"
+    target, classes = number_classes(labels)
+    why = {"words": "", "as asked": ", as asked"}.get(why, f": {why}")
+    return target, classes, f"{len(classes)} class{'' if len(classes) == 1 else 'es'}{why}{change}"
+
+
+def describe_target(
+    columns: dict[str, np.ndarray], labelled: np.ndarray | None, task: Task | None
+) -> tuple[dict[str, Any], str]:
+    """Arguments of `Dataset` for columns of labels in text, where there are any, and a sentence about them."""
+    if not columns:
+        return {}, ""
+    columns = {name: labels[labelled] for name, labels in columns.items()}
+    named = ", ".join(f"`{name}`" for name in columns)
+    if len(columns) > 1:
+        if task == "classification":
+            raise ValueError(
+                f'Got the targets {named} for a classification; expected one, or `task="regression"` with numbers.'
+            )
+        values = np.stack([_real_numbers(labels, name) for name, labels in columns.items()], axis=1)
+        return {"target": values, "task": "regression"}, f"targets {named} (real numbers)"
+    [(name, labels)] = columns.items()
+    target, classes, described = classes_or_numbers(labels, name, task)
+    fields = {"target": target, "classes": classes, "task": None if classes else "regression"}
+    return fields, f"target {named} ({described})"
+
+
+def _real_numbers(labels: np.ndarray, name: str) -> np.ndarray:
+    values = np.full(len(labels), np.nan)
+    for i, label in enumerate(labels):
+        try:
+            values[i] = number(label)
+        except ValueError:
+            raise ValueError(
+                f"Got {label[:40]!r} in a regression, in column {name!r}; expected numbers. Write "
+                '`task="classification"` if the targets are names of classes.'
+            ) from None
+    return values
 
 
 def number_classes(target: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:

@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..paths import Series
 from ..transforms import Transform
-from ..transforms.compose import composed
 from .division import Samples, check_groups, check_sample_weight
 from .file import Saved
 from .inputs import as_series
@@ -39,7 +38,7 @@ class SeriesEstimator(Parameters, Saved, BaseEstimator):
         parts = SimpleNamespace()
         for name, family in self._parts.items():
             part = self._part(name)
-            setattr(parts, name, composed(part) if family == "transform" else part)
+            setattr(parts, name, part.expanded() if family == "transform" else part)
         return parts
 
     def _check_targets(self, y: Any, series: Series, *, reset: bool) -> np.ndarray:

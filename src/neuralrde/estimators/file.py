@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import registry
+from ..registry import make, to_plain
 from ..training import FileRefused
 from ..training.archive import arrays_of, read_archive, with_arrays, write_archive
 from ..transforms import Transform
 from .learned import array_of, check_finite_weights, check_learned
-from .parameters import part
 
 _KIND, _FORMAT = "model", 3
 # The attribute that may hold another estimator.
@@ -139,7 +138,7 @@ def to_json(value: Any, name: str = "") -> Any:
     if name == "transform_":
         return {"transform": value.state()}
     if name in _FAMILIES and not isinstance(value, str | int | None):
-        return {"part": registry.to_plain(_FAMILIES[name], part(_FAMILIES[name], value))}
+        return {"part": to_plain(_FAMILIES[name], make(_FAMILIES[name], value))}
     if isinstance(value, np.ndarray):
         kind = "O" if value.dtype == object else value.dtype.str
         return {"array": [to_json(item) for item in value.tolist()], "type": kind}
@@ -168,7 +167,7 @@ def from_json(value: Any, name: str = "") -> Any:
     if "transform" in value:
         return Transform.from_state(value["transform"])
     if "part" in value:
-        return registry.from_plain(_FAMILIES[name], value["part"])
+        return make(_FAMILIES[name], value["part"])
     if "array" in value:
         return array_of(value["array"], value["type"])
     return {key: from_json(item) for key, item in value["pairs"]}

@@ -26,8 +26,6 @@ from .run import Run
 from .search import check_size, successive_halving
 from .sources import VersionOutputs
 
-# The number of optimizer steps, and the fewest epochs, for a model that has no `usual` numbers of its own.
-USUAL_STEPS, FEWEST_EPOCHS = 1000, 20
 # A fitted estimator was built from these parameters. `warm_start` and `partial_fit` refuse to continue with others.
 KEPT = ("model", "members", "transform", "windows", "loss")
 
@@ -190,7 +188,7 @@ def _begin(
 
 
 def _members(estimator: Any) -> int:
-    return estimator._usual("members", 1) if estimator.members is None else estimator.members
+    return estimator._recommended.members if estimator.members is None else estimator.members
 
 
 def _seed(estimator: Any, mesh: Mesh | None) -> int:
@@ -252,13 +250,12 @@ def _run(
 
 
 def _candidates(estimator: Any, wanted: Windows, run: Run) -> list[Windows]:
-    """The windows to try: those asked for, or the model's usual ones. Sets the model options that depend on them."""
-    usual = getattr(estimator.config_.cls, "usual_windows", None)
-    if estimator.windows is None and usual is not None:
-        wanted = usual(run.channels)
+    """The windows to try: those asked for, or the recommended ones. Sets the model options that depend on them."""
+    if estimator.windows is None:
+        wanted = estimator._recommended.windows(run.channels)
     source = run.data.training.source
     found = source.candidates(wanted)
-    if (options := getattr(estimator.config_.cls, "usual_options", None)) is not None:
+    if (options := estimator._recommended.options) is not None:
         number = int(np.median(source.window_counts(found[0])))
         estimator.config_ = Config(estimator.config_.cls, **options(number) | estimator.config_.options)
     return found
@@ -266,9 +263,9 @@ def _candidates(estimator: Any, wanted: Windows, run: Run) -> list[Windows]:
 
 def _settings(estimator: Any, optimizer: Any, samples: int, seed: int) -> Settings:
     steps, budget = -(-samples // estimator.batch_size), estimator.time_budget
-    usual = max(estimator._usual("epochs", FEWEST_EPOCHS), -(-estimator._usual("steps", USUAL_STEPS) // steps))
+    recommended = max(estimator._recommended.epochs, -(-estimator._recommended.steps // steps))
     return Settings(
-        epochs=usual if estimator.epochs is None else estimator.epochs,
+        epochs=recommended if estimator.epochs is None else estimator.epochs,
         batch_size=estimator.batch_size,
         optimizer=optimizer,
         patience=estimator.patience,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..models.base import model_class
 from ..paths import Series, Windows
 from ..paths.checks import check_whole, is_number
 from ..registry import Config, params_of
@@ -112,7 +113,7 @@ def check_file(estimator: Any, expected: Transform, numbers: int) -> None:
     # A model of ours has at least as many weights as these: nothing is made that the file could not fill.
     outputs = estimator.loss_.outputs(estimator.outputs_)
     sizes = {name: value for name, value in params_of(estimator.config_).items() if _is_whole(value)}
-    seen = getattr(estimator.config_.cls, "channels_seen", lambda channels: channels)(estimator.path_channels_)
+    seen = model_class(estimator.config_.cls).channels_seen(estimator.path_channels_)
     logs = basis_channels(seen, windows.depth, scales=windows.scales)
     largest = {"path_channels_": estimator.path_channels_, "log-signature channels": logs, "outputs_": outputs}
     largest |= {name: value for name, value in sizes.items() if name not in _FREE}

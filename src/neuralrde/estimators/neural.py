@@ -13,7 +13,8 @@ from jax.core import Tracer
 from jax.sharding import Mesh
 from sklearn.utils.validation import check_is_fitted
 
-from ..models import Ensemble, MultiScaleRDE
+from ..models import Ensemble, MultiScaleRDE, Recommended, as_model
+from ..models.base import model_class
 from ..paths import Windows
 from ..registry import FROM_DATA, Config, accepted
 from ..stores import Store
@@ -26,7 +27,6 @@ from ..training import (
     interrupts_between_steps,
 )
 from ..training.archive import arrays_of, with_arrays
-from ..training.optimizers import as_optimizer
 from . import fitting
 from .base import SeriesEstimator, Streaming
 from .closed_form import LogSignatureClassifier, LogSignatureRegressor
@@ -264,9 +264,9 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
             )
         return loss
 
-    def _usual(self, what: str, otherwise: int) -> int:
-        """The model's usual number of "members", of training "steps", or the fewest "epochs"."""
-        return getattr(self.config_.cls, "usual", {}).get(what, otherwise)
+    @property
+    def _recommended(self) -> Recommended:
+        return model_class(self.config_.cls).recommended
 
     def _build(self, channels: int, windows: Windows, seed: int) -> Any:
         config, step = self.config_, windows.step
@@ -301,7 +301,6 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
                 "the data and from windows. Write for example windows=Windows(step=16, depth=3)."
             )
         parts.loss = self._as_loss(parts.loss)
-        parts.optimizer = as_optimizer(parts.optimizer)
         check_augmentation(parts.augmentation, self._task)
         check_whole("members", self.members, high=1000, also=(None,))
         check_flag("closed_form", self.closed_form)
@@ -360,8 +359,10 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
 BaseNeuralRDE.transform = Hidden("transform")  # the dataclass has taken its default from there
 
 
-def _make(key, config: Config, members: int, sizes: dict[str, int]) -> Any:
-    return config(key=key, **sizes) if members == 1 else Ensemble.of(config, members, key=key, **sizes)
+def _make(key, config: Config, members: int, sizes: dict[str, Any]) -> Any:
+    if members > 1:
+        return Ensemble.of(config, members, key=key, **sizes)
+    return as_model(config(key=key, **sizes), **{name: sizes[name] for name in ("depth", "scales") if name in sizes})
 
 
 # One compilation instead of one for every little array, and a quick one, because it runs once.

@@ -10,12 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..paths import Windows
 from ..paths.checks import check_whole, is_number
-from ..registry import FROM_DATA, Registry, accepted, config_of, did_you_mean, from_plain, params_of, with_params
+from ..registry import FROM_DATA, Registry, accepted, did_you_mean, make, params_of
 from ..training import AbstractAugmentation
 
-__all__ = ["Parameters", "check_augmentation", "check_choice", "check_flag", "check_number", "check_whole", "part"]
+__all__ = ["Parameters", "check_augmentation", "check_choice", "check_flag", "check_number", "check_whole"]
 
 
 class Parameters:
@@ -55,13 +54,13 @@ class Parameters:
         for first, options in nested.items():
             if first not in self._parts:
                 raise ValueError(f"Invalid parameter {first!r}__...: it has no parameters of its own.")
-            setattr(self, first, with_params(self._parts[first], self._part(first), **options))
+            setattr(self, first, make(self._parts[first], self._part(first), **options))
         return self
 
     def _part(self, name: str) -> Any:
         """The object that a parameter stands for."""
         value = vars(self)[name]
-        return part(self._parts[name], self._defaults[name] if value is None and name in self._defaults else value)
+        return make(self._parts[name], self._defaults[name] if value is None and name in self._defaults else value)
 
 
 class Hidden:
@@ -82,21 +81,6 @@ class Hidden:
 
     def __set__(self, estimator: Any, value: Any) -> None:
         vars(estimator)[self.name] = value
-
-
-def part(family: str, value: Any) -> Any:
-    """The object that a parameter stands for: of a short name, of a dictionary as TOML has it, or as it is.
-
-    Models stay a `Config`, because they cannot be made before the channels are known.
-    """
-    if family == "model":
-        return config_of(family, value)
-    if family == "windows":
-        return Windows.of(from_plain(family, value) if isinstance(value, dict) else value)
-    # Optimizers of Optax are tuples, too.
-    if isinstance(value, str | dict | list) or (family == "transform" and isinstance(value, tuple)):
-        return from_plain(family, value)
-    return value() if isinstance(value, type) else value
 
 
 def check_names(cls: Any, parameters: dict[str, Any], error: type[Exception]) -> None:

@@ -81,11 +81,10 @@ class Run:
 
     def _conditioned(self, model: Any, training: Any) -> Any:
         """The model with statistics of the training set."""
-        if hasattr(model, "fit_inputs"):
-            model = self.data.training.source.fit_inputs(model, training)
+        model = self.data.training.source.fit_inputs(model, training)
         target = self.data.training.target if self.augmented is None else self.augmented.targets()
         scale = self.estimator.loss_.label_scale(target)
-        return model.with_labels(scale) if scale is not None and hasattr(model, "with_labels") else model
+        return model if scale is None else model.with_labels(scale)
 
     def versions(self, model: Any, windows: Windows) -> list[Any]:
         """The training set, in one version or several."""

@@ -14,7 +14,6 @@ from jaxtyping import Float, Int
 
 from ..paths import Series, Windows, window_counts
 from ..signatures import log_signatures
-from ..signatures.rounding import without_padding, without_rounding
 from ..training import Examples, LogSignatureCache, predict, targets_at_cuts
 from ..transforms import Transform
 from .search import candidates
@@ -183,22 +182,9 @@ def inputs_of(
     compute = CACHE if keep else log_signatures
     # Numbers beyond float32 become infinite. `check_finite_outputs` then says which series they are in.
     with np.errstate(over="ignore", invalid="ignore"):
-        if hasattr(model, "inputs"):
-            arrays = model.inputs(path, np.asarray(prepared.clock, np.float64), cuts, compute=compute)
-        else:
-            arrays = path[:, 0], log_signatures_of(path, windows, cuts, compute)
+        arrays = model.inputs(path, np.asarray(prepared.clock, np.float64), cuts, compute=compute)
         arrays = tuple(np.asarray(array).astype(np.float32) for array in arrays)
     return Inputs(arrays, cuts, None if cuts.ndim == 1 else window_counts(prepared, cuts))
-
-
-def log_signatures_of(
-    path: np.ndarray, windows: Windows, cuts: np.ndarray, compute: Any = log_signatures
-) -> np.ndarray:
-    """Log-signatures over windows, with zero where there is nothing but rounding."""
-    depth: Any = windows.depth
-    found = np.asarray(compute(path, depth, cuts=cuts, scales=windows.scales))
-    found = without_rounding(found, path, depth, cuts, scales=windows.scales)
-    return found if windows.scales == (1,) else without_padding(found, cuts)
 
 
 def check_finite_outputs(outputs: np.ndarray, prepared: Series) -> None:

@@ -9,11 +9,11 @@ from sklearn.base import TransformerMixin
 
 from ..paths import Series, Windows
 from ..signatures import basis_channels, lyndon_words
+from ..signatures.rounding import driving_log_signatures
 from ..transforms import Standard
 from .base import SeriesEstimator
 from .inputs import as_series
 from .learned import check_inputs, check_transform, most_windows, prepared_channels
-from .sources import log_signatures_of
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -64,7 +64,9 @@ class LogSignatureTransformer(TransformerMixin, SeriesEstimator):
         self._check_fitted()
         prepared = self.transform_(as_series(self, X, reset=False))
         windows, path = self._windows(prepared), np.asarray(prepared.values, np.float64)
-        features = log_signatures_of(path, windows, windows.cuts(prepared)).astype(prepared.values.dtype)
+        depth: Any = windows.depth
+        features = driving_log_signatures(path, depth, windows.cuts(prepared), scales=windows.scales)
+        features = features.astype(prepared.values.dtype)
         missing = self.windows_per_series_ - features.shape[1]
         if missing < 0:
             raise ValueError(

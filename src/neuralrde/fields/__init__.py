@@ -15,7 +15,7 @@ import jax
 from ..registry import Registry
 from ._expm import expm
 from .affine import AbstractAffine, AbstractFlow
-from .base import AbstractField, Autonomous, check_controls
+from .base import AbstractControlledField, AbstractField, Autonomous, check_controls
 from .bounded import BoundedField
 from .bracket import BracketField, MatrixField
 from .derivatives import lie_bracket, split_levels, taylor_step, tensor_field
@@ -26,7 +26,7 @@ from .selective import SelectiveField
 
 FIELDS = Registry(
     "field",
-    AbstractField,
+    AbstractControlledField,
     {
         "free": FreeField,
         "bounded": BoundedField,
@@ -36,6 +36,7 @@ FIELDS = Registry(
         "rotation": RotationField,
         "selective": SelectiveField,
     },
+    later=True,
 )
 ACTIVATIONS = Registry(
     "activation",
@@ -47,6 +48,7 @@ __all__ = [
     "ACTIVATIONS",
     "FIELDS",
     "AbstractAffine",
+    "AbstractControlledField",
     "AbstractField",
     "AbstractFlow",
     "Autonomous",

@@ -19,7 +19,24 @@ _LEAST_BYTES, _USUAL_BYTES = 16, 108
 Autonomous = Callable[[Float[Array, " state"]], Float[Array, " state"]]
 
 
-class AbstractField(eqx.Module):
+class AbstractControlledField(eqx.Module):
+    """A vector field that an input, of whatever kind, turns into an autonomous one."""
+
+    state: eqx.AbstractVar[int]
+    """Number of channels of the hidden state z."""
+    controls: eqx.AbstractVar[int]
+    """Number of channels of the input."""
+
+    @abstractmethod
+    def contract(self, control: Float[Array, " controls"]) -> Autonomous:
+        """The autonomous field for one input."""
+
+    def prepare(self) -> "AbstractControlledField":
+        """Does once per solve what does not depend on the input. By default it does nothing."""
+        return self
+
+
+class AbstractField(AbstractControlledField):
     """A vector field driven by log-signatures.
 
     Its one duty is `contract`: the log-signature of a window turns it into the autonomous field F of the
@@ -27,10 +44,6 @@ class AbstractField(eqx.Module):
     small file. A zero log-signature must give F = 0, so that series of different lengths can be padded.
     """
 
-    state: eqx.AbstractVar[int]
-    """Number of channels of the hidden state z."""
-    controls: eqx.AbstractVar[int]
-    """Number of channels that drive the field: the length of a log-signature."""
     basis: eqx.AbstractClassVar[Basis]
     """The basis in which the log-signature must be written."""
 
@@ -39,19 +52,21 @@ class AbstractField(eqx.Module):
         """The autonomous field of one window."""
 
     def prepare(self) -> "AbstractField":
-        """Does once per solve what does not depend on the window. By default it does nothing."""
         return self
 
 
-def check_controls(field: AbstractField, size: int) -> None:
+def check_controls(field: AbstractControlledField, size: int) -> None:
     """Raise, with what to write instead, unless log-signatures of `size` channels are what the field was built for."""
-    if size != field.controls:
-        raise ValueError(
-            f"Got log-signatures of {size} channels; expected {field.controls} ({field.basis} basis), "
-            f"because that is what this {type(field).__name__} was built for. Compute them with the field's "
-            "own depth and basis, for example `log_signatures(path, depth, step=..., "
-            f"basis={field.basis!r})`."
-        )
+    if size == field.controls:
+        return
+    if not isinstance(field, AbstractField):
+        raise ValueError(f"Got inputs of {size} channels; expected {field.controls}, as {type(field).__name__} has.")
+    raise ValueError(
+        f"Got log-signatures of {size} channels; expected {field.controls} ({field.basis} basis), "
+        f"because that is what this {type(field).__name__} was built for. Compute them with the field's "
+        "own depth and basis, for example `log_signatures(path, depth, step=..., "
+        f"basis={field.basis!r})`."
+    )
 
 
 def check_size(weights: int, *, controls: int, state: int) -> None:

@@ -1,17 +1,15 @@
 """A rotation and a decay for each pair of states, at speeds that the input chooses, as in selective state spaces."""
 
 import math
-from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..signatures.bases import Basis
 from ._expm import phi_of_pair
 from .affine import AbstractAffine, RotationFlow, times
-from .base import AbstractField
+from .base import AbstractControlledField
 
 # How far the input can slow down or speed up the decay: factors of exp(-3) and exp(3).
 _GATES = 3.0
@@ -39,12 +37,13 @@ class SelectiveAffine(AbstractAffine):
         return RotationFlow(size * (1.0 - self.tangent**2), size * 2.0 * self.tangent, self.offset)
 
 
-class SelectiveField(AbstractField):
+class SelectiveField(AbstractControlledField):
     """Pairs of states that turn and decay at speeds that depend on the input: what to forget, and when, is learned.
 
     Unlike that of `RotationField`, the decay is positive whatever the input, so that states stay bounded however long
-    a series is. At a zero input states go on turning and decaying: this is a field for the tokens of a model, whose
-    readouts leave padding out, and not for log-signatures, which must leave the state alone where nothing happens.
+    a series is. At a zero input states go on turning and decaying, so this is no `AbstractField`: tokens of a model
+    drive it, whose readouts leave padding out, and not log-signatures, which must leave the state alone where nothing
+    happens.
 
     Args:
         controls: channels of the input.
@@ -64,7 +63,6 @@ class SelectiveField(AbstractField):
     offsets: eqx.nn.Linear
     state: int = eqx.field(static=True)
     controls: int = eqx.field(static=True)
-    basis: ClassVar[Basis] = "words"
 
     def __init__(
         self,
@@ -89,10 +87,10 @@ class SelectiveField(AbstractField):
         self.gates = eqx.nn.Linear(controls, state, key=gate_key)
         self.offsets = eqx.nn.Linear(controls, state, key=offset_key)
 
-    def contract(self, log_signature: Float[Array, " controls"]) -> SelectiveAffine:
-        slower, faster = jnp.split(self.gates(log_signature), 2)
+    def contract(self, control: Float[Array, " controls"]) -> SelectiveAffine:
+        slower, faster = jnp.split(self.gates(control), 2)
         decay = jnp.exp(self.decay + jnp.clip(slower, -_GATES, _GATES))
         tangent = jnp.exp(self.turning) * (0.5 + 0.5 * jnp.tanh(faster))
         # By the root of the decay, so that long memories do not grow larger than short ones under a noisy input.
         size = jnp.sqrt(-jnp.expm1(-2.0 * decay))
-        return SelectiveAffine(decay, tangent, jnp.tile(size, 2) * self.offsets(log_signature))
+        return SelectiveAffine(decay, tangent, jnp.tile(size, 2) * self.offsets(control))

@@ -3,7 +3,7 @@
 import equinox as eqx
 
 from ..registry import Registry
-from .base import AbstractDrivenModel, AbstractModel
+from .base import AbstractDecodedModel, AbstractDrivenModel, AbstractModel, Recommended, as_model
 from .conditioning import ChannelScale, LabelScale, LogSignatureSizes, ScaledField
 from .cubic_cde import CubicCDE, hermite_control, natural_control
 from .ensemble import CrossFitted, Ensemble, out_of_fold
@@ -27,12 +27,14 @@ MODELS = Registry(
         "ode-rnn": ODERNN,
         "cubic-cde": CubicCDE,
     },
+    later=True,
 )
 
 __all__ = [
     "MODELS",
     "ODERNN",
     "READOUTS",
+    "AbstractDecodedModel",
     "AbstractDrivenModel",
     "AbstractModel",
     "AbstractReadout",
@@ -54,7 +56,9 @@ __all__ = [
     "NeuralRDE",
     "OscillatorRDE",
     "Pools",
+    "Recommended",
     "ScaledField",
+    "as_model",
     "fold",
     "hermite_control",
     "natural_control",

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import equinox as eqx
@@ -10,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from ..paths import Windows
 from ..signatures._log_signature import log_signatures as log_signatures_of
 from ..signatures.bases import BASES, Basis, basis_channels
-from ..signatures.rounding import without_padding, without_rounding
+from ..signatures.rounding import driving_log_signatures
 from .conditioning import ChannelScale, LabelScale, LogSignatureSizes, Statistics
 from .readouts import AbstractReadout, Count, Seen
 
@@ -69,23 +71,35 @@ class Carried(eqx.Module):
     """What the readout keeps of the states so far."""
 
 
+@dataclass(frozen=True)
+class Recommended:
+    """Settings that suit a class of models. An estimator takes them where its own parameters are None."""
+
+    members: int = 1
+    """Models in an ensemble."""
+    steps: int = 1000
+    """Steps of the optimizer, at least."""
+    epochs: int = 20
+    """Passes over the training set, at least."""
+    windows: Callable[[int], Windows] = lambda channels: Windows()
+    """Windows for paths of this many channels, time included."""
+    options: Callable[[int], dict[str, Any]] | None = None
+    """Options of the constructor for series of this many windows, if any depend on that."""
+
+
 class AbstractModel(eqx.Module):
     """A model takes one example; `jax.vmap(model)` takes a batch.
 
     An estimator builds the model and passes those of `channels`, `outputs`, `depth`, `scales`, `step`, `readout` and
     `key` that its constructor takes. It then asks the model for the `inputs` of prepared series, and calls it with
-    them.
-
-    A class may also have these attributes, which estimators and training look for:
-
-    - `usual`: its usual numbers of "members", training "steps" and fewest "epochs";
-    - `usual_windows(channels)` and `usual_options(windows)`: windows and options that depend on the data;
-    - `takes_key = True`: in training it is called with a `key` per example, for dropout;
-    - `many_devices = False`: it cannot be trained on several devices;
-    - `not_online = "reads ..."`: why it cannot follow a stream, for the error.
+    them. Only `__call__` and `inputs` are required.
     """
 
-    decoder: eqx.AbstractVar[Decoder]
+    recommended: ClassVar[Recommended] = Recommended()
+    takes_key: ClassVar[bool] = False
+    """Whether training calls it with a random `key` per example, for dropout."""
+    not_online: ClassVar[str | None] = "has no `start`, `advance` and `output`"
+    """Why the model cannot follow a series that is still arriving, for the error; None if it can."""
 
     @abstractmethod
     def __call__(self, *inputs: Any, windows: Count | None = None) -> Float[Array, "*out outputs"]:
@@ -104,9 +118,56 @@ class AbstractModel(eqx.Module):
             compute: the function that computes log-signatures, for example a cache.
         """
 
+    @property
+    def many_devices(self) -> bool:
+        """Whether a batch can be shared out over several devices in training."""
+        return True
+
+    @staticmethod
+    def channels_seen(channels: int) -> int:
+        """Number of channels the log-signatures are computed over, for paths of this many channels."""
+        return channels
+
     def fit_inputs(self, inputs: tuple[Any, ...], *, windows: Any = None) -> Self:
         """The same model with statistics of the training set's inputs. By default it needs none."""
         return self
+
+    def with_labels(self, labels: LabelScale) -> Self:
+        """The same model, which now predicts in these units. By default it has no units to set."""
+        return self
+
+    def explain_divergence(self, inputs: tuple[Any, ...]) -> None:
+        """Raise with the sample and window at which a solve leaves the finite numbers, if one does."""
+
+
+class ForeignModel(AbstractModel):
+    """Any Equinox module as a model, called with first points and log-signatures: `module(x0, log_signatures)`."""
+
+    module: Callable
+    depth: int | tuple[int, ...] = eqx.field(static=True)
+    scales: tuple[int, ...] = eqx.field(static=True)
+
+    def __call__(self, *inputs, **options):
+        return self.module(*inputs, **options)
+
+    def inputs(self, path, times, cuts, *, compute=log_signatures_of):
+        return path[:, 0], driving_log_signatures(path, self.depth, cuts, scales=self.scales, compute=compute)
+
+
+def as_model(model: Any, *, depth: int | tuple[int, ...] = 2, scales: tuple[int, ...] = (1,)) -> AbstractModel:
+    """A model as it is; another Equinox module as one that takes log-signatures of this depth and these scales."""
+    return model if isinstance(model, AbstractModel) else ForeignModel(model, depth, scales)
+
+
+def model_class(cls: Any) -> type[AbstractModel]:
+    """The class whose declarations hold for the models that `cls` makes."""
+    return cls if isinstance(cls, type) and issubclass(cls, AbstractModel) else ForeignModel
+
+
+class AbstractDecodedModel(AbstractModel):
+    """A model whose states a `Decoder` turns into predictions, in the units of the labels."""
+
+    decoder: eqx.AbstractVar[Decoder]
 
     def fit_labels(self, labels: Float[Statistics, "batch *outputs"]) -> Self:
         """The same model, which now predicts in the units of the training set's labels. For regression."""
@@ -123,7 +184,7 @@ class AbstractModel(eqx.Module):
         return eqx.tree_at(lambda model: model.decoder.labels, self, labels)
 
 
-class AbstractDrivenModel(AbstractModel):
+class AbstractDrivenModel(AbstractDecodedModel):
     """A model driven by log-signatures, `model(x0, log_signatures)` for one example; `jax.vmap` adds the batch.
 
     A subclass defines its parts and how scaled log-signatures become `states`. This class does the rest.
@@ -147,6 +208,7 @@ class AbstractDrivenModel(AbstractModel):
     """The basis of the log-signatures that the model takes."""
     scales: ClassVar[tuple[int, ...]] = (1,)
     """How many windows back they look; see `log_signatures`. A model that takes several has a field of this name."""
+    not_online: ClassVar[str | None] = None
 
     @abstractmethod
     def states(
@@ -206,10 +268,8 @@ class AbstractDrivenModel(AbstractModel):
         return False
 
     def inputs(self, path, times, cuts, *, compute=log_signatures_of):
-        windows = np.asarray(compute(path, self.depth, cuts=cuts, scales=self.scales, basis=self.basis))
-        if self.basis != "expanded":  # which has other channels
-            windows = without_rounding(windows, path, self.depth, cuts, scales=self.scales)
-        return path[:, 0], windows if self.scales == (1,) else without_padding(windows, cuts)
+        options = {"scales": self.scales, "basis": self.basis, "compute": compute}
+        return path[:, 0], driving_log_signatures(path, self.depth, cuts, **options)
 
     def fit_inputs(self, inputs, *, windows=None):
         return self.fit_scale(inputs[1], windows=windows)

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..fields import AbstractField, BoundedField
-from .base import AbstractModel, Decoder
+from .base import AbstractDecodedModel, Decoder
 from .readouts import AbstractReadout, Count, FinalState
 
 Times = Float[Array, " length"]
@@ -48,7 +48,7 @@ def natural_control(times: Times, path: Path) -> diffrax.CubicInterpolation:
     return diffrax.CubicInterpolation(times, (cubic, curvature[:-1] / 2, linear, path[:-1]))
 
 
-class CubicCDE(AbstractModel):
+class CubicCDE(AbstractDecodedModel):
     """dZ = f(Z) dX along a cubic spline X through the data, by Diffrax. For the linear path see `NeuralCDE`.
 
     Args:
@@ -71,9 +71,7 @@ class CubicCDE(AbstractModel):
     adjoint: diffrax.AbstractAdjoint
     dt0: float | None = eqx.field(static=True)
     max_steps: int | None = eqx.field(static=True)
-    # Diffrax's recursive checkpoints do not work under `shard_map` (seen with Diffrax 0.7.2 and JAX 0.10).
-    many_devices: ClassVar[bool] = False
-    not_online: ClassVar[str] = "solves along a smooth path, by its own steps"
+    not_online: ClassVar[str | None] = "solves along a smooth path, by its own steps"
 
     def __init__(
         self,
@@ -99,6 +97,11 @@ class CubicCDE(AbstractModel):
         self.decoder = Decoder(readout, state, outputs, key=decoder_key)
         self.control, self.solver, self.controller = control, solver, controller
         self.dt0, self.adjoint, self.max_steps = dt0, adjoint, max_steps
+
+    @property
+    def many_devices(self) -> bool:
+        # Diffrax's recursive checkpoints do not work under `shard_map` (seen with Diffrax 0.7.2 and JAX 0.10).
+        return False
 
     def inputs(self, path, times, cuts, *, compute=None):
         """The points at which windows end, and their times, counted from 0. Windows of one point use all points."""

@@ -1,5 +1,6 @@
 """Several models of one kind as one: their outputs are averaged, and they are trained side by side."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import equinox as eqx
@@ -10,31 +11,33 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ..frozen import Frozen
-from ..registry import Config
+from .base import AbstractModel, as_model
 from .conditioning import LabelScale
 from .readouts import Count
 
 
-class Ensemble(eqx.Module):
+class Ensemble(AbstractModel):
     """Models of one kind from different initial weights. The prediction is the mean of their outputs.
 
     Their arrays are stacked, so that all of them are computed, and trained, as one.
 
     >>> import jax, jax.numpy as jnp
-    >>> from neuralrde.models import NeuralRDE
+    >>> from neuralrde import Config, NeuralRDE
     >>> model = Ensemble.of(Config(NeuralRDE), 3, channels=2, outputs=1, depth=2, key=jax.random.key(0))
     >>> model(jnp.zeros(2), jnp.ones((5, 3))).shape, model.each(jnp.zeros(2), jnp.ones((5, 3))).shape
     ((1,), (3, 1))
     """
 
-    members: Any
+    members: AbstractModel
     """One model, each of whose arrays has a first axis of members."""
     number: int = eqx.field(static=True)
 
     @staticmethod
-    def of(config: Config, members: int, *, key: PRNGKeyArray, **sizes: Any) -> "Ensemble":
-        """So many models that a `Config` makes, each with a key of its own."""
-        return Ensemble(eqx.filter_vmap(lambda key: config(key=key, **sizes))(jax.random.split(key, members)), members)
+    def of(config: Callable, members: int, *, key: PRNGKeyArray, **sizes: Any) -> "Ensemble":
+        """Models that a `Config` makes, each with its own random key."""
+        inputs = {name: sizes[name] for name in ("depth", "scales") if name in sizes}
+        make = lambda key: as_model(config(key=key, **sizes), **inputs)
+        return Ensemble(eqx.filter_vmap(make)(jax.random.split(key, members)), members)
 
     def __call__(self, *inputs: Any, windows: Count | None = None) -> Float[Array, "*out outputs"]:
         return self.each(*inputs, windows=windows).mean(axis=0)
@@ -45,7 +48,7 @@ class Ensemble(eqx.Module):
         """Every member's own output; with a key, each with a dropout of its own, if it has any."""
         options = {} if windows is None else {"windows": windows}
         keys = None
-        if key is not None and getattr(self.members, "takes_key", False):
+        if key is not None and self.members.takes_key:
             keys = jax.random.split(key, self.number)
         arrays, rest = eqx.partition(self.members, eqx.is_array)
 
@@ -67,9 +70,13 @@ class Ensemble(eqx.Module):
     def output(self, state: Any) -> Float[Array, " outputs"]:
         return self._of_each(lambda member, own: member.output(own), state).mean(axis=0)
 
-    def _of_each(self, function: Any, states: Any) -> Any:
+    def _of_each(self, function: Callable, states: Any) -> Any:
         arrays, rest = eqx.partition(self.members, eqx.is_array)
         return jax.lax.map(lambda own: function(eqx.combine(own[0], rest), own[1]), (arrays, states))
+
+    @property
+    def many_devices(self) -> bool:
+        return self.members.many_devices
 
     @property
     def first(self) -> Any:
@@ -106,7 +113,7 @@ def _first(leaf: Any) -> Any:
     return leaf[0] if eqx.is_array(leaf) else leaf
 
 
-class CrossFitted(eqx.Module):
+class CrossFitted(AbstractModel):
     """An ensemble in training. Each member learns from all series but those of its own fold.
 
     It is called with the number of an example's fold after the model's inputs, and gives every member's output.
@@ -119,8 +126,10 @@ class CrossFitted(eqx.Module):
 
     @property
     def many_devices(self) -> bool:
-        """Whether the members can be trained on several devices."""
-        return getattr(self.ensemble.members, "many_devices", True)
+        return self.ensemble.many_devices
+
+    def inputs(self, path, times, cuts, **options):
+        return self.ensemble.inputs(path, times, cuts, **options)
 
     def __call__(
         self, *inputs: Any, windows: Count | None = None, key: PRNGKeyArray | None = None

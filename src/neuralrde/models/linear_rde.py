@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ..fields import AbstractField, RotationField
 from ..paths.checks import check_whole
 from ..paths.windows import as_scales
-from ..registry import config_of
+from ..registry import make
 from ..signatures.bases import Basis, basis_channels
 from ..solvers import Direct, Exponential, solve
 from .base import AbstractDrivenModel, Decoder
@@ -46,7 +46,7 @@ class LinearBlock(eqx.Module):
         start_key, field_key, mix_key = jax.random.split(key, 3)
         self.norm = eqx.nn.LayerNorm(width)
         self.start = eqx.nn.Linear(width, state, key=start_key)
-        self.field = config_of("field", field)(controls=controls + width, state=state, key=field_key)
+        self.field = make("field", field)(controls=controls + width, state=state, key=field_key)
         self.mix = eqx.nn.Linear(state, 2 * width, key=mix_key)
         self.solver = solver
 

@@ -8,23 +8,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..fields import AbstractField, SelectiveField
+from ..fields import AbstractControlledField, SelectiveField
 from ..frozen import Frozen
 from ..paths import Windows
 from ..paths.checks import check_whole
 from ..paths.windows import as_scales
-from ..registry import config_of
+from ..registry import make
 from ..signatures._log_signature import log_signatures as log_signatures_of
 from ..signatures.bases import Basis, basis_channels
 from ..solvers.exponential import affine, states_of
 from . import tokens
-from .base import AbstractDrivenModel, Decoder
+from .base import AbstractDrivenModel, Decoder, Recommended
 from .conditioning import ChannelScale
 from .readouts import AbstractReadout, Count, EveryState, FinalState, Pools, running_pools, share
 
 # Tokens of a size beyond this, in root mean squares of the training set, are outliers and count no more than this.
 _LARGEST = 6.0
-# Channels beside the first (time) of which log-signatures are taken as they are; of more, of so many mixtures.
+# Paths with more channels than this, besides time, are projected to this many before the log-signature.
 _MOST_CHANNELS = 6
 # A token sees what happened in the last 1, 4, 16 and 64 windows.
 _SCALES = (1, 4, 16, 64)
@@ -34,17 +34,41 @@ _STREAM = 32
 _NUMBERS = 16384
 
 
+def _channels_seen(channels: int) -> int:
+    return min(channels, 1 + _MOST_CHANNELS)
+
+
+def _recommended_windows(channels: int) -> Windows:
+    """Short windows and several scales.
+
+    >>> _recommended_windows(2)
+    Windows(step=None, depth=4, count=256, scales=(1, 4, 16, 64))
+    """
+    depth = {1: 4, 2: 4, 3: 3}.get(channels, 2)
+    numbers = basis_channels(_channels_seen(channels), depth, scales=_SCALES) + 2 * channels
+    return Windows(depth=depth, scales=_SCALES, count=int(np.clip(_NUMBERS // numbers, 64, 256)))
+
+
+def _recommended_options(windows: int) -> dict[str, int]:
+    """How many windows share a token of the stream.
+
+    >>> _recommended_options(256)
+    {'stride': 8}
+    """
+    return {"stride": max(1, round(windows / _STREAM))}
+
+
 class Block(eqx.Module):
     """Normalise, drive a linear RDE with exact flows, mix through a gate, add to the input."""
 
     norm: eqx.nn.LayerNorm
-    field: AbstractField
+    field: AbstractControlledField
     mix: eqx.nn.Linear
 
     def __init__(self, width: int, state: int, field: Any, *, key: PRNGKeyArray):
         field_key, mix_key = jax.random.split(key)
         self.norm = eqx.nn.LayerNorm(width)
-        self.field = config_of("field", field)(controls=width, state=state, key=field_key)
+        self.field = make("field", field)(controls=width, state=state, key=field_key)
         self.mix = eqx.nn.Linear(state + width, 2 * width, key=mix_key)
 
     def __call__(self, tokens: Float[Array, "tokens width"]) -> Float[Array, "tokens width"]:
@@ -112,7 +136,9 @@ class MultiScaleRDE(AbstractDrivenModel):
     dropout: float = eqx.field(static=True)
     basis: Basis = eqx.field(static=True, default="words")
     takes_key: ClassVar[bool] = True
-    usual: ClassVar[dict[str, int]] = {"members": 4, "steps": 250, "epochs": 10}
+    recommended: ClassVar[Recommended] = Recommended(
+        members=4, steps=250, epochs=10, windows=_recommended_windows, options=_recommended_options
+    )
 
     def __init__(
         self,
@@ -162,29 +188,8 @@ class MultiScaleRDE(AbstractDrivenModel):
         self.decoder = Decoder(EveryState() if every else FinalState(), features, outputs, key=decoder_key)
 
     @staticmethod
-    def usual_windows(channels: int) -> Windows:
-        """What an estimator takes for paths of so many channels, time included: short windows, several scales.
-
-        >>> MultiScaleRDE.usual_windows(2)
-        Windows(step=None, depth=4, count=256, scales=(1, 4, 16, 64))
-        """
-        depth = {1: 4, 2: 4, 3: 3}.get(channels, 2)
-        numbers = basis_channels(MultiScaleRDE.channels_seen(channels), depth, scales=_SCALES) + 2 * channels
-        return Windows(depth=depth, scales=_SCALES, count=int(np.clip(_NUMBERS // numbers, 64, 256)))
-
-    @staticmethod
-    def usual_options(windows: int) -> dict[str, int]:
-        """What is best known with the number of windows of a usual series: to how many a token of the stream belongs.
-
-        >>> MultiScaleRDE.usual_options(256)
-        {'stride': 8}
-        """
-        return {"stride": max(1, round(windows / _STREAM))}
-
-    @staticmethod
     def channels_seen(channels: int) -> int:
-        """Of paths of so many channels, how many channels the log-signatures are of."""
-        return min(channels, 1 + _MOST_CHANNELS)
+        return _channels_seen(channels)
 
     @property
     def controls(self) -> int:

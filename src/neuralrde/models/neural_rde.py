@@ -5,13 +5,15 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..fields import AbstractField, BracketField, FreeField, check_controls
 from ..paths.windows import as_scales
-from ..registry import accepted, config_of
+from ..registry import accepted, make
 from ..signatures.bases import Basis, basis_channels
-from ..solvers import RK4, AbstractGradient, Direct, Recompute, solve
+from ..solvers import RK4, AbstractGradient, Direct, Recompute, explain_divergence, solve
+from ..solvers.log_ode import as_solver
 from .base import AbstractDrivenModel, Decoder
 from .conditioning import ChannelScale, ScaledField
 from .readouts import AbstractReadout, FinalState
@@ -57,7 +59,12 @@ class AbstractNeuralRDE(AbstractDrivenModel):
 
     @property
     def many_devices(self) -> bool:
-        return getattr(self.solver, "many_devices", True)
+        return as_solver(self.solver).many_devices
+
+    def explain_divergence(self, inputs):
+        x0, windows = (jnp.asarray(array) for array in inputs)
+        field = ScaledField(self.field, self.scale)
+        explain_divergence(field, jax.vmap(self.encoder)(x0), windows, solver=self.solver, substeps=self.substeps)
 
     def states(self, x0: Float[Array, " channels"], logs: Float[Array, "windows controls"]) -> Float[Array, "..."]:
         return solve(
@@ -239,7 +246,7 @@ def _field(
 ) -> AbstractField:
     """The field that was given, or one made for so many channels and this depth; None makes the paper's network."""
     if not isinstance(field, AbstractField):
-        config = config_of("field", FreeField if field is None else field)
+        config = make("field", FreeField if field is None else field)
         if scales != (1,) and "controls" not in accepted(config.cls):
             raise ValueError(
                 f"Got scales={scales} and field={config!r}, whose Lie brackets are those of one log-signature; "
@@ -252,6 +259,11 @@ def _field(
             depth=depth,
             key=key,
             **network,
+        )
+    if not isinstance(field, AbstractField):
+        raise ValueError(
+            f"Got field={type(field).__name__}, which moves the state where the log-signature is zero; expected a "
+            "subclass of AbstractField, because padding must leave the state alone. Write for example field=FreeField."
         )
     if state not in (None, field.state):
         raise ValueError(

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ..fields.free import Trunk
 from ..solvers import RK4
 from ..solvers.runge_kutta import advance
-from .base import AbstractModel, Decoder
+from .base import AbstractDecodedModel, Decoder
 from .readouts import AbstractReadout, Count, FinalState
 
 
@@ -31,7 +31,7 @@ def fold(path: Float[Array | np.ndarray, "*batch length channels"], step: int) -
     return filled.reshape(*path.shape[:-2], filled.shape[-2] // step, step * path.shape[-1])
 
 
-class ODERNN(AbstractModel):
+class ODERNN(AbstractDecodedModel):
     """h' = f(h) for unit time, then a GRU cell takes in a block, and so on (Rubanova et al., 2019).
 
     Args:
@@ -57,7 +57,7 @@ class ODERNN(AbstractModel):
     solver: Any
     points: int = eqx.field(static=True)
     substeps: int = eqx.field(static=True)
-    not_online: ClassVar[str] = "reads all points of a window at once"
+    not_online: ClassVar[str | None] = "reads all points of a window at once"
 
     def __init__(
         self,

@@ -10,7 +10,8 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..models import MODELS, AbstractDrivenModel, Ensemble
+from ..models import MODELS, AbstractModel, Ensemble
+from ..models.base import model_class
 from ..paths import Series
 from ..paths.cuts import positions_in_windows
 from ..signatures.streams import LogSignatureStreams
@@ -159,20 +160,10 @@ def _check_augmentation(estimator: Any) -> None:
         )
 
 
-def _check_model(model: Any) -> None:
-    cls = type(model)
-    if not _advances(cls):
-        why = getattr(cls, "not_online", "has no `start`, `advance` and `output`")
-        others = " or ".join(repr(name) for name, one in MODELS.items() if _advances(one))
+def _check_model(model: AbstractModel) -> None:
+    if model.not_online is not None:
+        others = " or ".join(repr(name) for name, cls in MODELS.items() if model_class(cls).not_online is None)
         raise ValueError(
-            f"Got a model of the class {cls.__name__}, which {why}; expected one that is driven by log-signatures, "
-            f"window by window. Fit with model={others}."
+            f"Got a model of the class {type(model).__name__}, which {model.not_online}; expected one that is driven "
+            f"by log-signatures, window by window. Fit with model={others}."
         )
-
-
-def _advances(cls: Any) -> bool:
-    """Whether models of this class say how a state goes from one window to the next."""
-    base = AbstractDrivenModel
-    return issubclass(cls, base) and any(
-        getattr(cls, method) is not getattr(base, method) for method in ("first_state", "start", "advance", "output")
-    )

@@ -1,13 +1,13 @@
 """How series are cut into windows: by number of points or by time, to which depth, at which scales."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Int
 
-from ..registry import Registry
+from ..registry import Config, Registry
 from .checks import as_positive, check_whole
 from .cuts import even_shifts, window_cuts
 from .series import Series
@@ -156,4 +156,8 @@ def depths_of(depth: Any, scales: tuple[int, ...]) -> tuple[Any, ...]:
     return tuple(depth)
 
 
-WINDOWS = Registry("windows", Windows, {"windows": Windows})
+def _coerced(value: Any) -> Any:
+    return value if isinstance(value, Mapping | type | Config) else Windows.of(value)
+
+
+WINDOWS = Registry("windows", Windows, {"windows": Windows}, coerce=_coerced)

@@ -1,13 +1,36 @@
 """Log-signatures of straight pieces: zero, and not what rounding leaves."""
 
+from collections.abc import Callable
+
 import numpy as np
 from jaxtyping import Float, Int
 
 from ..paths.windows import depths_of
+from ._log_signature import log_signatures
+from .bases import Basis
 from .lyndon import lyndon_words
 
 # Series often come with seven digits (float32): an area that is a millionth of its natural size is none.
 _ROUNDING = 1e-6
+
+
+def driving_log_signatures(
+    path: Float[np.ndarray, "samples length channels"],
+    depth: int | tuple[int, ...],
+    cuts: Int[np.ndarray, "*samples cuts"],
+    *,
+    scales: tuple[int, ...] = (1,),
+    basis: Basis = "words",
+    compute: Callable = log_signatures,
+) -> Float[np.ndarray, "samples windows log_signature"]:
+    """Log-signatures as they drive a model: zero where there is nothing but rounding, or padding.
+
+    `compute` is the function that computes them, for example a cache.
+    """
+    windows = np.asarray(compute(path, depth, cuts=cuts, scales=scales, basis=basis))
+    if basis != "expanded":  # which has other channels
+        windows = without_rounding(windows, path, depth, cuts, scales=scales)
+    return windows if scales == (1,) else without_padding(windows, cuts)
 
 
 def without_rounding(

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from ..fields import AbstractField
+from ..fields import AbstractControlledField
 
 
 class AbstractSolver(eqx.Module):
@@ -18,7 +18,7 @@ class AbstractSolver(eqx.Module):
     @abstractmethod
     def integrate(
         self,
-        field: AbstractField,
+        field: AbstractControlledField,
         z0: Float[Array, " state"],
         log_signatures: Float[Array, "windows controls"],
         *,

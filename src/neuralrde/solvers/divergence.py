@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..fields import AbstractField
+from ..fields import AbstractControlledField
 from .log_ode import solve
 
 
@@ -40,7 +40,7 @@ def stop_if_divergent(z: Float[Array, "..."]) -> Float[Array, "..."]:
 
 
 def explain_divergence(
-    field: AbstractField,
+    field: AbstractControlledField,
     z0: Float[Array, "batch state"],
     log_signatures: Float[Array, "batch windows controls"],
     **options,

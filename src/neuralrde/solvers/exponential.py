@@ -3,7 +3,7 @@
 import jax
 from jaxtyping import Array, Float
 
-from ..fields import AbstractAffine, AbstractField, Autonomous
+from ..fields import AbstractAffine, AbstractControlledField, Autonomous
 from .base import AbstractSolver
 from .gradients import Backsolve
 
@@ -44,7 +44,7 @@ class Exponential(AbstractSolver):
 
 
 def states_of(
-    field: AbstractField, z0: Float[Array, " state"], inputs: Float[Array, "tokens controls"]
+    field: AbstractControlledField, z0: Float[Array, " state"], inputs: Float[Array, "tokens controls"]
 ) -> Float[Array, "tokens state"]:
     """The state after every token. All flows are made first, in one large product, for sequences of some dozens.
 
@@ -74,7 +74,7 @@ def affine(field: Autonomous) -> AbstractAffine:
 
 
 def solve_parallel(
-    field: AbstractField, z0: Float[Array, " state"], log_signatures: Float[Array, "windows controls"]
+    field: AbstractControlledField, z0: Float[Array, " state"], log_signatures: Float[Array, "windows controls"]
 ) -> Float[Array, "windows state"]:
     """Every window's state at once, by an associative scan over the flows."""
     flows = jax.vmap(lambda log_signature: affine(field.contract(log_signature)).flow())(log_signatures)

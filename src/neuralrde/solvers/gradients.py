@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from ..fields import AbstractField, Autonomous
+from ..fields import AbstractControlledField, Autonomous
 
 States = Float[Array, "..."]
 # (autonomous field, state) -> the state after unit time. Backsolve also flows trees of arrays.
@@ -33,7 +33,7 @@ class AbstractGradient(eqx.Module):
 
     @abstractmethod
     def integrate(
-        self, advance: Advance, field: AbstractField, z0: States, log_signatures: States, every_window: bool
+        self, advance: Advance, field: AbstractControlledField, z0: States, log_signatures: States, every_window: bool
     ) -> States:
         """The final state, or the states after every window, (windows, state)."""
 
@@ -167,7 +167,7 @@ class Backsolve(AbstractGradient):
         return integrate(weights, z0, log_signatures)
 
 
-def _window(advance: Advance, field: AbstractField, every_window: bool) -> Callable:
+def _window(advance: Advance, field: AbstractControlledField, every_window: bool) -> Callable:
     def window(z: States, log_signature: States):
         contracted: Autonomous = field.contract(log_signature)
         z = advance(contracted, z)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..fields import AbstractField, check_controls
+from ..fields import AbstractControlledField, check_controls
 from ..frozen import weights_of
 from .base import AbstractSolver
 from .gradients import AbstractGradient, Recompute
@@ -15,7 +15,7 @@ from .runge_kutta import RK4, RungeKutta
 
 
 def solve(
-    field: AbstractField,
+    field: AbstractControlledField,
     z0: Float[Array, " state"],
     log_signatures: Float[np.ndarray | Array, "windows controls"],
     *,
@@ -57,14 +57,18 @@ def solve(
     z0 = z0.astype(_state_type(field, z0, log_signatures))
     if log_signatures.shape[0] == 0:
         return z0[None] if every_window else z0
-    solver = solver if isinstance(solver, AbstractSolver) else RungeKutta(solver)
-    states = solver.integrate(
+    states = as_solver(solver).integrate(
         field, z0, log_signatures, substeps=substeps, gradient=gradient, every_window=every_window
     )
     return jnp.concatenate([z0[None], states]) if every_window else states
 
 
-def _state_type(field: AbstractField, z0: Array, log_signatures: Array) -> Any:
+def as_solver(solver: Any) -> AbstractSolver:
+    """A solver of ours as it is; an explicit Runge-Kutta solver of Diffrax by its tableau."""
+    return solver if isinstance(solver, AbstractSolver) else RungeKutta(solver)
+
+
+def _state_type(field: AbstractControlledField, z0: Array, log_signatures: Array) -> Any:
     """What JAX makes of the state after a window: float64 if anything is, so that it must be so from the start."""
     weights = jax.tree.leaves(weights_of(field))
     with jax.numpy_dtype_promotion("standard"):  # on purpose, also where a program asks JAX to promote nothing
@@ -76,7 +80,9 @@ def as_jax(log_signatures: np.ndarray | Array) -> Array:
     return 1.0 * jnp.asarray(log_signatures)
 
 
-def check_arguments(field: AbstractField, z0: Array, log_signatures: np.ndarray | Array, substeps: int = 1) -> None:
+def check_arguments(
+    field: AbstractControlledField, z0: Array, log_signatures: np.ndarray | Array, substeps: int = 1
+) -> None:
     if log_signatures.ndim != 2 or z0.ndim != 1:
         raise ValueError(
             f"Got z0 of shape {z0.shape} and log-signatures of shape {log_signatures.shape}; expected "

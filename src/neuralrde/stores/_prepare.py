@@ -16,9 +16,8 @@ from .._cores import cores
 from .._ray import start_ray
 from ..models import MODELS
 from ..paths import Windows
-from ..registry import resolve
+from ..registry import make
 from ..transforms import Transform
-from ..transforms.compose import composed
 from ._store import Store
 from .format import INDEX, MANIFEST, PLAN, SERIES, Location, SourceError, checksum, packed, record_name
 from .index import Index, PieceSummary, summarize
@@ -100,7 +99,7 @@ def prepare(
         windows, classes = None if windows is None else Windows.of(windows), None
     if model not in MODELS:
         raise ValueError(f"Got model={model!r}; expected one of {list(MODELS)}.")
-    transform = composed(resolve("transform", transform))
+    transform = make("transform", transform).expanded()
     spec, location = StoreSpec.of(source, windows, model, transform, task, classes), Location.at(store)
     another = SourceError(
         f"Got the store {store}, which was made from other data or with other options; expected the same to go on with "

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..models import AbstractDrivenModel, Ensemble, LogSignatureSizes
+from ..models.base import ForeignModel
 from ..training import Examples
 from ..training.prefetch import prefetched
 from ._store import Store
@@ -74,13 +75,13 @@ class StoredExamples:
 def _basis_of(store: Store, model: Any) -> Any:
     """The basis in which a model takes log-signatures; an error if it takes something else than the store holds."""
     model = model.first if isinstance(model, Ensemble) else model
+    if isinstance(model, ForeignModel):
+        return "words"
     if not isinstance(model, AbstractDrivenModel):
-        if hasattr(model, "inputs"):
-            raise StoreError(
-                f"Got the model {type(model).__name__}, which is not driven by log-signatures; expected one that is, "
-                "because a store holds nothing else. Train it on series in memory."
-            )
-        return "words"  # a module of somebody's own
+        raise StoreError(
+            f"Got the model {type(model).__name__}, which is not driven by log-signatures; expected one that is, "
+            "because a store holds nothing else. Train it on series in memory."
+        )
     if model.takes_increments != store.mixed or (store.mixed and model.basis != "words"):
         raise StoreError(
             f"Got the model {type(model).__name__} and a store that was prepared for {store.model!r}; expected one "

@@ -9,9 +9,9 @@ from jaxtyping import Float, Int
 
 from ..models import AbstractModel, MultiScaleRDE
 from ..paths import Windows
-from ..signatures import basis_channels, log_signatures
+from ..signatures import basis_channels
 from ..signatures.bases import Basis
-from ..signatures.rounding import without_padding, without_rounding
+from ..signatures.rounding import driving_log_signatures
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +70,7 @@ class ControlLayout:
     ) -> tuple[np.ndarray, np.ndarray]:
         """First points and what drives a model, as the model's own `inputs` computes it."""
         mixed = self.mixed(path)
-        logs = np.asarray(log_signatures(mixed, self.depth, cuts=cuts, scales=self.scales))
-        logs = without_rounding(logs, mixed, self.depth, cuts, scales=self.scales)
-        logs = logs if self.scales == (1,) else without_padding(logs, cuts)
+        logs = driving_log_signatures(mixed, self.depth, cuts, scales=self.scales)
         if self.takes_increments:
             rows = np.arange(len(path))[:, None]
             ends = path[rows, np.broadcast_to(cuts, (len(path), np.shape(cuts)[-1]))]

@@ -1,6 +1,5 @@
 """The plan of a preparation, saved so that a resumed run repeats it exactly."""
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..models import MODELS
+from ..models.base import model_class
 from ..paths import Series, Windows
 from ..transforms import BasePoint, Transform
 from .format import INDEX, PLAN, Json, Location, SourceError, checksum, checksum_of, identity, packed
@@ -115,8 +115,7 @@ def make_plan(spec: StoreSpec, index: Index, windows: Windows | None, transform:
     source, model = index.source, MODELS[spec.model]
     transform = fitted(transform, index)
     path = _path_channels(transform, source)
-    usual: Callable[[int], Windows] = getattr(model, "usual_windows", lambda channels: Windows())
-    windows = windows or usual(len(path))
+    windows = windows or model_class(model).recommended.windows(len(path))
     lengths = np.array(index.lengths, np.int64) + sum(isinstance(part, BasePoint) for part in parts_of(transform))
     windows = windows.for_lengths(lengths)
     if windows.every is not None and not source.timed:

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
-from ..datasets.tables.table import Roles, TableOptions, find_roles
+from ..datasets.table import Roles, TableOptions, find_roles
 from .format import Json, SourceError, files_at, identity, is_url, open_file
 
 PARQUET, CSV, NPY = (".parquet", ".pq"), (".csv", ".tsv"), (".npy",)

@@ -19,9 +19,8 @@ from jaxtyping import Array, Float
 from .._programs import drop_programs
 from ..devices import check_process, device_mesh, local_copy, local_rows, replicate, shard_batch, sharded_value_and_grad
 from ..frozen import weights_of
-from ..models import ScaledField
+from ..models import AbstractModel, as_model
 from ..processes import Processes
-from ..solvers import explain_divergence
 from .agreement import agreed_state, same_training
 from .augmentation import Augmented
 from .checkpoint import Checkpoints, TrainingWarning, fingerprint_of
@@ -99,8 +98,9 @@ def fit(
     # Data: batches of one shape, shared out over the devices.
     check_process()
     drop_programs()
+    declared = as_model(model)  # what it says of itself; the model itself is trained
     count = min(settings.batch_size, len(training))
-    mesh = device_mesh(mesh, batch=count if getattr(model, "many_devices", True) else 1)
+    mesh = device_mesh(mesh, batch=count if declared.many_devices else 1)
     size = batch_size(count, mesh)  # with examples of weight 0, if need be
     processes, own = Processes(mesh), local_rows(mesh, size)
     steps = -(-len(training) // count)
@@ -148,7 +148,7 @@ def fit(
                     in_batch = min(count, len(examples) - i * count)
                     if batch.weight is not None:
                         (in_batch,) = processes.sum(weights.sum())
-                    keys = _keys(model, settings.seed, state.epoch, i, size, own)
+                    keys = _keys(declared, settings.seed, state.epoch, i, size, own)
                     if in_batch:  # else it says nothing: no step
                         new_model, new_optimizer, value = _step(
                             new_model,
@@ -218,9 +218,9 @@ def _step(model, state, batch: Examples, weights: Float[Array, " batch"], keys, 
     return eqx.apply_updates(model, updates), state, value
 
 
-def _keys(model: Any, seed: int, epoch: int, step: int, size: int, own: np.ndarray) -> Any:
+def _keys(model: AbstractModel, seed: int, epoch: int, step: int, size: int, own: np.ndarray) -> Any:
     """A random key per example, for models with dropout: the same ones if training was interrupted and resumed."""
-    if not getattr(model, "takes_key", False):
+    if not model.takes_key:
         return None
     return np.random.default_rng([seed, epoch, step]).integers(2**32, size=(size, 2), dtype=np.uint32)[own]
 
@@ -255,7 +255,7 @@ def _slowed_down(state: TrainingState, start: TrainingState, training: Source, h
     """
     state = replace(state, rate_factor=state.rate_factor / 2, failures=state.failures + 1)
     if state.rate_factor < _SMALLEST_FACTOR:
-        _explain(local_copy(start.model), training)
+        as_model(local_copy(start.model)).explain_divergence(training.take(slice(_EXPLAINED)).inputs)
         raise FloatingPointError(
             f"A loss was not finite in epoch {state.epoch + 1}, and going back has not helped {state.failures - 1} "
             "times, at ever smaller learning rates. Look at the data for values that are far too large, and at the "
@@ -275,11 +275,3 @@ def _slowed_down(state: TrainingState, start: TrainingState, training: Source, h
     warnings.warn(message, TrainingWarning, stacklevel=3)
     heard.say(message)
     return state
-
-
-def _explain(model: Any, examples: Source) -> None:
-    """Raise with the sample and window at which a solve leaves the finite numbers, if that is what happened."""
-    if all(hasattr(model, name) for name in ("field", "encoder", "scale", "solver", "substeps")):
-        x0, windows = (jnp.asarray(array) for array in examples.take(slice(_EXPLAINED)).inputs)
-        field = ScaledField(model.field, model.scale)
-        explain_divergence(field, jax.vmap(model.encoder)(x0), windows, solver=model.solver, substeps=model.substeps)

@@ -5,7 +5,7 @@ rate with nothing else to remember.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import optax
 
 from ..paths.checks import is_number
-from ..registry import Registry
+from ..registry import Config, Registry
 
 
 @runtime_checkable
@@ -157,16 +157,16 @@ class OptaxOptimizer:
         return self.optimizer
 
 
-OPTIMIZERS = Registry("optimizer", AdamW, {"adamw": AdamW})
-
-
-def as_optimizer(value: Any) -> AdamW | OptaxOptimizer:
-    """An optimizer of ours as it is, one of Optax's wrapped."""
-    if isinstance(value, AdamW | OptaxOptimizer):
-        return value
+def _coerced(value: Any) -> Any:
+    """Wrap an optimizer of Optax."""
     if isinstance(value, optax.GradientTransformation):
         return OptaxOptimizer(value)
+    if isinstance(value, AdamW | OptaxOptimizer | str | Mapping | type | Config):
+        return value
     raise ValueError(f"Got optimizer={value!r}; expected AdamW(...), or one of Optax's, such as optax.lion(1e-4).")
+
+
+OPTIMIZERS = Registry("optimizer", AdamW, {"adamw": AdamW}, coerce=_coerced)
 
 
 @lru_cache

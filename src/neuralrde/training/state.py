@@ -8,7 +8,8 @@ import equinox as eqx
 import optax
 
 from ..frozen import weights_of
-from .optimizers import AdamW, as_optimizer
+from ..registry import make
+from .optimizers import AdamW
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,7 @@ class Settings:
     save_every: float = 30.0
 
     def __post_init__(self):
-        object.__setattr__(self, "optimizer", as_optimizer(self.optimizer))
+        object.__setattr__(self, "optimizer", make("optimizer", self.optimizer))
         for name in ("epochs", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"Got {name}={getattr(self, name)}; expected at least 1. Write for example {name}=32.")

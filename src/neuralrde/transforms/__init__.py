@@ -1,6 +1,9 @@
 """From raw series to control paths: transforms that are fitted on the training set and called on any series."""
 
-from ..registry import Registry
+from collections.abc import Mapping
+from typing import Any
+
+from ..registry import Config, Registry
 from .channels import ObservationCounts, TimeChannel
 from .compose import Compose, Standard
 from .filling import FillForward, FillLinear
@@ -10,6 +13,13 @@ from .resampling import Resample
 from .scaling import Scale, ScaleEach
 from .spectrogram import Spectrogram
 from .transform import Transform
+
+
+def _checked(value: Any) -> Any:
+    if not isinstance(value, Transform | str | Mapping | list | tuple | type | Config):
+        raise ValueError(f'Got transform={value!r}; expected "standard", a transform such as Scale(), or Compose(...).')
+    return value
+
 
 TRANSFORMS = Registry(
     "transform",
@@ -30,6 +40,7 @@ TRANSFORMS = Registry(
         "spectrogram": Spectrogram,
         "resample": Resample,
     },
+    coerce=_checked,
 )
 
 __all__ = [

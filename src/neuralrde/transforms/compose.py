@@ -1,7 +1,6 @@
 """Several transforms as one: `Compose`, and `Standard`, which the estimators take by default."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 from ..paths.series import Series
 from .channels import ObservationCounts, TimeChannel
@@ -30,7 +29,6 @@ class Compose(Transform):
     """
 
     transforms: tuple[Transform, ...]
-    several: ClassVar[str] = "transforms"
 
     def __init__(self, *transforms: Transform):
         filled = None
@@ -49,6 +47,9 @@ class Compose(Transform):
             if isinstance(transform, Fill):
                 filled = transform
         object.__setattr__(self, "transforms", transforms)
+
+    def expanded(self) -> "Compose":
+        return Compose(*(transform.expanded() for transform in self.transforms))
 
     def fit(self, series: Series) -> "Compose":
         fitted = []
@@ -136,14 +137,13 @@ class Standard(Transform):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"Got {name}={getattr(self, name)!r}; expected True or False.")
 
-    def composed(self) -> Compose:
-        """The transforms, not fitted."""
+    def expanded(self) -> Compose:
         kinds: list[type[Transform]] = [] if self.fill is None else [ObservationCounts, FILLS[self.fill]]
         kinds += [Scale] * self.scale + [TimeChannel] * self.time + [BasePoint] * self.base_point
         return Compose(*[kind() for kind in kinds])
 
     def fit(self, series: Series) -> Compose:
-        return self.composed().fit(series)
+        return self.expanded().fit(series)
 
     @property
     def is_fitted(self) -> bool:
@@ -157,16 +157,3 @@ class Standard(Transform):
 
     def begin(self, streams: int, channels: int) -> Carried:
         return self(None)  # type: ignore
-
-
-def composed(transform: Any) -> Transform:
-    """One transform from a list of several; `Standard` becomes the transforms that it stands for."""
-    if isinstance(transform, list | tuple):
-        transform = Compose(*transform)
-    if not isinstance(transform, Transform):
-        raise ValueError(
-            f'Got transform={transform!r}; expected "standard", a transform such as Scale(), or Compose(...).'
-        )
-    if isinstance(transform, Compose):
-        return Compose(*(composed(one) for one in transform.transforms))
-    return transform.composed() if isinstance(transform, Standard) else transform

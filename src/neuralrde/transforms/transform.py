@@ -27,6 +27,10 @@ class Transform:
     by their short names, and yours by module and name, `"hospital.Scale"`.
     """
 
+    def expanded(self) -> "Transform":
+        """The same transform without short forms: `Standard` becomes the transforms that it stands for."""
+        return self
+
     def fit(self, series: Series) -> "Transform":
         """A copy that has learned from the training set; the transform itself if it has nothing to learn."""
         return self

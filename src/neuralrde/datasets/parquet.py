@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..dataset import Dataset
-from ..errors import ReadError, check_room
-from ..tables.layouts import read_table
-from ..tables.numerals import convert_numbers
-from ..tables.table import Source, Table, TableOptions, find_roles
-from ..tables.times import SINCE_1970, since_1970
-from ..targets import Task
-from ..text import check_file
+from .dataset import Dataset
+from .errors import ReadError, check_room
+from .layouts import read_table
+from .table import Table, TableOptions, find_numerals, find_roles, text_columns, with_numbers
+from .targets import Task
+from .text import check_file
+from .times import SINCE_1970, since_1970
 
 
 def read_parquet(path: str | Path, *, task: Task | None = None, name: str | None = None, **options: Any) -> Dataset:
@@ -37,30 +36,24 @@ def load_parquet(path: str | Path, options: TableOptions, *, channels_needed: bo
     """A table's columns: labels as text, channels as numbers, words or lists, times as numbers, dates or text."""
     import pandas as pd
 
-    options.check(path)
     path = check_file(path)
     roles = find_roles(parquet_names(path), path, options, channels_needed=channels_needed)
-    times = [] if roles.time is None else [roles.time]
-    kept = list(dict.fromkeys([*roles.numeric, *roles.words, *roles.labels, *times]))
     with _parquet(path) as parquet:
         rows = parquet.read_metadata(path).num_rows
-        check_room(3 * 8 * float(rows) * len(kept), path, f"{rows} rows of {len(kept)} columns")
-        table = parquet.read_table(path, columns=kept, page_checksum_verification=True)
+        check_room(3 * 8 * float(rows) * len(roles.all), path, f"{rows} rows of {len(roles.all)} columns")
+        table = parquet.read_table(path, columns=roles.all, page_checksum_verification=True)
         table.validate(full=True)
-        columns, unit = {}, None
-        for name in kept:
+        columns, time_unit = {}, None
+        for name in roles.all:
             if name in roles.labels:
                 columns[name] = _texts(table[name], name, path)
             else:
-                # A column of dates that nobody called the time is refused with all others that are no numbers.
-                dates = name == roles.time or _is_dated(table[name].type)
-                columns[name], dated = _values(table[name], name, path, dates=dates)
-                unit = SINCE_1970 if dated else unit
-    made = {name: pd.Series(column, dtype=getattr(column, "dtype", None)) for name, column in columns.items()}
-    frame = pd.DataFrame(made)
-    whole = Table(path, frame, roles, [Source(path, np.arange(len(frame)))], time_unit=unit)
-    convert_numbers(whole, None, options)
-    return whole
+                columns[name], dated = _values(table[name], name, path)
+                time_unit = SINCE_1970 if dated else time_unit
+    frame = pd.DataFrame(columns, index=range(rows))
+    numerals = find_numerals(text_columns(frame, roles), options, path)
+    frame = with_numbers(frame, roles, options, *numerals)
+    return Table(path, frame, roles, numerals=numerals, time_unit=time_unit)
 
 
 def parquet_names(path: str | Path, header: bool | None = None) -> list[str]:
@@ -102,54 +95,43 @@ def _parquet(path: Path) -> Iterator[Any]:
         raise ReadError(path, f"Got no Parquet table ({str(error)[:100]}); expected one. Make it again.") from None
 
 
-def _is_dated(kind: Any) -> bool:
-    import pyarrow as arrow  # type: ignore
-
-    return arrow.types.is_timestamp(kind) or arrow.types.is_date(kind)
-
-
-def _texts(column, name: str, path) -> np.ndarray:
+def _texts(column: Any, name: str, path: Path) -> Any:
+    import pandas as pd
     import pyarrow as arrow  # type: ignore
 
     if arrow.types.is_nested(column.type):
         raise ReadError(path, f"Got column {name!r} of type {column.type}; expected one label in each row.")
-    texts = np.empty(len(column), dtype=object)
-    texts[:] = ["" if cell is None else str(cell).strip() for cell in column.to_pylist()]
-    return texts
+    return pd.Series(["" if cell is None else str(cell).strip() for cell in column.to_pylist()], dtype=object)
 
 
-def _values(column, name: str, path, *, dates: bool) -> tuple[Any, bool]:
+def _values(column: Any, name: str, path: Path) -> tuple[Any, bool]:
     """Numbers, text, dates or lists, and whether lists hold dates that have become seconds."""
     import pandas as pd
     import pyarrow as arrow  # type: ignore
 
-    kind = column.type
-    if arrow.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-        kind = column.type
-    if arrow.types.is_list(kind) or arrow.types.is_large_list(kind) or arrow.types.is_fixed_size_list(kind):
-        cells, dated = np.empty(len(column), dtype=object), False
+    types, kind = arrow.types, column.type
+    if types.is_dictionary(kind):
+        return _values(column.cast(kind.value_type), name, path)
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        cells, dated = np.empty(len(column), object), False
         for i, cell in enumerate(column):
             if cell.is_valid:
-                cells[i], dated = _values(cell.values, name, path, dates=dates)
-                if isinstance(cells[i], pd.Series):
-                    if cells[i].isna().any():
+                values, _ = _values(cell.values, name, path)
+                if values.dtype.kind == "M":
+                    if values.isna().any():
                         raise ValueError("a date is missing in a list")
-                    cells[i], dated = since_1970(cells[i]), True
-        return cells, dated
-    if dates and _is_dated(kind):
-        unit = kind.unit if arrow.types.is_timestamp(kind) else "s" if arrow.types.is_date32(kind) else "ms"
-        moments = column if arrow.types.is_timestamp(kind) else column.cast(arrow.timestamp(unit))
-        moments = moments.cast(arrow.int64())
-        counts = np.asarray(moments.fill_null(np.iinfo(np.int64).min))  # which is NaT
-        return pd.Series(counts.view(f"M8[{unit}]")), False
-    if arrow.types.is_string(kind) or arrow.types.is_large_string(kind) or kind == arrow.string_view():
-        cells = np.empty(len(column), dtype=object)
-        cells[:] = ["" if cell is None else cell for cell in column.to_pylist()]
-        return cells, False
-    if arrow.types.is_decimal(kind) or arrow.types.is_boolean(kind) or arrow.types.is_float16(kind):
+                    values, dated = since_1970(values), True
+                cells[i] = np.asarray(values)
+        return pd.Series(cells, dtype=object), dated
+    if types.is_timestamp(kind) or types.is_date(kind):
+        unit = kind.unit if types.is_timestamp(kind) else "s" if types.is_date32(kind) else "ms"
+        counts = column.cast(arrow.timestamp(unit)).cast(arrow.int64()).fill_null(np.iinfo(np.int64).min)  # NaT
+        return pd.Series(np.asarray(counts).view(f"M8[{unit}]")), False
+    if types.is_string(kind) or types.is_large_string(kind) or kind == arrow.string_view():
+        return pd.Series(["" if cell is None else cell for cell in column.to_pylist()], dtype=object), False
+    if types.is_decimal(kind) or types.is_boolean(kind) or types.is_float16(kind):
         column, kind = column.cast(arrow.float64()), arrow.float64()
-    if not (arrow.types.is_floating(kind) or arrow.types.is_integer(kind) or arrow.types.is_null(kind)):
+    if not (types.is_floating(kind) or types.is_integer(kind) or types.is_null(kind)):
         raise ReadError(
             path,
             f"Got column {name!r} of type {kind}; expected numbers. Write `columns=[...]` without it to leave it out.",

@@ -9,17 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from ..dataset import Dataset
-from ..errors import ReadError
-from ..tables.layouts import Load, from_table
-from ..tables.table import Table, TableOptions
-from ..targets import Task
-from ..text import check_file, open_text
 from .arff import read_arff
 from .csv import csv_names, load_csv
+from .dataset import Dataset
+from .errors import ReadError
 from .jsonl import jsonl_names, load_jsonl
+from .layouts import Load, from_table
 from .npz import read_npz
 from .parquet import load_parquet, parquet_names
+from .table import Table, TableOptions
+from .targets import Task
+from .text import check_file, open_text
 from .ts import read_ts
 
 
@@ -81,7 +81,7 @@ def register_reader(reader: Reader) -> Reader:
     'sound'
     """
     for ending in reader.endings:
-        if taken := [one for one in READERS if ending in one.endings]:
+        if taken := [known for known in READERS if ending in known.endings]:
             raise ValueError(f"Got the ending {ending!r}; expected a new one: {taken[0].about!r} has it.")
     READERS.append(reader)
     return reader
@@ -151,20 +151,19 @@ def load_table(path: Path, options: TableOptions) -> Table:
     names = names_in(path, options.header)
     elsewhere = {role: None for role in ("group", "split") if str(getattr(options, role)) not in names}
     table = reader.load(path, replace(options, target=None, **elsewhere))
-    table.roles = replace(table.roles, target=())
-    return table
+    return replace(table, roles=replace(table.roles, target=()))
 
 
 def _check_no_options(path: Path, reader: Reader, options: TableOptions) -> None:
     """Refuse options of tables for a file that says itself what is what."""
     allowed = ["labels", "labels_id", "drop_unlabelled"]
     allowed += [] if options.labels is None else ["target", "group", "split"]
-    for one in fields(TableOptions):
-        value = getattr(options, one.name)
-        if value != one.default and one.name not in allowed:
+    for option in fields(TableOptions):
+        value = getattr(options, option.name)
+        if value != option.default and option.name not in allowed:
             kind = reader.endings[0]
             raise ReadError(
                 path,
-                f"Got `{one.name}={value!r}` for a {kind} file; expected it for tables only, because a {kind} file "
+                f"Got `{option.name}={value!r}` for a {kind} file; expected it for tables only, because a {kind} file "
                 "says itself what is what. Leave it out.",
             )

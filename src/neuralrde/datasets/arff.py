@@ -12,10 +12,10 @@ import numpy as np
 
 from neuralrde.paths import Series
 
-from ..dataset import Dataset, safe_name
-from ..errors import ReadError, name_file
-from ..targets import Task
-from ..text import is_no_label, lengths_without_gaps, open_text
+from .dataset import Dataset, safe_name
+from .errors import ReadError, name_file
+from .targets import Task
+from .text import is_no_label, lengths_without_gaps, open_text
 from .ts import row_of_numbers
 
 _ATTRIBUTE = re.compile(r"@attribute\s+('[^']*'|\"[^\"]*\"|\S+)\s+(.*)", re.IGNORECASE)

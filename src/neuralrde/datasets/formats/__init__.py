@@ -1,1 +1,0 @@
-"""File formats: one file for each, and the registry of their readers."""
