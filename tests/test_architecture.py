@@ -18,6 +18,7 @@ FLOW = (
     "_ray",
     "_version",
     "_write",
+    "errors",
     "registry",
     "frozen",
     "paths",

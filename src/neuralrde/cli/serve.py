@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..errors import as_python, notation
 from . import flags
 from .console import FAILED, WRONG_USE, Refusal, pairs, print_json
 from .flags import option
@@ -127,7 +128,8 @@ def serve(
         f"Serving {', '.join(estimators)} on http://{shown}:{socket.getsockname()[1]} (process {os.getpid()})",
         flush=True,
     )
-    uvicorn.Server(config).run(sockets=[socket])
+    with notation(as_python):  # clients do not write flags
+        uvicorn.Server(config).run(sockets=[socket])
 
 
 def _keep_programs() -> None:

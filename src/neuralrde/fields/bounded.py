@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ..errors import ParameterError, setting
 from ..signatures.bases import Basis
 from .base import AbstractField, Autonomous, check_size
 
@@ -41,7 +42,7 @@ class BoundedField(AbstractField):
         key: PRNGKeyArray,
     ):
         if layers < 1:  # `eqx.nn.MLP` would leave out the last tanh, and with it the bound
-            raise ValueError(f"Got layers={layers}; expected at least 1 hidden layer. Write layers=3.")
+            raise ParameterError("layers", layers, "at least 1 hidden layer", remedy=f"Write {setting('layers', 3)}.")
         check_size(controls * state * (width + 1), controls=controls, state=state)
         self.state, self.controls = state, controls
         network = eqx.nn.MLP(state, state * controls, width, layers, activation, jnp.tanh, key=key)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from ..errors import setting
 from ..paths import Series
 from ..paths.checks import check_whole
 from .state import as_array, to_plain
@@ -38,10 +39,10 @@ class Buffer:
         """With new points. A buffer has times from its first point on, or never."""
         if self.last is None and len(self.values) + len(values) > MOST:
             raise ValueError(
-                f"Got {len(self.values) + len(values)} points of a stream, all of which are kept, because this "
-                f"estimator looks at series as a whole; expected at most {MOST}. Write `estimator.stream(last=N)` for "
-                "predictions from the last N points, or fit a neural estimator with closed_form=False, which keeps "
-                "none."
+                f"Got {len(self.values) + len(values)} points of a stream, all of which are kept, "
+                f"because this estimator looks at series as a whole; expected at most {MOST}. Write "
+                "`estimator.stream(last=N)` for predictions from the last N points, or fit a neural "
+                f"estimator with {setting('closed_form', False)}, which keeps none."
             )
         if not len(self.values):  # copied: whoever pushed them may use their memory again
             joined, clock = values.copy(), None if times is None else times.copy()

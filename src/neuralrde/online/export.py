@@ -22,6 +22,7 @@ import numpy as np
 
 from .._version import __version__
 from .._write import private_folder, writing
+from ..errors import setting
 from ..models import Ensemble
 from .buffers import has_a_neural_part, looks_at_whole_series
 from .following import Follower
@@ -78,15 +79,17 @@ def export_model(
         )
     if not has_a_neural_part(estimator):
         raise ValueError(
-            f"Got {type(estimator).__name__} whose predictions are the closed form's alone, because its neural model "
-            "has no weight; expected a neural model. Fit with closed_form=False to train one."
+            f"Got {type(estimator).__name__} whose predictions are the closed form's alone, because "
+            "its neural model has no weight; expected a neural model. Fit with "
+            f"{setting('closed_form', False)} to train one."
         )
     blended = looks_at_whole_series(estimator)
     if blended and not neural_part:
         raise ValueError(
             f"Got {type(estimator).__name__} in whose predictions the closed form has a weight of "
-            f"{estimator.blend_[0]:.2g}, and that looks at series as a whole; expected a neural model alone. Fit with "
-            "closed_form=False, or export the neural model alone, with other predictions: neural_part=True."
+            f"{estimator.blend_[0]:.2g}, and that looks at series as a whole; expected a neural model "
+            f"alone. Fit with {setting('closed_form', False)}, or export the neural model alone, with "
+            "other predictions: neural_part=True."
         )
     follower, folder = Follower(estimator), Path(folder)
     # The members' mean is multiplied before it is a prediction, unless its factor is for a blend.

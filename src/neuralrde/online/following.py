@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..errors import setting
 from ..models import MODELS, AbstractModel, Ensemble
 from ..models.base import model_class
 from ..paths import Series
@@ -155,8 +156,9 @@ def _check_augmentation(estimator: Any) -> None:
     versions = list(augmentation.test_versions(series))
     if len(versions) > 1 or versions[0][0] is not series:
         raise ValueError(
-            f"Got augmentation={augmentation!r}, with which predictions come from several versions of a whole series; "
-            "expected one that predicts from series as they are. Fit for example with TimeStretch(..., speeds=(1.0,))."
+            f"Got {setting('augmentation', augmentation)}, with which predictions come from several "
+            "versions of a whole series; expected one that predicts from series as they are. Fit for "
+            "example with TimeStretch(..., speeds=(1.0,))."
         )
 
 
@@ -164,6 +166,6 @@ def _check_model(model: AbstractModel) -> None:
     if model.not_online is not None:
         others = " or ".join(repr(name) for name, cls in MODELS.items() if model_class(cls).not_online is None)
         raise ValueError(
-            f"Got a model of the class {type(model).__name__}, which {model.not_online}; expected one that is driven "
-            f"by log-signatures, window by window. Fit with model={others}."
+            f"Got a model of the class {type(model).__name__}, which {model.not_online}; expected one "
+            f"that is driven by log-signatures, window by window. Fit with model={others}."
         )

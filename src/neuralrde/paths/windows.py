@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from ..errors import setting
 from ..registry import Config, Registry
 from .checks import as_positive, check_whole
 from .cuts import even_shifts, window_cuts
@@ -53,12 +54,16 @@ class Windows:
         check_whole("count", self.count, high=2**24)
         check_whole("shifts", self.shifts, high=1024)
         if self.every is not None:
-            as_positive(self.every, name="every", example="every=0.5", why="time runs forward")
+            as_positive(self.every, name="every", example=setting("every", 0.5), why="time runs forward")
         if self.every is not None and self.step is not None:
-            raise ValueError(f"Got both step={self.step!r} and every={self.every!r}; expected at most one of them.")
+            raise ValueError(
+                f"Got both {setting('step', self.step)} and {setting('every', self.every)}; expected at "
+                "most one of them."
+            )
         if self.shifts > 1 and self.every is not None:
             raise ValueError(
-                f"Got shifts={self.shifts} with every={self.every!r}; expected windows by `step` for that."
+                f"Got {setting('shifts', self.shifts)} with {setting('every', self.every)}; expected "
+                "windows by `step` for that."
             )
 
     @staticmethod
@@ -150,8 +155,8 @@ def depths_of(depth: Any, scales: tuple[int, ...]) -> tuple[Any, ...]:
         return (depth,) * len(scales)
     if len(depth) != len(scales):
         raise ValueError(
-            f"Got depth={depth!r} for scales={scales!r}; expected one depth for all scales, or {len(scales)}, one for "
-            "each."
+            f"Got {setting('depth', depth)} for scales={scales!r}; expected one depth for all scales, "
+            f"or {len(scales)}, one for each."
         )
     return tuple(depth)
 
