@@ -83,7 +83,7 @@ _tests_done = itertools.count(1)
 def few_memory_maps():
     yield
     if next(_tests_done) % 10 == 0:
-        from neuralrde._programs import drop_programs
+        from neuralrde.devices import drop_programs
 
         drop_programs(_MOST_MAPS)
 

@@ -14,7 +14,6 @@ import neuralrde
 FLOW = (
     "_cores",
     "_lock",
-    "_programs",
     "_ray",
     "_version",
     "_write",

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from neuralrde import _programs
+from neuralrde import devices
 from neuralrde.models import NeuralRDE
 from neuralrde.training import Examples, Settings, SquaredError, fit
 
@@ -33,15 +33,15 @@ class Counted:
 
 def test_programs_are_forgotten_when_there_are_many():
     counted = Counted()
-    assert not _programs.drop_programs()
+    assert not devices.drop_programs()
     assert counted.is_kept()
-    assert _programs.drop_programs(most=10)
+    assert devices.drop_programs(most=10)
     assert not counted.is_kept()
 
 
 def test_a_training_begins_with_that(monkeypatch, tmp_path):
     (tmp_path / "limit").write_text("20\n")
-    monkeypatch.setattr(_programs, "_LIMIT", tmp_path / "limit")
+    monkeypatch.setattr(devices, "_LIMIT", tmp_path / "limit")
     counted, rng = Counted(), np.random.default_rng(0)
     model = NeuralRDE(channels=1, outputs=1, depth=1, state=2, width=2, key=jax.random.key(0))
     examples = Examples((np.zeros((4, 1), np.float32), rng.normal(size=(4, 3, 1)).astype(np.float32)), np.zeros((4, 1)))
@@ -50,5 +50,5 @@ def test_a_training_begins_with_that(monkeypatch, tmp_path):
 
 
 def test_elsewhere_nothing_is_counted(monkeypatch, tmp_path):
-    monkeypatch.setattr(_programs, "_MAPS", tmp_path / "none")
-    assert not _programs.drop_programs(most=0)
+    monkeypatch.setattr(devices, "_MAPS", tmp_path / "none")
+    assert not devices.drop_programs(most=0)

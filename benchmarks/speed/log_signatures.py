@@ -18,7 +18,7 @@ import torch
 from neuralrde import log_signatures
 from neuralrde.paths import cuts_by_count
 from neuralrde.signatures import _jax_form, _kernel
-from neuralrde.signatures._spans import Spans
+from neuralrde.signatures._windows import Spans
 
 from ..timing import milliseconds, race, table
 

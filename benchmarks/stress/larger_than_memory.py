@@ -245,7 +245,7 @@ def formats(folder: Path) -> dict[str, Any]:
 def ahead(folder: Path) -> dict[str, Any]:
     """Seconds that a device waits for 256 batches while it computes for 5 ms each, cold: our thread beside Grain."""
     from neuralrde import Store
-    from neuralrde.training.prefetch import prefetched
+    from neuralrde.training.examples import prefetched
 
     store = Store(folder / "store")
     order = np.random.default_rng(0).permutation(len(store))[: 256 * 256].reshape(-1, 256)

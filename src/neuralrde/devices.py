@@ -7,9 +7,11 @@ agree on.
 """
 
 import contextlib
+import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -257,3 +259,26 @@ def sharded_value_and_grad(losses: Callable[[Any, Any], Float[Array, " batch"]],
         return value / weight, jax.tree.map(lambda leaf: leaf / weight, gradient)
 
     return function
+
+
+_MAPS, _LIMIT = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
+
+
+def drop_programs(most: int | None = None) -> bool:
+    """Let JAX forget its compiled programs, if this process has more memory maps than `most`: half of the limit.
+
+    JAX keeps every program. Those of a training take some 2,000 maps, so that after thirty trainings of different
+    shapes the compiler would find no more and crash. What is needed again is compiled again.
+
+    >>> drop_programs(most=10**9)
+    False
+    """
+    try:
+        most = int(_LIMIT.read_text()) // 2 if most is None else most
+        many = _MAPS.read_bytes().count(b"\n") > most
+    except OSError:  # not Linux
+        return False
+    if many:
+        jax.clear_caches()
+        gc.collect()
+    return many

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from neuralrde.datasets import ReadError, read, read_arff
-from neuralrde.paths import memory
+from neuralrde.paths import checks
 
 from .examples import as_arff, assert_same, datasets, labels, make_dataset
 
@@ -99,8 +99,8 @@ def test_series_that_padding_would_make_too_large_are_refused(tmp_path, monkeypa
     path = tmp_path / "ragged.arff"
     path.write_text(header + f"'{','.join('1' * 1000)}',a\n" + "'1',a\n" * 1000)
     assert read(path).series.values.shape == (1001, 1000, 1)
-    monkeypatch.setattr(memory, "free_memory", lambda: 10**7)
-    monkeypatch.setattr(memory, "SMALL", 0)
+    monkeypatch.setattr(checks, "free_memory", lambda: 10**7)
+    monkeypatch.setattr(checks, "SMALL", 0)
     with pytest.raises(ReadError, match=r"ragged\.arff: 1,001 series of 1 to 1,000 points"):
         read(path)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from neuralrde.datasets import Dataset, ReadError, read, write_npz
-from neuralrde.paths import Series, memory
+from neuralrde.paths import Series, checks
 
 from .examples import assert_same, datasets
 
@@ -132,8 +132,8 @@ def test_arrays_that_do_not_fit_are_refused_before_they_are_read(tmp_path, monke
     x = np.zeros((20, 5000), np.int8)  # 100 kB, which float64 and its copies make a few MB
     path = save(tmp_path, X=x, other=np.zeros(10**6))
     assert len(read(path)) == 20
-    monkeypatch.setattr(memory, "free_memory", lambda: 10**6)
-    monkeypatch.setattr(memory, "SMALL", 0)
+    monkeypatch.setattr(checks, "free_memory", lambda: 10**6)
+    monkeypatch.setattr(checks, "SMALL", 0)
     with pytest.raises(ReadError, match=r"one.npz: .* need .* GiB; this machine has .* GiB free"):
         read(path)
     # An array that nobody asks for is not read.

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neuralrde.datasets import ReadError, read, read_ts
-from neuralrde.paths import memory
+from neuralrde.paths import checks
 
 from .examples import as_ts, assert_same, datasets, labels, make_dataset
 
@@ -173,8 +173,8 @@ def test_series_that_padding_would_make_too_large_are_refused(tmp_path):
 def test_padding_is_checked_against_free_memory(tmp_path, monkeypatch):
     path = write(tmp_path, ",".join("1" * 1000) + ":a\n" + "1:b\n" * 1000)
     assert read(path).series.values.shape == (1001, 1000, 1)
-    monkeypatch.setattr(memory, "free_memory", lambda: 10**7)
-    monkeypatch.setattr(memory, "SMALL", 0)
+    monkeypatch.setattr(checks, "free_memory", lambda: 10**7)
+    monkeypatch.setattr(checks, "SMALL", 0)
     with pytest.raises(ReadError, match=r"one\.ts: 1,001 series of 1 to 1,000 points"):
         read(path)
 

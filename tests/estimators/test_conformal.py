@@ -7,7 +7,7 @@ from neuralrde import Config, LogSignatureRegressor, NeuralRDE, NeuralRDEClassif
 from neuralrde.estimators import LogSignatureClassifier, fitting
 from neuralrde.estimators.conformal import conformal_score, held_out_scores
 from neuralrde.estimators.division import folds
-from neuralrde.serving.hosted import Hosted
+from neuralrde.serving.served import ServedModel
 
 TINY = {"model": Config(NeuralRDE, state=3, width=4, layers=1), "windows": 8, "epochs": 1, "verbose": False}
 
@@ -45,7 +45,7 @@ def test_no_more_is_promised_than_groups_can():
     assert len(model.scores_[0]) == 4
     model.predict(X, interval=0.8)
     # A service leaves out what it cannot promise, and still predicts.
-    assert [Hosted("rate", model, interval=share).interval for share in (0.8, 0.9)] == [0.8, None]
+    assert [ServedModel("rate", model, interval=share).interval for share in (0.8, 0.9)] == [0.8, None]
     with pytest.raises(
         ValueError, match=r"4 held-out targets.*group.*at most 0\.8; expected at least 9.*interval=0\.8"
     ):

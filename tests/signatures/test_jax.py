@@ -12,7 +12,7 @@ import pytest
 from neuralrde import log_signature, log_signatures, signature
 from neuralrde.paths import cuts_by_count, cuts_by_time
 from neuralrde.signatures import _jax_form, _kernel
-from neuralrde.signatures._spans import Spans
+from neuralrde.signatures._windows import Spans
 
 GRID = [(1, 3), (2, 1), (2, 2), (3, 3), (6, 2), (2, 4), (2, 5), (17, 2)]
 

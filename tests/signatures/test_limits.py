@@ -11,7 +11,7 @@ import pytest
 
 from neuralrde import log_signature, log_signatures
 from neuralrde.signatures import _kernel, log_signature_channels, lyndon_words, signature_channels
-from neuralrde.signatures._spans import Spans
+from neuralrde.signatures._windows import Spans
 
 pytestmark = pytest.mark.long
 
@@ -25,11 +25,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from neuralrde import log_signatures
-from neuralrde.paths import memory
+from neuralrde.paths import checks
 from neuralrde.signatures import _kernel
 
 _kernel._threads = lambda: 8
-memory.free_memory = _kernel.free_memory = lambda: 2**60  # what is looked for lies behind the check of sizes
+checks.free_memory = _kernel.free_memory = lambda: 2**60  # what is looked for lies behind the check of sizes
 
 
 def leave(megabytes):
@@ -106,7 +106,7 @@ except Exception as error:
 
 def test_tables_and_workspace_count(monkeypatch):
     """What the kernel needs beside its result is counted, and said before anything is allocated."""
-    monkeypatch.setattr("neuralrde.paths.memory.free_memory", lambda: 2**30)
+    monkeypatch.setattr("neuralrde.paths.checks.free_memory", lambda: 2**30)
     monkeypatch.setattr(_kernel, "free_memory", lambda: 2**30)
     assert 8 * log_signature_channels(80, 4) < 2**27  # the result alone would fit eight times over
     with pytest.raises(MemoryError, match=r"depth-4 log-signatures of a path of 80 channels.*workspace need .* GiB"):
@@ -134,7 +134,7 @@ def test_fewer_threads_where_memory_is_short(monkeypatch):
     monkeypatch.setattr(_kernel, "_threads", lambda: 8)
     for limit, threads in ((3.5 * workspace, 2), (100 * workspace, 8)):
         monkeypatch.setattr(_kernel, "free_memory", lambda limit=limit: int(limit))
-        monkeypatch.setattr("neuralrde.paths.memory.free_memory", lambda limit=limit: int(limit))
+        monkeypatch.setattr("neuralrde.paths.checks.free_memory", lambda limit=limit: int(limit))
         # The tables take a part of the first limit, so that three workspaces do not fit beside them.
         assert _kernel._fitting_threads(20, 4, 0) in (threads, threads + 1)
 

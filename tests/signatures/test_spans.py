@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from neuralrde import log_signature, log_signatures
 from neuralrde.paths import cuts_by_count, cuts_by_time
-from neuralrde.signatures import _jax_form, _sharing, log_signature_channels
-from neuralrde.signatures._join import Run, join, runs
-from neuralrde.signatures._spans import Spans
+from neuralrde.signatures import _jax_form, _windows, log_signature_channels
+from neuralrde.signatures._windows import Spans, WindowSpan, join, join_pieces
 
 sizes = st.tuples(st.integers(1, 4), st.integers(1, 5))  # channels, depth
 seeds = st.integers(0, 2**32 - 1)
@@ -23,7 +22,7 @@ ALWAYS, NEVER = -(10**9), 10**9  # what a window costs that is joined from piece
 @pytest.fixture(scope="class", params=[ALWAYS, NEVER], ids=["joined", "followed"])
 def both_ways(request):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_sharing, "_EACH", request.param)
+        patch.setattr(_windows, "_EACH", request.param)
         yield
 
 
@@ -218,13 +217,13 @@ def test_joining_is_associative_and_zero_is_its_one(seed, depth):
 
 def test_runs_longer_than_there_are_pieces_begin_with_the_first():
     pieces = random_path(0, 5, 3)
-    whole = runs(pieces, [Run(np.array([4, 1]), np.array([64, 3]), 2)], 2)
-    exact = runs(pieces, [Run(np.array([4, 1]), np.array([5, 2]), 2)], 2)
+    whole = join_pieces(pieces, [WindowSpan(np.array([4, 1]), np.array([64, 3]), 2)], 2)
+    exact = join_pieces(pieces, [WindowSpan(np.array([4, 1]), np.array([5, 2]), 2)], 2)
     np.testing.assert_allclose(whole, exact, **CLOSE)
 
 
 def test_overflow_of_joined_windows_is_an_error(monkeypatch):
-    monkeypatch.setattr(_sharing, "_EACH", ALWAYS)
+    monkeypatch.setattr(_windows, "_EACH", ALWAYS)
     path = np.cumsum(np.full((40, 2), [1e20, -2e20]) * np.random.default_rng(0).normal(size=(40, 2)), axis=0)
     with pytest.raises(OverflowError, match="depth-2 log-signature overflows float32"):
         log_signatures((path * 0.1).astype(np.float32), 2, step=1, scales=(1, 8))

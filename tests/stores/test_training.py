@@ -19,7 +19,7 @@ from neuralrde import (
 from neuralrde.stores import StoreError
 from neuralrde.stores.examples import StoredExamples
 from neuralrde.training import CrossEntropy, Examples, Settings, fit, predict, weights_of
-from neuralrde.training.prefetch import prefetched
+from neuralrde.training.examples import prefetched
 
 from .tables import ragged, table
 

@@ -70,8 +70,7 @@ def serve(
         import uvicorn
 
         from ..serving import Limits, Recording, Service, create_app
-        from ..serving.connections import BoundedHttp, allow_connections, be_quiet_about_strangers
-        from ..serving.security import is_loopback
+        from ..serving.security import BoundedHttp, allow_connections, be_quiet_about_strangers, is_loopback
     except ImportError as error:
         raise Refusal(
             f"The service needs a package that is not installed ({error.name}). Write `pip install 'neuralrde[serve]'`."
@@ -190,8 +189,7 @@ def replay(
     from .loading import open_data
 
     try:
-        from ..serving.load import Load
-        from ..serving.recording import Recording
+        from ..serving.loadtest import Load, Recording
     except ImportError as error:
         raise Refusal(
             f"Replaying needs a package that is not installed ({error.name}). Write `pip install 'neuralrde[serve]'`."

@@ -14,8 +14,8 @@ import numpy as np
 from ..errors import setting
 from .dataset import Dataset
 from .errors import ReadError
-from .layouts import read_table
-from .table import Frame, Roles, Table, TableOptions, find_numerals, find_roles, is_text, text_columns, with_numbers
+from .roles import Roles, TableOptions, find_roles
+from .table import Frame, Table, find_numerals, is_text, read_table, text_columns, with_numbers
 from .targets import Task
 from .text import MISSING, is_missing, number, read_bytes
 

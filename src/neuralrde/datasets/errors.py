@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from neuralrde.paths.memory import check_fits
+from neuralrde.paths.checks import check_fits
 
 
 class ReadError(ValueError):

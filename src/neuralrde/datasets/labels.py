@@ -8,9 +8,9 @@ import numpy as np
 from ..errors import setting
 from .dataset import Dataset
 from .errors import ReadError
-from .layouts import labels_of_series, owners
 from .readers import endings, reader_of
-from .table import USUAL, Table, TableOptions, few
+from .roles import USUAL, TableOptions, few
+from .table import Table, labels_of_series, owners
 from .targets import Task, describe_target
 
 

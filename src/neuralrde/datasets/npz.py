@@ -12,7 +12,7 @@ import numpy as np
 
 from neuralrde._write import writing
 from neuralrde.paths import Series
-from neuralrde.paths.memory import check_fits
+from neuralrde.paths.checks import check_fits
 
 from .dataset import Dataset, safe_name
 from .errors import ReadError, name_damage, name_file

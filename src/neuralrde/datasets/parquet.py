@@ -11,8 +11,8 @@ import numpy as np
 from ..errors import setting
 from .dataset import Dataset
 from .errors import ReadError, check_room
-from .layouts import read_table
-from .table import Table, TableOptions, find_numerals, find_roles, text_columns, with_numbers
+from .roles import TableOptions, find_roles
+from .table import Table, find_numerals, read_table, text_columns, with_numbers
 from .targets import Task
 from .text import check_file
 from .times import SINCE_1970, since_1970

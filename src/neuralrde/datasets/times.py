@@ -3,17 +3,17 @@
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..errors import setting
-from .table import Column
 from .text import MISSING
 
 # What the numbers are that stand for dates and clock times; see `Dataset.time_unit`.
 SINCE_1970 = "seconds since 1970"
 SINCE_MIDNIGHT = "seconds since midnight"
+Column: TypeAlias = Any  # a Series of pandas
 Times = tuple[np.ndarray, str | None, str]
 """A column of times as numbers, their unit (see `Dataset.time_unit`), and what they were, in words."""
 

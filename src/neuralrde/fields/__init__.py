@@ -16,11 +16,10 @@ from ..registry import Registry
 from ._expm import expm
 from .affine import AbstractAffine, AbstractFlow
 from .base import AbstractControlledField, AbstractField, Autonomous, check_controls
-from .bounded import BoundedField
 from .bracket import BracketField, MatrixField
 from .derivatives import lie_bracket, split_levels, taylor_step, tensor_field
 from .diagonal import DiagonalField, RotationField
-from .free import ContractedNetwork, FreeField
+from .free import BoundedField, ContractedNetwork, FreeField
 from .linear import FreeLinearField, LinearField
 from .selective import SelectiveField
 

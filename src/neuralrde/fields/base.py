@@ -7,7 +7,7 @@ from collections.abc import Callable
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from ..paths.memory import check_fits
+from ..paths.checks import check_fits
 from ..signatures.bases import Basis
 
 # More weights than this are a mistaken depth more often than a wish.

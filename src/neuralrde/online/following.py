@@ -14,7 +14,7 @@ from ..errors import setting
 from ..models import MODELS, AbstractModel, Ensemble
 from ..models.base import model_class
 from ..paths import Series
-from ..paths.cuts import positions_in_windows
+from ..paths.windows import positions_in_windows
 from ..signatures.streams import LogSignatureStreams
 from ..transforms import Compose, ObservationCounts, Transform
 from ..transforms.filling import Fill

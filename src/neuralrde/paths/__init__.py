@@ -1,9 +1,8 @@
 """Series, and where to cut them into windows."""
 
 from .checks import check_finite
-from .cuts import cuts_by_count, cuts_by_time, even_shifts, window_counts, window_cuts
 from .series import Series, concatenate
-from .windows import Windows
+from .windows import Windows, cuts_by_count, cuts_by_time, even_shifts, window_counts, window_cuts
 
 __all__ = [
     "Series",

@@ -8,8 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 from numpy.typing import ArrayLike
 
-from .checks import as_numbers, check_not_infinite
-from .memory import check_fits
+from .checks import as_numbers, check_fits, check_not_infinite
 from .table import rows_of_table
 
 

@@ -1,17 +1,237 @@
-"""How series are cut into windows: by number of points or by time, to which depth, at which scales."""
+"""Where to cut a series into windows, by number of points or by time, to which depth and at which scales.
+
+Cuts are numbers of points: window k of a sample runs from point `cuts[k]` to point `cuts[k + 1]`, and holds
+the increments between them. Neighbouring windows share a point, so no increment is lost, and the tail is a
+window too. Two equal cuts are a window in which nothing happens: its log-signature is zero and the state
+stays where it is.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Float, Int
+from numpy.typing import ArrayLike
 
 from ..errors import setting
 from ..registry import Config, Registry
-from .checks import as_positive, check_whole
-from .cuts import even_shifts, window_cuts
-from .series import Series
+from .checks import as_numbers, as_positive, check_count, check_whole
+from .series import Series, as_lengths
+
+# Windows by time are so many at most: more of them are a mistaken unit of time, not a wish.
+_MOST_WINDOWS = 2**24
+
+
+def window_cuts(
+    series: Series,
+    *,
+    step: int | None = None,
+    shift: int = 0,
+    every: float | None = None,
+    start: float | ArrayLike | None = None,
+    at: Bool[np.ndarray, "samples length"] | None = None,
+) -> Int[np.ndarray, "cuts"] | Int[np.ndarray, "samples cuts"]:
+    """Cut a series into windows, either of `step` increments each or of the time `every` each.
+
+    Args:
+        step: increments in a window, as in `cuts_by_count`. The cuts are `(windows + 1,)` for all samples, or
+            `(samples, windows + 1)` if samples have different lengths: a sample that has ended has empty
+            windows.
+        shift: how many points earlier windows by count end, from 0 to step - 1: the same path, cut elsewhere. The first
+            window has so many increments less.
+        every: time in a window, in the unit of the series' times, as in `cuts_by_time`. The cuts are
+            `(samples, windows + 1)`.
+        start: where the first window by time begins; None is at each sample's first point.
+        at: points at which to cut as well, for example those that have a label. The cuts are
+            `(samples, windows + 1)`.
+
+    >>> window_cuts(Series.from_array([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]]), step=2)
+    array([0, 2, 4, 5])
+    >>> window_cuts(Series.from_arrays([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0]]), step=2)
+    array([[0, 2, 3],
+           [0, 1, 1]])
+    >>> labelled = np.array([[False, False, False, True], [False, True, False, False]])
+    >>> window_cuts(Series.from_array([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]), step=2, at=labelled)
+    array([[0, 2, 3, 3],
+           [0, 1, 2, 3]])
+    """
+    if at is not None:
+        return _also_at(at, series, window_cuts(series, step=step, shift=shift, every=every, start=start))
+    if (step is None) == (every is None):
+        got = (
+            "neither step nor every" if step is None else f"both {setting('step', step)} and {setting('every', every)}"
+        )
+        raise ValueError(
+            f"Got {got}; expected exactly one of them. Write {setting('step', 32)} for windows of 32 "
+            f"increments, or {setting('every', 0.5)} for windows of half a unit of time."
+        )
+    if step is not None:
+        if start is not None:
+            raise ValueError("Got start= with windows by count, which begin at the first point. Leave it out.")
+        cuts = cuts_by_count(series.values.shape[1], step, shift)
+        return np.minimum(cuts, series.lengths[:, None] - 1) if series.ragged else cuts
+    if shift:
+        raise ValueError(f"Got shift={shift} with windows by time. Write start= for where the first one begins.")
+    return cuts_by_time(check_timed(series), every, lengths=series.lengths, start=start)  # type: ignore
+
+
+def _also_at(
+    points: Bool[np.ndarray, "samples length"], series: Series, cuts: Int[np.ndarray, "*samples cuts"]
+) -> Int[np.ndarray, "samples more_cuts"]:
+    """These cuts and those points, in order; a sample with fewer cuts than others repeats its last."""
+    points = np.asarray(points)
+    if points.dtype != bool or points.shape != series.valid.shape:
+        raise ValueError(
+            f"Got at= of shape {points.shape} and type {points.dtype}; expected {series.valid.shape} and bool, for "
+            "each point whether to cut there. Write for example `at=~np.isnan(labels)`."
+        )
+    cuts = np.broadcast_to(cuts, (len(series), cuts.shape[-1]))
+    new = points & series.valid
+    np.put_along_axis(new, cuts, False, axis=1)
+    last = series.lengths[:, None] - 1
+    every = np.sort(np.concatenate([cuts, np.where(new, np.arange(new.shape[1]), last)], axis=1), axis=1)
+    return every[:, : max(1, int(window_counts(series, every).max())) + 1]
+
+
+def window_counts(
+    series: Series, cuts: Int[np.ndarray, "cuts"] | Int[np.ndarray, "samples cuts"]
+) -> Int[np.ndarray, "samples"]:
+    """Each sample's own number of windows: up to the one that reaches its last point; what comes then is padding.
+
+    >>> series = Series.from_arrays([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0]])
+    >>> window_counts(series, window_cuts(series, step=2))
+    array([2, 1])
+    """
+    return np.broadcast_to((cuts[..., :-1] < series.lengths[:, None] - 1).sum(axis=-1), len(series))
+
+
+def even_shifts(step: int, count: int) -> list[int]:
+    """So many shifts of windows of `step` points, evenly apart; 0 comes first.
+
+    >>> even_shifts(step=10, count=4)
+    [0, 2, 5, 8]
+    """
+    return [step - max(1, round(step * share / count)) for share in range(count, 0, -1)]
+
+
+def cuts_by_count(length: int, step: int, shift: int = 0) -> Int[np.ndarray, "cuts"]:
+    """Cuts 0, step, 2 step, ..., length - 1 for windows of `step` increments; the last window may be shorter.
+
+    There are ceil((length - 1) / step) windows, and at least one: a single point makes one empty window. With `shift`
+    all windows end so many points earlier, and the first has so many increments less.
+
+    >>> cuts_by_count(10, step=4)
+    array([0, 4, 8, 9])
+    >>> cuts_by_count(10, step=4, shift=2)
+    array([0, 2, 6, 9])
+    """
+    check_count("length", length, example="length=100", why="an empty series has no path")
+    check_count("step", step, example=setting("step", 32), why="a window needs an increment")
+    if isinstance(shift, bool) or not isinstance(shift, int | np.integer) or not 0 <= shift < step:
+        raise ValueError(
+            f"Got shift={shift!r} and {setting('step', step)}; expected a whole number from 0 to "
+            f"{step - 1}, because a larger shift cuts where a smaller one does."
+        )
+    windows = max(1, -(-(length - 1 + shift) // step))
+    return np.clip(np.arange(windows + 1, dtype=np.int64) * step - shift, 0, length - 1)
+
+
+def cuts_by_time(
+    times: ArrayLike,
+    every: float,
+    *,
+    lengths: ArrayLike | None = None,
+    start: float | ArrayLike | None = None,
+) -> Int[np.ndarray, "samples cuts"]:
+    """Cuts at the last point up to each of the times start, start + every, start + 2 every, ...
+
+    An increment belongs to the window in which its right end is observed, (start + k every, start + (k + 1)
+    every]. So a window is known once its time is over, without a look ahead. A window without a new point is
+    empty, and so are the windows after a sample's end. A time that is on a boundary up to rounding counts as
+    on it.
+
+    Args:
+        times: `(samples, length)`, increasing in each sample.
+        every: the time in a window.
+        lengths: how many points of each sample are real; None if all are.
+        start: where the first window begins, a number for all samples or one for each, at or before their
+            first points; None is at each sample's first point.
+
+    >>> cuts_by_time([[0.0, 0.2, 0.5, 0.9, 2.1]], every=0.5)
+    array([[0, 2, 3, 3, 3, 4]])
+    """
+    times = as_numbers(times, name="times").astype(np.float64, copy=False)
+    if times.ndim != 2 or 0 in times.shape:
+        raise ValueError(f"Got times of shape {times.shape}; expected (samples, length), both at least 1.")
+    lengths = as_lengths(lengths, times.shape)
+    valid = np.arange(times.shape[1]) < lengths[:, None]
+    times = np.where(valid, times, np.take_along_axis(times, lengths[:, None] - 1, axis=1))
+    if not (np.isfinite(times).all() and (np.diff(times) >= 0).all()):
+        raise ValueError(
+            "Got times that are not finite or do not increase; expected increasing times in each sample. "
+            "`Series` says where: write `Series(values, times=times, lengths=lengths)`."
+        )
+    position, _ = positions_in_windows(times, every, start)
+    # Point j is the right end of its increment, and so in the window that is closed at the next boundary.
+    closed_at = np.ceil(position).astype(np.int64)
+    windows = max(1, int(closed_at.max()))
+    cells = np.arange(len(times))[:, None] * (windows + 1) + closed_at
+    arrivals = np.bincount(cells[valid], minlength=len(times) * (windows + 1)).reshape(len(times), -1)
+    cuts = np.cumsum(arrivals, axis=1) - 1
+    return np.maximum(cuts, 0)  # no point has arrived yet: stay at the first
+
+
+def positions_in_windows(
+    times: Float[np.ndarray, "samples length"], every: float, start: float | ArrayLike | None, passed: Any = 0
+) -> tuple[Float[np.ndarray, "samples length"], Float[np.ndarray, "samples 1"]]:
+    """Each time counted in windows from the start, exactly whole if it is on a boundary; and the start.
+
+    Windows that have `passed`, in a stream or in each of several, take no memory any more, and do not count among too
+    many.
+    """
+    every = as_positive(every, name="every", example=setting("every", 0.5), why="time runs forward")
+    first = times[:, :1] if start is None else _starts(start, times)
+    with np.errstate(over="ignore"):
+        position = (times - first) / every
+    if not (position.max(axis=1) - passed < _MOST_WINDOWS).all():
+        raise ValueError(
+            f"Got every={every:g} for times that run over {(times - first).max():g}, which makes "
+            f"{position.max():.2g} windows; expected at most {_MOST_WINDOWS}. Is `every` in the unit of the "
+            "times?"
+        )
+    # Rounding of the times themselves (large if they count from 1970), and of sums of steps such as 0.1.
+    rounding = 4 * np.finfo(np.float64).eps * np.maximum(np.abs(times), np.abs(first)) / every
+    slack = rounding + 1e-9 * np.maximum(position, 1.0)
+    boundary = np.round(position)
+    return np.where(np.abs(position - boundary) <= slack, boundary, position), first
+
+
+def _starts(start, times: Float[np.ndarray, "samples length"]) -> Float[np.ndarray, "samples 1"]:
+    start = np.asarray(as_numbers(start, name="start"), dtype=np.float64)
+    if start.shape not in ((), (1,), (len(times),)):
+        raise ValueError(
+            f"Got start of shape {start.shape}; expected one number, or {len(times)}, one for each sample."
+        )
+    first = np.broadcast_to(start, len(times))
+    wrong = ~(first <= times[:, 0]) | ~np.isfinite(first)
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise ValueError(
+            f"Got start={first[i]} for sample {i}, which begins at {times[i, 0]}; expected a start at or "
+            "before it, because what comes before the first window would be lost."
+        )
+    return first[:, None]
+
+
+def check_timed(series: Series) -> Float[np.ndarray, "samples length"]:
+    if series.times is None:
+        raise ValueError(
+            f"Got windows by time, {setting('every', ...)}, for a series without times; expected "
+            f"times. Write {setting('step', 32)} for windows by count, or give the times: "
+            "`Series.from_array(array, times=times)`."
+        )
+    return series.times
 
 
 @dataclass(frozen=True)

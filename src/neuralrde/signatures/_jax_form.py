@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from ._spans import Spans
+from ._windows import Spans
 from .lyndon import lyndon_words, word_position
 from .tensor import signature_of_increments, tensor_log
 

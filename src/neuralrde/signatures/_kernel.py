@@ -19,10 +19,9 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from .._cores import cores
-from ..paths.memory import SMALL, check_fits, free_memory
+from ..paths.checks import SMALL, check_fits, free_memory
 from . import _jax_form
-from ._join import Run
-from ._spans import Spans
+from ._windows import Spans, WindowSpan
 from .lyndon import log_signature_channels
 
 MOST_DEPTH = 16  # of the C++ side; deeper log-signatures take the JAX form
@@ -115,13 +114,13 @@ def _check_status(status: int, channels: int, depth: int) -> None:
         )
 
 
-def joins(wanted: list[Run]) -> bool:
+def joins(wanted: list[WindowSpan]) -> bool:
     """Whether the library can join pieces of these depths, and so many kinds of runs at once."""
     return max(one.depth for one in wanted) <= 3 and len(wanted) < 60
 
 
-def runs_of_numpy(pieces: np.ndarray, wanted: list[Run], channels: int) -> tuple[np.ndarray, bool]:
-    """`_join.runs` up to depth 3, and whether they are all finite."""
+def runs_of_numpy(pieces: np.ndarray, wanted: list[WindowSpan], channels: int) -> tuple[np.ndarray, bool]:
+    """`join_pieces` up to depth 3, and whether they are all finite."""
     *batch, count, words = pieces.shape
     last, rows = wanted[0].last, math.prod(wanted[0].last.shape[:-1])
     pieces, last = np.ascontiguousarray(pieces), np.ascontiguousarray(last, np.int64)

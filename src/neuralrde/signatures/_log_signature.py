@@ -13,13 +13,11 @@ from jax.core import Tracer
 from jaxtyping import Float, Integer, Real
 
 from ..paths import check_finite
-from ..paths.memory import check_fits
+from ..paths.checks import check_fits
 from ..paths.windows import as_scales, depths_of
 from . import _jax_form, _kernel
 from ._arrays import check_path, namespace
-from ._join import Run, runs
-from ._sharing import plan
-from ._spans import Spans, spans_of
+from ._windows import Spans, WindowSpan, join_pieces, plan_joins, spans_of
 from .bases import Basis, basis_channels, change_bases
 
 
@@ -108,25 +106,25 @@ def _at_scales(path: Any, spans: Spans, scales: tuple[int, ...], depths: tuple[i
     words: Any = _numpy_words if isinstance(path, np.ndarray) else _words
     # Inside JAX, joining windows that lie anywhere would be gathers, whose gradients are slow: they are followed.
     gathers = isinstance(path, jax.Array) and not spans.consecutive
-    shared = None if gathers else plan(spans, scales, depths, path.shape[-2])
+    shared = None if gathers else plan_joins(spans, scales, depths, path.shape[-2])
     if shared is None:
         parts = [words(path, spans.looking_back(scale), n) for scale, n in zip(scales, depths, strict=True)]
         return parts[0] if len(parts) == 1 else namespace(parts[0]).concatenate(parts, axis=-1)
     pieces, wanted = shared
     followed = words(path, pieces, max(depths))
     if isinstance(path, jax.Array):
-        return runs(followed, wanted, path.shape[-1])
+        return join_pieces(followed, wanted, path.shape[-1])
     joined, finite = _numpy_runs(followed, wanted, path.shape[-1])
     if not finite:
         raise _overflow(path, max(depths))
     return joined
 
 
-def _numpy_runs(pieces: np.ndarray, wanted: list[Run], channels: int) -> tuple[np.ndarray, bool]:
+def _numpy_runs(pieces: np.ndarray, wanted: list[WindowSpan], channels: int) -> tuple[np.ndarray, bool]:
     if _kernel.available() and _kernel.joins(wanted):
         return _kernel.runs_of_numpy(pieces, wanted, channels)
     with np.errstate(over="ignore", invalid="ignore"):
-        joined = runs(pieces, wanted, channels)
+        joined = join_pieces(pieces, wanted, channels)
     return joined, bool(np.isfinite(joined).all())
 
 

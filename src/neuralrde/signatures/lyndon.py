@@ -9,8 +9,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import sparse
 
-from ..paths.checks import check_count
-from ..paths.memory import check_fits
+from ..paths.checks import check_count, check_fits
 
 Word = tuple[int, ...]
 

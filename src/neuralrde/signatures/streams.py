@@ -12,10 +12,9 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from ..paths.checks import as_numbers, as_positive
-from ..paths.cuts import cuts_by_count, positions_in_windows
-from ..paths.windows import as_scales, depths_of
-from ._join import Run, join
+from ..paths.windows import as_scales, cuts_by_count, depths_of, positions_in_windows
 from ._log_signature import _numpy_runs, log_signatures
+from ._windows import WindowSpan, join
 from .bases import Basis, basis_channels, change_bases
 from .lyndon import log_signature_channels
 from .rounding import extremes, without_rounding_in
@@ -216,7 +215,8 @@ class LogSignatureStreams:
             }
             last = past + np.arange(windows)
             wanted = [
-                Run(last, np.full(windows, scale), depth) for scale, depth in zip(self.scales, self.depths, strict=True)
+                WindowSpan(last, np.full(windows, scale), depth)
+                for scale, depth in zip(self.scales, self.depths, strict=True)
             ]
             words, _ = _numpy_runs(pieces, wanted, self._of_mixed)
         found = change_bases(words, self._of_mixed, self.depths, old="words", new=self.basis)

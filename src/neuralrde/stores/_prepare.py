@@ -102,8 +102,8 @@ def prepare(
         windows, classes = None if windows is None else Windows.of(windows), None
     if model not in MODELS:
         raise ParameterError("model", model, f"one of {list(MODELS)}")
-    transform = make("transform", transform).expanded()
-    spec, location = StoreSpec.of(source, windows, model, transform, task, classes), Location.at(store)
+    prepare_by: Transform = make("transform", transform).expanded()
+    spec, location = StoreSpec.of(source, windows, model, prepare_by, task, classes), Location.at(store)
     another = SourceError(
         f"Got the store {store}, which was made from other data or with other options; expected the same to go on with "
         "it. Give another folder, or remove it."
@@ -125,13 +125,13 @@ def prepare(
         if location.size(PLAN) is not None and location.size(INDEX) is not None:
             plan = Plan.read(location)
         else:
-            found, values = Index(source), not transform.is_fitted
+            found, values = Index(source), not prepare_by.is_fitted
             tasks = ((source, block, values) for block in range(source.blocks))
             for block, pieces in enumerate(run(_summarize, tasks, source.blocks, 8 * PIECE)):
                 found.add(block, pieces)
                 report("first look", block + 1, source.blocks)
             found.check()
-            plan = write_plan(location, spec, found, windows, transform, int(memory * _GIB))
+            plan = write_plan(location, spec, found, windows, prepare_by, int(memory * _GIB))
         if plan.key != spec.key:
             raise another
         index = location.read_arrays(INDEX, plan.index)

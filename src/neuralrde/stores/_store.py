@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..paths import Windows
-from ..paths.memory import check_fits
+from ..paths.checks import check_fits
 from ..signatures.bases import Basis, change_bases
 from ..training import Examples
 from ..transforms import Transform

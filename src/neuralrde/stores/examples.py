@@ -9,7 +9,7 @@ import numpy as np
 from ..models import AbstractDrivenModel, Ensemble, LogSignatureSizes
 from ..models.base import ForeignModel
 from ..training import Examples
-from ..training.prefetch import prefetched
+from ..training.examples import prefetched
 from ._store import Store
 from .format import StoreError
 

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
-from ..datasets.table import Roles, TableOptions, find_roles
+from ..datasets.roles import Roles, TableOptions, find_roles
 from ..errors import setting
 from .format import Json, SourceError, files_at, identity, is_url, open_file
 

@@ -3,11 +3,10 @@
 from ..frozen import Frozen, partition_weights, weights_of
 from ..registry import Registry
 from .archive import FileRefused
-from .augmentation import AUGMENTATIONS, AbstractAugmentation, Augmented, TimeStretch, stretch_time
+from .augmentation import AUGMENTATIONS, AbstractAugmentation, Augmented, RandomChoice, TimeStretch, stretch_time
 from .cache import LogSignatureCache
 from .checkpoint import TrainingWarning, fingerprint_of, load_checkpoint, save_checkpoint
 from .examples import Examples, Source, predict, targets_at_cuts
-from .histogram import Histogram
 from .interrupt import Terminated, interrupts_between_steps
 from .listeners import EventFile, JSONLines, Listener, ProgressBar
 from .loop import fit
@@ -16,6 +15,7 @@ from .losses import (
     CrossEntropy,
     EachMember,
     FunctionLoss,
+    Histogram,
     Huber,
     Quantiles,
     SquaredError,
@@ -33,7 +33,6 @@ from .optimizers import (
     Schedule,
     WarmupCosine,
 )
-from .random_choice import RandomChoice
 from .state import Settings, TrainingState
 
 LOSSES = Registry(

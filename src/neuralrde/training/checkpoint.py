@@ -1,4 +1,4 @@
-"""Checkpoints: a training's state in a file, and back."""
+"""Checkpoints: a training's state in a file and back, and the state that several processes begin with."""
 
 import math
 import os
@@ -6,7 +6,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ import jax
 import numpy as np
 
 from .._write import private_folder
+from ..processes import Processes
 from .archive import FileRefused, arrays_of, read_archive, with_arrays, write_archive
+from .augmentation import DrawnAnew
 from .state import Settings, TrainingState
 
 # 2: weight_decay is the total over a training.
@@ -36,9 +38,8 @@ class TrainingWarning(UserWarning):
 
 def save_checkpoint(path: str | os.PathLike, state: TrainingState, *, fingerprint: str) -> None:
     """Write the state, atomically; the fingerprint says which training it belongs to."""
-    arrays = {name: array for tree in _TREES for name, array in arrays_of(getattr(state, tree), tree).items()}
-    numbers = {name: getattr(state, name) for name in _COUNTS + _NUMBERS}
-    header = {"fingerprint": fingerprint, "history": list(state.history), **numbers}
+    arrays, header = _packed(state)
+    header = {"fingerprint": fingerprint, **header}
     private_folder(Path(path).parent)
     write_archive(path, "checkpoint", format=_FORMAT, header=header, arrays=arrays)
 
@@ -56,6 +57,16 @@ def load_checkpoint(path: str | os.PathLike, start: TrainingState, *, fingerprin
         raise FileRefused(
             f"Got the checkpoint {str(path)!r} with {wrong}, which no training leaves behind: it is damaged."
         )
+    return _unpacked(start, arrays, header)
+
+
+def _packed(state: TrainingState) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The state's numbers, without the functions that a model may hold."""
+    arrays = {name: array for tree in _TREES for name, array in arrays_of(getattr(state, tree), tree).items()}
+    return arrays, {"history": list(state.history), **{name: getattr(state, name) for name in _COUNTS + _NUMBERS}}
+
+
+def _unpacked(start: TrainingState, arrays: dict[str, np.ndarray], header: dict[str, Any]) -> TrainingState:
     trees = {tree: with_arrays(getattr(start, tree), arrays, tree, exact=True) for tree in _TREES}
     numbers = {name: header[name] for name in _COUNTS + _NUMBERS}
     return TrainingState(**trees, **numbers, history=tuple(header["history"]))
@@ -105,7 +116,7 @@ def fingerprint_of(settings: Settings, *parts: Any) -> str:
     digest = blake2b(ADDRESS.sub("", repr(sorted(decisive.items()))).encode(), digest_size=16)
     for part in parts:
         part = getattr(part, "fingerprint", part)  # a store knows the checksum of its files
-        # Names and plain values. Not the text of the whole, in which Equinox leaves out what is as by default.
+        # Names and plain values. Not repr(): Equinox omits fields equal to their defaults.
         leaves, structure = jax.tree.flatten(part)
         plain = [leaf for leaf in leaves if not eqx.is_array(leaf) and not isinstance(leaf, np.ndarray)]
         digest.update(ADDRESS.sub("", f"{structure} {plain}").encode())
@@ -142,3 +153,69 @@ def _is_number(value: Any) -> bool:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+# Other machines may round log-signatures differently; other data differ by more.
+_ROUNDING = 1e-3
+
+
+def same_training(
+    processes: Processes, settings: Settings, state: TrainingState, training: Any, validation: Any
+) -> Settings:
+    """The first process's settings. Raises in all processes if one of them would train something else.
+
+    Whether all data are the same is not looked at: only their number, and the first and last of them.
+    """
+    own = {
+        "settings": ADDRESS.sub("", repr(replace(settings, time_budget=None))),
+        "model": str([(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(eqx.filter(state.model, eqx.is_array))]),
+        "number of epochs done": state.epoch,
+        "number of training examples": len(training),
+        "number of validation examples": 0 if validation is None else len(validation),
+    }
+    ends = {"training examples": _ends(training), "validation examples": _ends(validation)}
+    # A clock may have set the budget. So it is the first process's, which decides when time is up.
+    theirs, their_ends, budget = processes.agree((own, ends, settings.time_budget))
+    differing = [name for name, value in own.items() if value != theirs[name]]
+    differing += [name for name, value in ends.items() if not _alike(value, their_ends[name])]
+    # Which process it was, and what it has, only that one knows; that something is wrong, all must know.
+    (wrong,) = processes.sum(bool(differing))
+    if wrong:
+        told = f"another {differing[0]} than in the first one" if differing else "the same as in the first one"
+        raise ValueError(
+            f"Got {int(wrong)} of {processes.count} processes whose arguments differ from the first one's (in process "
+            f"{jax.process_index()}: {told}); expected the same model, data and settings in all, because each takes "
+            "its own rows of every batch by itself. Give every process all of the data, and the same seed."
+        )
+    return replace(settings, time_budget=budget)
+
+
+def agreed_state(
+    processes: Processes, state: TrainingState, checkpoint: str | os.PathLike | None, fingerprint: str
+) -> TrainingState:
+    """The state to go on from: that of the checkpoint, if there is one, as the first process reads it.
+
+    Weights that were drawn or fitted on another kind of machine may differ in their last bits: all begin with those
+    of the first.
+    """
+
+    def of_first() -> Any:
+        found = state
+        if checkpoint is not None and Path(checkpoint).exists():
+            found = load_checkpoint(checkpoint, state, fingerprint=fingerprint)
+        return found if processes.count == 1 else _packed(found)
+
+    found = processes.from_first(of_first)
+    return found if processes.count == 1 else _unpacked(state, *found)
+
+
+def _ends(examples: Any) -> list[np.ndarray]:
+    """The first and the last example, of what can be looked at without computing an epoch."""
+    if examples is None or isinstance(examples, DrawnAnew):
+        return []
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(examples.take(np.array([0, len(examples) - 1])))]
+
+
+def _alike(own: list[np.ndarray], theirs: list[np.ndarray]) -> bool:
+    close = lambda a, b: a.shape == b.shape and np.allclose(a, b, rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True)
+    return len(own) == len(theirs) and all(map(close, own, theirs))

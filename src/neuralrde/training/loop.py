@@ -16,20 +16,25 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
-from .._programs import drop_programs
-from ..devices import check_process, device_mesh, local_copy, local_rows, replicate, shard_batch, sharded_value_and_grad
+from ..devices import (
+    check_process,
+    device_mesh,
+    drop_programs,
+    local_copy,
+    local_rows,
+    replicate,
+    shard_batch,
+    sharded_value_and_grad,
+)
 from ..frozen import weights_of
 from ..models import AbstractModel, as_model
 from ..processes import Processes
-from .agreement import agreed_state, same_training
-from .augmentation import Augmented
-from .checkpoint import Checkpoints, TrainingWarning, fingerprint_of
-from .examples import Examples, Source, batch_size, batches, check_weights, predict
+from .augmentation import DrawnAnew
+from .checkpoint import Checkpoints, TrainingWarning, agreed_state, fingerprint_of, same_training
+from .examples import Examples, Source, batch_size, batches, check_weights, predict, prefetched
 from .interrupt import interrupts_between_steps
 from .listeners import Listener, Listeners
 from .optimizers import total_share
-from .prefetch import prefetched
-from .random_choice import RandomChoice
 from .state import Settings, TrainingState
 
 # A loss that is still not finite at 1/1024 of the rate will not become finite by going slower.
@@ -40,7 +45,7 @@ _EXPLAINED = 4096
 
 def fit(
     model: Any,
-    training: Source | Augmented | RandomChoice,
+    training: Source | DrawnAnew,
     *,
     loss: Callable,
     validation: Source | None = None,
@@ -105,7 +110,7 @@ def fit(
     processes, own = Processes(mesh), local_rows(mesh, size)
     steps = -(-len(training) // count)
     for examples, what in ((training, "training set"), (validation, "validation set")):
-        if examples is not None and not hasattr(examples, "epoch"):
+        if examples is not None and not isinstance(examples, DrawnAnew):
             check_weights(examples, what)
 
     # Model and optimizer: one state, new or as it was left.
@@ -190,8 +195,8 @@ def fit(
     return state
 
 
-def _examples(training: Any, epoch: int) -> Any:
-    return training.epoch(epoch) if hasattr(training, "epoch") else training
+def _examples(training: Source | DrawnAnew, epoch: int) -> Source:
+    return training.epoch(epoch) if isinstance(training, DrawnAnew) else training
 
 
 def evaluate(

@@ -7,8 +7,8 @@ import numpy as np
 
 from ..errors import setting
 from ..paths.checks import as_number, as_positive, check_finite
-from ..paths.cuts import check_timed, cuts_by_time, positions_in_windows
 from ..paths.series import Series, frozen
+from ..paths.windows import check_timed, cuts_by_time, positions_in_windows
 from .transform import Carried, Transform
 
 

@@ -1,25 +1,208 @@
-"""A load generator: many streams at a fixed rate, whatever the service does, and how long each answer took.
-
-It is an open loop: a push is due when its last point has been measured, and its latency counts from then, so that a
-service that falls behind cannot hide it.
-"""
+"""Series of a data file as pushes, each due at its time: what the page replays, and what a load test sends."""
 
 import asyncio
+import contextlib
 import gc
 import heapq
+import itertools
 import random
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote, urlsplit
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from .recording import Push, Recording
+from ..datasets import Dataset
+from .jobs import Job
+from .limits import RequestError
+from .service import Service
+
+
+@dataclass(frozen=True)
+class Push:
+    """Points of one series."""
+
+    due: float
+    """Seconds after the start of the series at which its last point is there, at speed 1."""
+    first: int
+    """The number of its first point."""
+    values: np.ndarray
+    times: np.ndarray | None
+    truth: Any
+
+
+class Recording:
+    """The series of a data set, to be sent as if they were being measured.
+
+    Args:
+        data: the series, with their targets if these are known.
+        rate: points per second of series without times; times are in seconds.
+        seconds: of data in one push, about.
+        timed: whether pushes carry times; None if the data have them.
+
+    >>> from neuralrde.paths import Series
+    >>> recording = Recording(Dataset(Series.from_array(np.zeros((1, 10)))), rate=5, seconds=1)
+    >>> [(push.first, len(push.values), push.due) for push in recording.pushes(0)]
+    [(0, 5, 0.8), (5, 5, 1.8)]
+    """
+
+    def __init__(self, data: Dataset, *, rate: float = 125, seconds: float = 0.2, timed: bool | None = None):
+        self.data, self.rate, self.seconds = data, rate, seconds
+        self.timed = data.series.times is not None if timed is None else timed
+
+    def __len__(self) -> int:
+        return len(self.data.series)
+
+    @property
+    def points_per_second(self) -> float:
+        """Of the first series, about."""
+        clock = self.clock(0)
+        return self.rate if len(clock) < 2 or clock[-1] <= 0 else float((len(clock) - 1) / clock[-1])
+
+    def name(self, k: int) -> str:
+        """What a person knows the series by."""
+        ids = self.data.series.ids
+        return f"{self.data.name}/{k if ids is None else ids[k]}"
+
+    def clock(self, k: int) -> np.ndarray:
+        """Seconds since the first point."""
+        series, length = self.data.series, int(self.data.series.lengths[k])
+        if series.times is None:
+            return np.arange(length) / self.rate
+        times = np.asarray(series.times[k][:length], np.float64)
+        return times - times[0]
+
+    def pushes(self, k: int) -> Iterator[Push]:
+        """In order."""
+        series, clock = self.data.series, self.clock(k)
+        values = np.asarray(series.values[k][: len(clock)], np.float64)
+        times = None if series.times is None or not self.timed else np.asarray(series.times[k], np.float64)
+        part = np.floor(clock / self.seconds + 1e-9).astype(np.int64)
+        cuts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(clock)]
+        for start, end in itertools.pairwise(cuts):
+            given = None if times is None else times[start:end]
+            yield Push(float(clock[end - 1]), start, values[start:end], given, self.truth(k, start, end))
+
+    def truth(self, k: int, start: int, end: int) -> Any:
+        """What is true at these points, the last that is known; None if nothing is."""
+        target, classes = self.data.target, self.data.classes
+        if target is None:
+            return None
+        found = np.asarray(target[k])
+        if self.data.per_time:
+            found = found[start:end]
+            known = found >= 0 if classes is not None else ~np.isnan(found.reshape(len(found), -1)).any(axis=1)
+            if not known.any():
+                return None
+            found = found[np.flatnonzero(known)[-1]]
+        if classes is not None:
+            return classes[int(found)] if found >= 0 else None
+        first = float(np.ravel(found)[0])
+        return None if np.isnan(first) else first
+
+
+_MOST_STREAMS = 64
+_LATE = 0.5  # seconds behind its time after which a replay does not hurry to catch up
+
+
+class ReplayRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """What the page asks for; what it leaves out stays as it is."""
+
+    running: bool | None = None
+    speed: Annotated[float, Meta(ge=0.1, le=100)] | None = None
+    streams: Annotated[int, Meta(ge=1, le=_MOST_STREAMS)] | None = None
+
+
+class ReplayStatus(msgspec.Struct):
+    """What the page shows."""
+
+    model: str
+    data: str
+    series: int
+    rate: float
+    """Points per second of one series."""
+    running: bool
+    speed: float
+    streams: int
+
+
+class Replay:
+    """Series of a recording as streams of the service, at a speed that can be changed while it runs.
+
+    Args:
+        service: where the points go, by the same way as a client's.
+        model: the name of the model that is asked.
+        recording: what is played; at its end it starts anew.
+    """
+
+    def __init__(self, service: Service, model: str, recording: Recording):
+        self.service, self.model, self.recording = service, model, recording
+        self.running, self.speed, self.streams = False, 1.0, min(8, len(recording))
+        self._tasks: dict[int, asyncio.Task] = {}
+        self._go = asyncio.Event()
+
+    def status(self) -> ReplayStatus:
+        recording = self.recording
+        about = recording.data.name, len(recording), recording.points_per_second
+        return ReplayStatus(self.model, *about, self.running, self.speed, self.streams)
+
+    def change(self, asked: ReplayRequest) -> None:
+        """Start, pause, or play faster or slower."""
+        if asked.streams is not None and asked.streams > len(self.recording):
+            raise RequestError(400, f"Got streams={asked.streams}; expected 1 to {len(self.recording)}.")
+        self.speed = self.speed if asked.speed is None else asked.speed
+        self.streams = self.streams if asked.streams is None else asked.streams
+        self.running = self.running if asked.running is None else asked.running
+        if self.running:
+            self._go.set()
+        else:
+            self._go.clear()
+        for k in range(len(self.recording)):
+            task = self._tasks.get(k)
+            if k < self.streams and self.running and (task is None or task.done()):
+                self._tasks[k] = asyncio.create_task(self._play(k))
+            elif k >= self.streams and task is not None:
+                task.cancel()
+                del self._tasks[k]
+
+    async def stop(self) -> None:
+        """End all streams of the replay."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _play(self, k: int) -> None:
+        name = self.recording.name(k)
+        try:
+            while True:
+                await self._once(k, name)
+                await asyncio.sleep(1)
+        finally:
+            with contextlib.suppress(RequestError, asyncio.CancelledError):
+                await self.service.ask(Job(self.model, name, owner="replay", predict=False, create=False, end=True))
+
+    async def _once(self, k: int, name: str) -> None:
+        clock, before, first = time.monotonic(), 0.0, True
+        for push in self.recording.pushes(k):
+            if not self._go.is_set():
+                await self._go.wait()
+                clock = time.monotonic()
+            due = clock + (push.due - before) / self.speed
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            clock, before = max(due, time.monotonic() - _LATE), push.due
+            job = Job(
+                self.model, name, owner="replay", values=push.values, times=push.times, start=first, truth=push.truth
+            )
+            with contextlib.suppress(RequestError):  # counted, and shown by the metrics
+                await self.service.ask(job)
+            first = False
+
 
 _TICK = 0.02  # seconds; pushes that are due within one are sent together
 _AFTER = 5.0  # seconds that answers may take after the last push

@@ -13,7 +13,7 @@ from ..online.buffers import looks_at_whole_series
 from ..online.following import channel_names
 from ..online.programs import SIZES
 from ..paths import Series
-from .errors import Refused
+from .limits import RequestError
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class Live:
     """When it was last used, by the monotonic clock."""
 
 
-class Hosted:
+class ServedModel:
     """One model and its streams. All methods are called by the thread that owns JAX, the properties by any.
 
     Args:
@@ -82,13 +82,13 @@ class Hosted:
         try:
             self.streams.open(name, state)
         except (ValueError, TypeError, KeyError) as error:
-            raise Refused(400, f"Got a state that is none of this model's: {error}") from None
+            raise RequestError(400, f"Got a state that is none of this model's: {error}") from None
 
     def points(self, name: str) -> int:
         """How many points a stream has had."""
         return self.streams.points(name)
 
-    def predictions(self, names: Iterable[str]) -> dict[str, dict[str, Any] | Refused]:
+    def predictions(self, names: Iterable[str]) -> dict[str, dict[str, Any] | RequestError]:
         """A prediction for each stream. One that fails is an error of its own."""
         names = list(names)
         if not names:
@@ -97,7 +97,7 @@ class Hosted:
             return self._predictions(names)
         except (ValueError, ArithmeticError) as error:
             if len(names) == 1:
-                return {names[0]: Refused(400, str(error))}
+                return {names[0]: RequestError(400, str(error))}
             return {name: found for one in names for name, found in self.predictions([one]).items()}
 
     def _predictions(self, names: list[str]) -> dict[str, Any]:
