@@ -96,6 +96,14 @@ def test_every_picture_is_shown():
     assert {file.name for file in (ROOT / "docs" / "images").iterdir()} == shown
 
 
+def test_files_that_the_architecture_names_are_there():
+    """Paths below `src/neuralrde/`, such as `cli/predict.py` and `stores/`."""
+    named = re.findall(r"`([a-z_]+/(?:[a-z_]+\.py)?)`", (ROOT / "docs" / "architecture.md").read_text())
+    gone = [path for path in named if not (ROOT / "src" / "neuralrde" / path).exists() and not (ROOT / path).exists()]
+    assert not gone
+    assert len(named) > 20
+
+
 # Commands that the pages show and no test can run as they stand; all others are run.
 INSTEAD = {"fit": ["--epochs", "1", "--set", "model.state=4", "--set", "model.width=8"], "sweep": ["--no-ray"]}
 CLOSED = ["--model", "closed-form"]  # which takes a second as it is, and no such settings

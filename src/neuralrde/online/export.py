@@ -157,7 +157,7 @@ def _onnx(function: _Function, name: str) -> tuple[bytes, Callable]:
     try:
         import onnxruntime  # type: ignore
 
-        from .onnx_graph import onnx_model
+        from .onnx_model import onnx_model
     except ImportError as error:
         raise _missing("onnx", error) from None
     given = {"inputs": function.inputs, "outputs": function.outputs, "name": name}
