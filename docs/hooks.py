@@ -34,6 +34,7 @@ FLOW = {
     "_ray": "",
     "_version": "",
     "_write": "",
+    "errors": "",
     "registry": "short names of parts, and parts with their options",
     "frozen": "arrays that are not trained",
     "paths": "Series, and the Windows that cut them",

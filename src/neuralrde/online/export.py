@@ -22,6 +22,7 @@ import numpy as np
 
 from .._version import __version__
 from .._write import private_folder, writing
+from ..errors import setting
 from ..models import Ensemble
 from .model import Programs, StreamModel
 from .state import fingerprint
@@ -77,15 +78,17 @@ def export_model(
         )
     if fitted.neural_model is None:
         raise ValueError(
-            f"Got {type(estimator).__name__} whose predictions are the closed form's alone, because its neural model "
-            "has no weight; expected a neural model. Fit with closed_form=False to train one."
+            f"Got {type(estimator).__name__} whose predictions are the closed form's alone, because "
+            "its neural model has no weight; expected a neural model. Fit with "
+            f"{setting('closed_form', False)} to train one."
         )
     blended = fitted.closed_form is not None
     if blended and not neural_part:
         raise ValueError(
             f"Got {type(estimator).__name__} in whose predictions the closed form has a weight of "
-            f"{fitted.blend.factors[0]:.2g}, and that looks at series as a whole; expected a neural model alone. Fit "
-            "with closed_form=False, or export the neural model alone, with other predictions: neural_part=True."
+            f"{fitted.blend.factors[0]:.2g}, and that looks at series as a whole; expected a neural model "
+            f"alone. Fit with {setting('closed_form', False)}, or export the neural model alone, with "
+            "other predictions: neural_part=True."
         )
     follower, folder = StreamModel(fitted), Path(folder)
     # The members' mean is multiplied before it is a prediction, unless its factor is for a blend.

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from ..errors import setting
 from ..models import MODELS, AbstractModel, Ensemble
 from ..models.base import model_class
 from ..paths import Series
@@ -153,8 +154,9 @@ def _check_augmentation(fitted: Any) -> None:
     versions = list(augmentation.test_versions(series))
     if len(versions) > 1 or versions[0][0] is not series:
         raise ValueError(
-            f"Got augmentation={augmentation!r}, with which predictions come from several versions of a whole series; "
-            "expected one that predicts from series as they are. Fit for example with TimeStretch(..., speeds=(1.0,))."
+            f"Got {setting('augmentation', augmentation)}, with which predictions come from several versions of a "
+            "whole series; expected one that predicts from series as they are. Fit for example with TimeStretch(..., "
+            "speeds=(1.0,))."
         )
 
 

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from ..errors import setting
 from ..paths import Series
 from ..paths.checks import as_numbers, check_whole
 from ..signatures.streams import MOST_AT_ONCE
@@ -51,8 +52,8 @@ class Buffer:
             raise ValueError(
                 f"Got {len(self.values) + len(values)} points of a stream, all of which are kept, because this "
                 f"estimator looks at series as a whole; expected at most {MOST}. Write `estimator.stream(last=N)` for "
-                "predictions from the last N points, or fit a neural estimator with closed_form=False, which keeps "
-                "none."
+                f"predictions from the last N points, or fit a neural estimator with {setting('closed_form', False)}, "
+                "which keeps none."
             )
         if not len(self.values):  # copied: whoever pushed them may use their memory again
             joined, clock = values.copy(), None if times is None else times.copy()
