@@ -1,5 +1,7 @@
 """Augmentation in estimators: what is trained on, what is predicted from, what is saved, what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -10,6 +12,7 @@ from neuralrde.cli.settings import RunSettings, as_toml, assignments, estimator_
 from neuralrde.estimators import load
 from neuralrde.estimators.division import AugmentedSamples, Samples
 from neuralrde.estimators.fitted import VersionOutputs, median_of, median_scores
+from neuralrde.estimators.saving import FORMAT
 from neuralrde.estimators.sources import SeriesInMemory
 from neuralrde.training import FileRefused, Histogram, Huber, Quantiles, RandomChoice, SquaredError, TimeStretch
 from neuralrde.training.archive import read_archive, write_archive
@@ -162,10 +165,10 @@ def test_saved_and_loaded(tiny, tmp_path):
 )
 def test_a_file_cannot_ask_for_series_without_end(tiny, tmp_path, wrong, match):
     tiny.save(tmp_path / "model")
-    header, arrays = read_archive(tmp_path / "model", "model", format=(3,))
-    header["learned"]["augmentation_"]["part"] |= wrong
+    header, arrays = read_archive(tmp_path / "model", "model", format=FORMAT)
+    header["fitted"]["augmentation"] |= wrong
     header.pop("format")
-    write_archive(tmp_path / "forged", "model", format=3, header=header, arrays=arrays)
+    write_archive(tmp_path / "forged", "model", format=FORMAT, header=header, arrays=arrays)
     with pytest.raises(FileRefused, match=match):
         load(tmp_path / "forged")
 
@@ -224,8 +227,8 @@ def test_members_leave_out_the_same_series_in_every_version():
     predicted = model.predict(ragged)
     assert np.isfinite(predicted).all()
     # The closed form predicts rates of the series as they are; with a factor of the speed they would be far off.
-    closed = model.closed_form_.predict(ragged)[:, 0]
-    model.blend_ = [1.0, 0.0]
+    closed = model.closed_form_.predict(ragged)
+    model.fitted_ = replace(model.fitted_, blend=replace(model.fitted_.blend, factors=(1.0, 0.0)))
     np.testing.assert_allclose(model.predict(ragged), closed, rtol=1e-6)  # sums in another order
 
 

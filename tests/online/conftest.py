@@ -1,12 +1,13 @@
 """Fitted estimators for streams. What is compared is arithmetic, so that models with their first weights will do."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from neuralrde import Config, NeuralRDE, NeuralRDERegressor, Series
-from neuralrde.estimators.fitted import FittedNeural, build_model
+from neuralrde.estimators.fitted import Blend, FittedNeural, build_model
 from neuralrde.estimators.neural import ARCHITECTURE_PARAMETERS
 from neuralrde.estimators.sources import inputs_of
 from neuralrde.models import READOUTS
@@ -58,6 +59,12 @@ def untrained(
         ),
         estimator.get_params(deep=False),
     )
+
+
+def blended_with(estimator: Any, closed: Any, factors: tuple[float, float], **changes: Any) -> Any:
+    """The estimator with a closed form blended in."""
+    closed = None if closed is None else closed.fitted_
+    return type(estimator)._of(replace(estimator.fitted_, blend=Blend(closed, factors), **changes))
 
 
 def prefixes(series: Series, row: int, ends: list[int]) -> Series:

@@ -25,7 +25,7 @@ from neuralrde.signatures import _kernel
 from neuralrde.solvers import Adaptive, Exponential
 from neuralrde.transforms import Standard
 
-from .conftest import irregular, readout, untrained
+from .conftest import blended_with, irregular, readout, untrained
 
 pytestmark = pytest.mark.long
 
@@ -73,7 +73,7 @@ def test_both_formats_carry_a_series_through_its_windows(family, walks, tmp_path
     targets = np.nan_to_num(walks.values[..., :1]) if family.endswith("every point") else None
     estimator = untrained(walks, model=FAMILIES[family], windows=windows, members=members, y=targets)
     if members > 1:
-        estimator.blend_ = [0.0, 0.7]  # by which the members' mean is multiplied
+        estimator = blended_with(estimator, None, (0.0, 0.7))  # by which the members' mean is multiplied
     files = export_model(estimator, tmp_path / "out")
     names = [f"{name}.{kind}" for name in ("start", "step") for kind in ("onnx", "stablehlo")]
     assert sorted(path.name for path in files) == ["manifest.json", *names]
@@ -128,8 +128,8 @@ def test_the_example_needs_neither_jax_nor_neuralrde(root, tmp_path):
 
 def test_the_neural_part_of_a_blend(walks, tmp_path):
     alone, blended = (untrained(walks, members=2) for _ in range(2))
-    blended.closed_form_ = LogSignatureRegressor(draws=2, maps=2).fit(walks, np.nanmean(walks.values, axis=(1, 2)))
-    blended.blend_ = [0.7, 0.3]
+    closed = LogSignatureRegressor(draws=2, maps=2).fit(walks, np.nanmean(walks.values, axis=(1, 2)))
+    blended = blended_with(blended, closed, (0.7, 0.3))
     for name, estimator in (("alone", alone), ("blended", blended)):
         export_model(estimator, tmp_path / name, formats=["stablehlo"], neural_part=estimator is blended)
     x0, logs = inputs_of(alone.model_, alone.transform_(walks), alone.windows_).arrays
@@ -169,11 +169,10 @@ def test_refusals(walks, tmp_path):
         export_model(untrained(walks), tmp_path, formats=["h5"])
     with pytest.raises(ValueError, match="Got formats='onnx'; expected a list"):
         export_model(untrained(walks), tmp_path, formats="onnx")
-    blended = untrained(walks, members=2)
-    blended.closed_form_, blended.blend_ = closed, [0.5, 0.5]
+    blended = blended_with(untrained(walks, members=2), closed, (0.5, 0.5))
     with pytest.raises(ValueError, match=r"has a weight of 0\.5.*Fit with closed_form=False, or.*neural_part=True"):
         export_model(blended, tmp_path)
-    blended.model_, blended.blend_ = None, [1.0, 0.0]
+    blended = blended_with(blended, closed, (1.0, 0.0), model=None)
     with pytest.raises(ValueError, match=r"the closed form's alone.*Fit with closed_form=False"):
         export_model(blended, tmp_path, neural_part=True)
     adaptive = untrained(walks, model=Config(NeuralRDE, **tiny, solver=Adaptive()))

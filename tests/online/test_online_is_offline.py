@@ -8,7 +8,7 @@ from neuralrde.datasets import bidmc
 from neuralrde.models import LinearRDE, LogNCDE, MultiScaleRDE, NeuralCDE, NeuralRDE, OscillatorRDE
 from neuralrde.transforms import BasePoint, Compose, FillForward, Integral, Products, Scale, Standard, TimeChannel
 
-from .conftest import irregular, prefixes, pushed, readout, untrained
+from .conftest import blended_with, irregular, prefixes, pushed, readout, untrained
 
 pytestmark = pytest.mark.long
 
@@ -160,7 +160,7 @@ def test_closed_form_of_all_points_and_of_the_last(walks):
 def test_an_ensemble_in_which_the_closed_form_has_a_say(walks):
     fitted = untrained(walks, windows=10, members=2)
     closed = LogSignatureRegressor(draws=4, maps=4).fit(walks, np.nanmean(walks.values, axis=(1, 2)))
-    fitted.closed_form_, fitted.blend_ = closed, [0.4, 0.6]
+    fitted = blended_with(fitted, closed, (0.4, 0.6), scores=[np.linspace(0.1, 1.0, 50).tolist()])
     whole, last = fitted.stream(), fitted.stream(last=90)
     for first in range(0, 160, 40):
         for stream in (whole, last):
@@ -168,7 +168,6 @@ def test_an_ensemble_in_which_the_closed_form_has_a_say(walks):
     np.testing.assert_allclose(whole.predict(), fitted.predict(walks[2])[0], **CLOSE)
     ending = Series.from_array(walks.values[2:3, 70:], times=walks.times[2:3, 70:])
     np.testing.assert_allclose(last.predict(), fitted.predict(ending)[0], **CLOSE)
-    fitted.scores_ = [list(np.linspace(0.1, 1.0, 50))]
     predicted, ends = fitted.predict(walks[2], interval=0.8)
     value, (low, high) = whole.predict(interval=0.8)
     np.testing.assert_allclose([value, low, high], [predicted[0], *ends[0]], **CLOSE)

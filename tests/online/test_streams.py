@@ -220,9 +220,9 @@ def test_models_that_read_whole_windows_are_refused_by_name(walks):
 def test_refusals(estimator, walks, monkeypatch):
     with pytest.raises(ValueError, match="Got no point of the stream 'stream' yet; expected at least one"):
         estimator.stream().predict()
-    with pytest.raises(ValueError, match="Got last=9 for a NeuralRDERegressor without a closed form, which keeps no"):
+    with pytest.raises(ValueError, match="Got last=9 for an estimator without a closed form, which keeps no"):
         estimator.stream(last=9)
-    with pytest.raises(ValueError, match=r"which has no classes\. Write `predict`"):
+    with pytest.raises(ValueError, match=r"which has no classes; expected a classifier. Write `predict`"):
         estimator.stream().predict_proba()
     streams = estimator.streams()
     streams.open("a")
