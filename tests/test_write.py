@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from neuralrde._write import writing
 from neuralrde.cli.evaluation import PredictionTable, write_csv
 from neuralrde.cli.run_folder import RunFolder, write_json
-from neuralrde.plots.style import save
+from neuralrde.plots import save
 from neuralrde.sweeps.results import Results
 from neuralrde.training.cache import LogSignatureCache
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from neuralrde import Config, LogSignatureRegressor, NeuralRDE, NeuralRDEClassifier, NeuralRDERegressor
-from neuralrde.estimators import LogSignatureClassifier, fitting
+from neuralrde.estimators import LogSignatureClassifier, trainer
 from neuralrde.estimators.conformal import conformal_score, held_out_scores
 from neuralrde.estimators.division import folds
-from neuralrde.serving.hosted import Hosted
+from neuralrde.serving.served import ServedModel
 
 TINY = {"model": Config(NeuralRDE, state=3, width=4, layers=1), "windows": 8, "epochs": 1, "verbose": False}
 
@@ -45,7 +45,7 @@ def test_no_more_is_promised_than_groups_can():
     assert len(model.scores_[0]) == 4
     model.predict(X, interval=0.8)
     # A service leaves out what it cannot promise, and still predicts.
-    assert [Hosted("rate", model, interval=share).interval for share in (0.8, 0.9)] == [0.8, None]
+    assert [ServedModel("rate", model, interval=share).interval for share in (0.8, 0.9)] == [0.8, None]
     with pytest.raises(
         ValueError, match=r"4 held-out targets.*group.*at most 0\.8; expected at least 9.*interval=0\.8"
     ):
@@ -81,7 +81,7 @@ def test_left_out_groups_decide_what_a_regressor_learns():
 def test_a_neural_regressor_counts_groups_too(monkeypatch):
     X, y, group = patients(6, 4, np.random.default_rng(0))
     found = []
-    monkeypatch.setattr(fitting, "folds", lambda *args, **how: found.append(folds(*args, **how)) or found[-1])
+    monkeypatch.setattr(trainer, "folds", lambda *args, **how: found.append(folds(*args, **how)) or found[-1])
     model = NeuralRDERegressor(**TINY, members=2, closed_form=False, random_state=0).fit(X, y, groups=group)
     assert len(model.scores_[0]) == 6
     assert all(len(set(found[0][group == one])) == 1 for one in range(6))  # a member leaves out whole groups

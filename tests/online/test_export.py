@@ -20,7 +20,7 @@ from neuralrde.estimators.sources import inputs_of
 from neuralrde.fields import LinearField
 from neuralrde.models import LinearRDE, LogNCDE, MultiScaleRDE, NeuralCDE, NeuralRDE, OscillatorRDE
 from neuralrde.online import export, export_model
-from neuralrde.online.onnx_graph import onnx_model
+from neuralrde.online.onnx_model import onnx_model
 from neuralrde.signatures import _kernel
 from neuralrde.solvers import Adaptive, Exponential
 from neuralrde.transforms import Standard

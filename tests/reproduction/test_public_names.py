@@ -61,7 +61,7 @@ from neuralrde._version import versions
 from neuralrde.frozen import weights_of
 from .inputs import prepared
 nrde.NeuralRDE; nrde.devices.try_all_cores(); nrde.devices.device_mesh()
-nrde.plots.style; training.loop.batches; paths.Series.from_array
+nrde.plots.add_note; training.loop.batches; paths.Series.from_array
 paths.windows
 """
     assert used_names(code) - PUBLIC - MODULES == {
@@ -70,7 +70,7 @@ paths.windows
         "neuralrde._version.versions",
         "neuralrde.devices.try_all_cores",
         "neuralrde.frozen.weights_of",
-        "neuralrde.plots.style",
+        "neuralrde.plots.add_note",
         "neuralrde.training.loop",
         "neuralrde.paths.windows",
     }

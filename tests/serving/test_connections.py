@@ -10,9 +10,8 @@ import time
 import pytest
 import uvicorn
 
-from neuralrde.serving import connections
-from neuralrde.serving.connections import BoundedHttp
-from neuralrde.serving.security import Guard
+from neuralrde.serving import security as connections
+from neuralrde.serving.security import BoundedHttp, Guard
 
 
 async def hello(scope, receive, send):

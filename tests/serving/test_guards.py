@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from starlette.websockets import WebSocketDisconnect
 
-from neuralrde.serving import Limits, Refused, jobs, load, security, watch
+from neuralrde.serving import Limits, RequestError, jobs, loadtest, security, watch
 from neuralrde.serving.jobs import Job, JobQueue
 
 from .tiny import WebSocketDenialResponse, asked, predicted, serving
@@ -157,7 +157,7 @@ def test_what_waits_too_long_is_shed_and_nothing_after_it_slips_in(monkeypatch):
     for step in range(40):  # two come and one is taken, every 50 ms
         for name in (f"a{step % 10}", f"b{step % 10}"):
             if name in behind:
-                with pytest.raises(Refused, match="before these were refused"):
+                with pytest.raises(RequestError, match="before these were refused"):
                     queue.put(job(name))
             else:
                 queue.put(job(name))
@@ -168,7 +168,7 @@ def test_what_waits_too_long_is_shed_and_nothing_after_it_slips_in(monkeypatch):
     assert shed
     assert all(one.outcome.error.status == 503 and repr(one.stream) in str(one.outcome.error) for one in shed)
     name = next(iter(behind))
-    with pytest.raises(Refused, match=r"expected `at`"):
+    with pytest.raises(RequestError, match=r"expected `at`"):
         queue.put(job(name))
     queue.put(job(name, at=3))
     queue.put(job(name))  # it knows where it is again
@@ -232,8 +232,8 @@ def test_the_generator_tells_refusals_from_silence():
         yield '[{"id": 1, "prediction": 2}, {"id": 2, "status": 503, "error": "busy"}, {"id": 3, "status": 503}]'
         yield '{"id": 4, "status": 400, "error": "wrong"}'
 
-    report, anew = load.Report(streams=9, connections=1, seconds=1.0, sent=9), set()
-    asyncio.run(load._read(answers(), {k: (0.0, k) for k in range(1, 10)}, anew, report))
+    report, anew = loadtest.Report(streams=9, connections=1, seconds=1.0, sent=9), set()
+    asyncio.run(loadtest._read(answers(), {k: (0.0, k) for k in range(1, 10)}, anew, report))
     found = report.summary()
     assert [found[name] for name in ("answers", "refused", "errors", "unanswered")] == [1, 2, 1, 5]
     assert (found["first_error"], anew) == ("wrong", {2, 3})  # these streams begin anew

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from neuralrde.serving.openapi import document
-
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("server")]
 
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
@@ -56,9 +54,9 @@ def test_every_address_is_described(server):
     routes = [route for route in create_app(service).app.routes if isinstance(route, Route)]
     service.store.close()
     paths = {route.path.replace(":path", "") for route in routes} - set(FILES) - {"/openapi.json", "/login"}
-    assert paths == set(document([])["paths"])
     status, _, found = server.ask("/openapi.json")
     assert (status, found["openapi"]) == (200, "3.1.0")
+    assert paths == set(found["paths"])
 
 
 def test_metrics_are_there(server):

@@ -15,7 +15,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from neuralrde.serving import Limits, Service, create_app
-from neuralrde.serving.connections import BoundedHttp
+from neuralrde.serving.security import BoundedHttp
 
 from .tiny import Tiny, predicted
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuralrde.serving import Limits, Refused
+from neuralrde.serving import Limits, RequestError
 from neuralrde.serving.jobs import Job, JobQueue
 
 
@@ -37,10 +37,10 @@ def test_bounds():
     queue = JobQueue(Limits(queue=3, per_stream=2))
     queue.put(Job("m", "a"))
     queue.put(Job("m", "a"))
-    with pytest.raises(Refused, match="wait for their answers") as one:
+    with pytest.raises(RequestError, match="wait for their answers") as one:
         queue.put(Job("m", "a"))
     queue.put(Job("m", "b"))
-    with pytest.raises(Refused, match="3 messages are waiting") as all_:
+    with pytest.raises(RequestError, match="3 messages are waiting") as all_:
         queue.put(Job("m", "c"))
     assert (one.value.status, all_.value.status) == (429, 503)
     assert "Retry-After" in one.value.headers

@@ -191,11 +191,19 @@ def infer_body(values, **parameters):
         (np.zeros((1, 5, 3)), {}, "2 channels"),
         (np.zeros((1, 0, 2)), {}, "at least one point"),
         (np.zeros((2, 5, 2)), {"sequence_id": 3, "sequence_start": True}, "expected one"),
-        (np.zeros((1, 5, 2)), {"sequence_id": True}, "expected a number or a string"),
-        (np.zeros((1, 5, 2)), {"sequence_id": 3, "sequence_start": "yes"}, "true or false"),
+        (
+            np.zeros((1, 5, 2)),
+            {"sequence_id": True},
+            "Expected `int | str`, got `bool` - at `$.parameters.sequence_id`",
+        ),
+        (np.zeros((1, 5, 2)), {"sequence_id": 3, "sequence_start": "yes"}, "Expected `bool`, got `str`"),
         (np.zeros((1, 5, 2)), {"sequence_id": "a\nb", "sequence_start": True}, "can be printed"),
-        (np.zeros((1, 5, 2)), {"sequence_id": 3, "sequence_start": True, "at": -1}, "not below 0"),
-        (np.zeros((1, 5, 2)), {"sequence_id": 3, "truth": [1]}, "expected a number or a string"),
+        (
+            np.zeros((1, 5, 2)),
+            {"sequence_id": 3, "sequence_start": True, "at": -1},
+            "Expected `int` >= 0 - at `$.parameters.at`",
+        ),
+        (np.zeros((1, 5, 2)), {"sequence_id": 3, "truth": [1]}, "Expected `float | str | null`, got `array`"),
         (np.zeros((1, 5, 2)), {"sequence_id": "never started"}, "Send `sequence_start`"),
     ],
 )

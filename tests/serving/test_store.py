@@ -13,8 +13,22 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from neuralrde.serving import Store
-from neuralrde.serving.journal import STATE_EVERY, Damaged, Logged, Unwritten, packed, records, unpacked
-from neuralrde.serving.store import DROP, DROP_POINTS, LOG, OPEN, STATE, TRIM, TRIM_LOG
+from neuralrde.serving.store import (
+    DROP,
+    DROP_POINTS,
+    LOG,
+    OPEN,
+    STATE,
+    STATE_EVERY,
+    TRIM,
+    TRIM_LOG,
+    Damaged,
+    Logged,
+    Unwritten,
+    packed,
+    records,
+    unpacked,
+)
 
 
 @given(st.lists(st.tuples(arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 3))), st.booleans())))

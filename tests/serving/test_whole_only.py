@@ -7,9 +7,9 @@ import pytest
 
 from neuralrde import LogSignatureRegressor, NeuralRDERegressor
 from neuralrde.paths import Series
-from neuralrde.serving import Limits, Refused, Service
-from neuralrde.serving.hosted import Hosted
+from neuralrde.serving import Limits, RequestError, Service
 from neuralrde.serving.jobs import Job
+from neuralrde.serving.served import ServedModel
 from neuralrde.transforms import ScaleEach
 
 from .conftest import SMALL, walks
@@ -32,7 +32,7 @@ def test_a_transform_that_looks_ahead_takes_whole_series_only():
     service = Service({"m": model}, limits=Limits(batch=1))
     [found] = asyncio.run(asked(service, Job("m", service.whole_name(), kind="whole", values=X[3])))
     assert np.isclose(found.prediction["prediction"], model.predict(X[3:4])[0], rtol=1e-5)
-    with pytest.raises(Refused, match=r"takes no streams: .*ScaleEach"):
+    with pytest.raises(RequestError, match=r"takes no streams: .*ScaleEach"):
         asyncio.run(asked(Service({"m": model}, limits=Limits(batch=1)), Job("m", "s", values=X[3])))
 
 
@@ -54,6 +54,6 @@ def test_a_model_knows_its_channels_and_whether_they_had_times():
     for times in (None, np.arange(12.0)):
         series = Series.from_array(values, times=times, channels=["pulse", "ecg"])
         model = LogSignatureRegressor(draws=5, random_state=0).fit(series, values[:, -1, 0])
-        hosted = Hosted("hearts", model)
+        hosted = ServedModel("hearts", model)
         assert hosted.channels == ["pulse", "ecg"]
         assert hosted.timed is (None if times is None else True)

@@ -7,12 +7,12 @@ import numpy as np
 from jaxtyping import Shaped
 
 from ..datasets import Dataset
-from ..paths.statistics import running_statistics, summary_statistics
+from ..features.statistics import running_statistics, summary_statistics
 
 TRIVIAL, LAST, PREVIOUS, CHEAP = "trivial", "last value", "previous target", "cheap model"
 FLOOR = "closed form"
 """The kind of a baseline that is an estimator in closed form: the least that a neural model must reach."""
-# A cheap model stays cheap: it learns from so many points at most, drawn at random.
+# A cheap model stays cheap: it learns from this many points at most, drawn at random.
 _MOST_POINTS = 20_000
 _PENALTIES = np.logspace(-6, 3, 19)
 # Standard deviations beyond which a feature counts as an outlier and is cut.
@@ -72,13 +72,8 @@ def baselines(train: Dataset, test: Dataset, *, seed: int = 0) -> list[Baseline]
         seed: of the points that the cheap model learns from, if there are very many.
     """
     first = trivial(TrainingTargets.of(train), len(known_targets(test)))
-    found = [
-        first,
-        last_value(train, test),
-        previous_target(test, first.predicted[:1]),
-        cheap_model(train, test, seed=seed),
-    ]
-    return [one for one in found if one is not None]
+    others = (last_value(train, test), previous_target(test, first.predicted[:1]), cheap_model(train, test, seed=seed))
+    return [first, *(baseline for baseline in others if baseline is not None)]
 
 
 def known_targets(data: Dataset) -> np.ndarray:
@@ -108,7 +103,8 @@ def trivial(train: TrainingTargets, rows: int) -> Baseline:
         name = max(train.counts, key=lambda name: train.counts[name])  # type: ignore
         return Baseline(TRIVIAL, f"always `{name}`", np.full(rows, name), "the largest class of the training set")
     mean = np.asarray(train.mean, float)
-    return Baseline(TRIVIAL, "training mean", np.broadcast_to(mean, (rows, len(mean))), _few(mean))
+    shown = ", ".join(f"{number:.4g}" for number in mean[:4]) + (", ..." if len(mean) > 4 else "")
+    return Baseline(TRIVIAL, "training mean", np.broadcast_to(mean, (rows, len(mean))), shown)
 
 
 def last_value(train: Dataset, test: Dataset) -> Baseline | None:
@@ -147,31 +143,22 @@ def cheap_model(train: Dataset, test: Dataset, *, seed: int = 0) -> Baseline:
     With targets at each point, the statistics are of the series so far.
     """
     from sklearn.linear_model import RidgeClassifierCV, RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
     known, asked, target = _features(train), _features(test), known_targets(train)
     if len(known) > _MOST_POINTS:
         some = np.random.default_rng(seed).choice(len(known), _MOST_POINTS, replace=False)
         known, target = known[some], target[some]
-    scale = _Scale(known)
-    model: Any = RidgeClassifierCV(_PENALTIES) if train.classes is not None else RidgeCV(_PENALTIES)
-    found = model.fit(scale(known), target).predict(scale(asked))
+
+    def clip(scaled: np.ndarray) -> np.ndarray:  # what is missing becomes the mean, 0
+        return np.clip(np.nan_to_num(scaled), -_FARTHEST, _FARTHEST) / np.sqrt(scaled.shape[1])
+
+    ridge = RidgeClassifierCV(_PENALTIES) if train.classes is not None else RidgeCV(_PENALTIES)
+    model: Any = make_pipeline(StandardScaler(), FunctionTransformer(clip), ridge)
+    found = model.fit(known, target).predict(asked)
     explained = f"ridge on 7 statistics of each channel{' so far' if train.per_time else ''}"
     return Baseline(CHEAP, CHEAP, found if train.classes is not None else found.reshape(len(asked), -1), explained)
-
-
-class _Scale:
-    """To mean 0 and deviation 1 on the training set; what is missing becomes 0, and outliers are cut."""
-
-    def __init__(self, features: np.ndarray):
-        known = ~np.isnan(features)
-        count = np.maximum(known.sum(axis=0), 1)
-        self.mean = features.sum(axis=0, where=known) / count
-        spread = np.sqrt(((features - self.mean) ** 2).sum(axis=0, where=known) / count)
-        self.spread = np.where(spread > 0, spread, 1.0)
-
-    def __call__(self, features: np.ndarray) -> np.ndarray:
-        scaled = np.nan_to_num((features - self.mean) / self.spread)
-        return np.clip(scaled, -_FARTHEST, _FARTHEST) / np.sqrt(features.shape[1])
 
 
 def _features(data: Dataset) -> np.ndarray:
@@ -187,8 +174,3 @@ def _latest(data: Dataset) -> np.ndarray:
     last = np.maximum.accumulate(np.where(known, np.arange(values.shape[1])[:, None], -1), axis=1)
     latest = np.where(last >= 0, np.take_along_axis(values, np.maximum(last, 0), axis=1), np.nan)
     return latest[known_points(data)] if data.per_time else latest[:, -1]
-
-
-def _few(numbers: np.ndarray) -> str:
-    shown = ", ".join(f"{number:.4g}" for number in numbers[:4])
-    return shown + (", ..." if len(numbers) > 4 else "")

@@ -1,26 +1,129 @@
-"""The verdict: what the numbers mean, in sentences, and what to try next.
+"""A result beside its baselines, and the verdict: what the numbers mean, in sentences, and what to try next.
 
-It is read at a shell, so what to try is named by its flags.
+The verdict is read at a shell, so what to try is named by its flags.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ._assess import Assessment
-from ._baselines import CHEAP, FLOOR
-from .intervals import wilson
-from .metrics import title_of
+import numpy as np
 
-# From here on, training and validation are so far apart that it is worth a sentence: a difference of accuracies, and a
-# ratio of errors.
+from ._baselines import CHEAP, FLOOR, Baseline
+from .metrics import (
+    Predictions,
+    accuracy_interval,
+    bootstrap_interval,
+    calibration_error,
+    measures,
+    title_of,
+    wilson,
+)
+
+# From here on, a gap between training and validation is worth a sentence: of accuracies, and as a ratio of errors.
 _APART, _TIMES = 0.1, 1.5
 # An interval of an accuracy that is wider than this, or of an error that is wider than this share of it, is wide.
 _WIDE = 0.15
 # Fewer samples have a calibration error above 0.1 by chance alone.
 _CALIBRATED, _OFF = 100, 0.1
-# A best epoch within this share of the epochs was "at once", if there were at least so many.
+# A best epoch within this share of the epochs was "at once", if there were at least _SOME_EPOCHS.
 _AT_ONCE, _SOME_EPOCHS = 0.15, 10
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """One metric of one part of the data, with its interval and the baselines' values.
+
+    `metric` is "accuracy" or "rmse". The first baseline is the trivial one.
+    """
+
+    metric: str
+    measures: dict[str, Any]
+    intervals: dict[str, tuple[float, float] | None]
+    units: int
+    unit: str
+    baselines: tuple[tuple[Baseline, dict[str, Any]], ...]
+    same: str | None
+    """What all predictions are, if all are the same class or nearly the same number."""
+
+    @property
+    def value(self) -> float:
+        """The metric's value."""
+        return self.measures[self.metric]
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The metric's interval; None where one unit is all there is."""
+        return self.intervals[self.metric]
+
+    def gain(self, over: float) -> float:
+        """How much better than another value of the metric; below 0 if it is worse."""
+        return self.value - over if self.metric == "accuracy" else over - self.value
+
+    def is_clear(self, other: float) -> bool:
+        """Whether another value lies outside the interval, so that the difference is hardly due to chance."""
+        return self.interval is not None and not self.interval[0] <= other <= self.interval[1]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a JSON file."""
+        return {
+            "metric": self.metric,
+            "value": self.value,
+            "intervals_95": {name: None if ends is None else list(ends) for name, ends in self.intervals.items()},
+            "units": {"count": self.units, "of": self.unit},
+            "baselines": [{"name": each.name, "what": each.explained, **values} for each, values in self.baselines],
+        } | ({"calibration_error": self.measures["calibration_error"]} if "calibration_error" in self.measures else {})
+
+
+def assess(found: Predictions, baselines: Sequence[Baseline], *, seed: int = 0) -> Assessment:
+    """Compare predictions with baselines.
+
+    >>> from neuralrde.assessment import TrainingTargets, trivial
+    >>> true = np.array(["no", "no", "no", "yes"])
+    >>> always = trivial(TrainingTargets(counts={"no": 9, "yes": 3}), len(true))
+    >>> found = assess(Predictions(true, np.full(4, "no"), np.arange(4)), [always])
+    >>> found.value, found.baselines[0][1]["accuracy"], found.same
+    (0.75, 0.75, 'no')
+
+    Args:
+        found: the predictions for a part that was not trained on.
+        baselines: theirs for the same rows, the trivial one first.
+        seed: seed of the draws for intervals.
+    """
+    own = measures(found)
+    units = len(np.unique(found.units))
+    if found.is_classes:
+        right = found.true.astype(str) == found.predicted.astype(str)
+        intervals = {"accuracy": accuracy_interval(right, found.units)}
+        if found.probability is not None:
+            own["calibration_error"] = calibration_error(found.probability, right)
+    else:
+        off = (np.asarray(found.predicted, float) - np.asarray(found.true, float)).reshape(len(found.true), -1)
+        intervals = {
+            "rmse": bootstrap_interval((off**2).mean(axis=1), found.units, seed=seed),
+            "mae": bootstrap_interval(np.abs(off).mean(axis=1), found.units, of=np.asarray, seed=seed),
+        }
+    return Assessment(
+        metric="accuracy" if found.is_classes else "rmse",
+        measures=own,
+        intervals=intervals,
+        units=units,
+        unit=found.unit,
+        baselines=tuple(
+            (each, measures(Predictions(found.true, each.predicted, found.units, found.unit))) for each in baselines
+        ),
+        same=_same(found),
+    )
+
+
+def _same(found: Predictions) -> str | None:
+    if found.is_classes:
+        names = np.unique(found.predicted.astype(str))
+        return str(names[0]) if len(names) == 1 and len(found.predicted) > 1 else None
+    predicted, true = np.asarray(found.predicted, float), np.asarray(found.true, float)
+    # A fiftieth of the true spread: on a picture of predicted against true, a flat line.
+    flat = len(true) > 1 and (predicted.std(axis=0) < 0.02 * true.std(axis=0)).all()
+    return f"{predicted.mean():.4g}" if flat else None
 
 
 @dataclass(frozen=True)
@@ -47,8 +150,7 @@ class Training:
 def verdict(found: Assessment, training: Training | None = None) -> list[str]:
     """Sentences, the most important first.
 
-    >>> import numpy as np
-    >>> from neuralrde.assessment import Predictions, TrainingTargets, assess, trivial
+    >>> from neuralrde.assessment import TrainingTargets, trivial
     >>> true = np.array(["no"] * 55 + ["yes"] * 14)
     >>> always = trivial(TrainingTargets({"no": 9, "yes": 3}), len(true))
     >>> found = assess(Predictions(true, np.full(69, "no"), np.arange(69)), [always])

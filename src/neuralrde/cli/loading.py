@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..datasets import Dataset, column_names, endings, load, read
-from ..datasets.table import USUAL
+from ..datasets.roles import USUAL
 from ..paths import Series
 from ..stores import Store
 from .console import WRONG_USE, Refusal

@@ -7,7 +7,7 @@ from .dataset import Dataset
 from .folder import first_file, read_folder
 from .labels import with_labels
 from .readers import names_in, read_file
-from .table import TableOptions
+from .roles import TableOptions
 from .targets import Task
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import setting
 from .dataset import Dataset
 from .errors import ReadError
-from .layouts import read_table
-from .table import Frame, Roles, Table, TableOptions, find_numerals, find_roles, is_text, text_columns, with_numbers
+from .roles import Roles, TableOptions, find_roles
+from .table import Frame, Table, find_numerals, is_text, read_table, text_columns, with_numbers
 from .targets import Task
 from .text import MISSING, is_missing, number, read_bytes
 
@@ -142,7 +143,8 @@ def _open(path: str | Path, header: bool | None) -> _Text:
         what = f"no name for column {unnamed[0]}" if unnamed else f"the column {twice[0]!r} twice"
         raise ReadError(
             path,
-            f"Got {what}; expected a different name for each. Write `header=False` if the first row holds data.",
+            f"Got {what}; expected a different name for each. Write {setting('header', False)} if "
+            "the first row holds data.",
             line=line,
         )
     names[0] = names[0] or "Unnamed: 0"

@@ -9,9 +9,9 @@ import numpy as np
 from .dataset import Dataset, concatenate
 from .errors import ReadError
 from .labels import with_labels
-from .layouts import from_table
 from .readers import load_table, read_file, reader_of
-from .table import Table, TableOptions, join_tables, with_columns
+from .roles import TableOptions
+from .table import Table, from_table, join_tables, with_columns
 from .targets import Task
 
 _PAIR = re.compile(r"(.*?)_?(train|test|val|validation)", re.IGNORECASE)
@@ -124,7 +124,7 @@ def _from_tables(path: Path, found: _Found, options: TableOptions, task: Task | 
         raise ReadError(path, f"Got the files {both}; expected different names, because a name is an id.")
     tables = []
     for file, name in zip(found.files, names, strict=True):
-        table = load_table(file.path, options)
+        table = load_table(file.path, options, reader_of(file.path))
         places, roles = {}, table.roles
         if found.single and roles.id is None:
             places[_FILE], roles = name, replace(roles, id=_FILE)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from .errors import ReadError, check_room
-from .table import Table, TableOptions, find_numerals, find_roles, text_columns, with_numbers
+from .roles import TableOptions, find_roles
+from .table import Table, find_numerals, text_columns, with_numbers
 from .text import read_bytes
 from .times import SINCE_1970, seconds
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import setting
 from .dataset import Dataset
 from .errors import ReadError, check_room
-from .layouts import read_table
-from .table import Table, TableOptions, find_numerals, find_roles, text_columns, with_numbers
+from .roles import TableOptions, find_roles
+from .table import Table, find_numerals, read_table, text_columns, with_numbers
 from .targets import Task
 from .text import check_file
 from .times import SINCE_1970, since_1970
@@ -134,7 +135,8 @@ def _values(column: Any, name: str, path: Path) -> tuple[Any, bool]:
     if not (types.is_floating(kind) or types.is_integer(kind) or types.is_null(kind)):
         raise ReadError(
             path,
-            f"Got column {name!r} of type {kind}; expected numbers. Write `columns=[...]` without it to leave it out.",
+            f"Got column {name!r} of type {kind}; expected numbers. Write "
+            f"{setting('columns', [...])} without it to leave it out.",
         )
     exact = arrow.float32() if kind == arrow.float32() else arrow.float64()
     return np.asarray(column.cast(exact, safe=False)), False

@@ -9,15 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from ..errors import setting
 from .arff import read_arff
 from .csv import csv_names, load_csv
 from .dataset import Dataset
 from .errors import ReadError
 from .jsonl import jsonl_names, load_jsonl
-from .layouts import Load, from_table
 from .npz import read_npz
 from .parquet import load_parquet, parquet_names
-from .table import Table, TableOptions
+from .roles import TableOptions
+from .table import Load, Table, from_table
 from .targets import Task
 from .text import check_file, open_text
 from .ts import read_ts
@@ -139,16 +140,16 @@ def read_file(path: Path, options: TableOptions, *, task: Task | None, name: str
         _check_no_options(path, reader, options)
         return reader.read(path, task=task, name=name)
     plain = replace(options, labels=None, labels_id=None)
-    return from_table(load_table(path, options), plain, task=task, name=name or path.name.split(".")[0])
+    return from_table(load_table(path, options, reader), plain, task=task, name=name or path.name.split(".")[0])
 
 
-def load_table(path: Path, options: TableOptions) -> Table:
+def load_table(path: Path, options: TableOptions, reader: Reader) -> Table:
     """The table in a file. If a second file holds the targets, that may also hold groups and parts."""
-    reader = reader_of(path)
     assert reader.load is not None
+    assert reader.names is not None
     if options.labels is None:
         return reader.load(path, options)
-    names = names_in(path, options.header)
+    names = reader.names(path, options.header)
     elsewhere = {role: None for role in ("group", "split") if str(getattr(options, role)) not in names}
     table = reader.load(path, replace(options, target=None, **elsewhere))
     return replace(table, roles=replace(table.roles, target=()))
@@ -164,6 +165,6 @@ def _check_no_options(path: Path, reader: Reader, options: TableOptions) -> None
             kind = reader.endings[0]
             raise ReadError(
                 path,
-                f"Got `{option.name}={value!r}` for a {kind} file; expected it for tables only, because a {kind} file "
-                "says itself what is what. Leave it out.",
+                f"Got {setting(option.name, value)} for a {kind} file; expected it for tables only, "
+                f"because a {kind} file says itself what is what. Leave it out.",
             )

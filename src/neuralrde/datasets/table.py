@@ -1,184 +1,39 @@
-"""A table of series: what the caller says of it, which column is what, its numbers, and where its rows stand."""
+"""A table as a DataFrame: its numbers, where its rows stand in files, and how it becomes a data set.
+
+A row is a point (long), a value (melted), or a series (wide, or lists in its cells).
+"""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from .errors import ReadError
-from .text import MISSING
+from neuralrde.paths import Series
+
+from ..errors import setting
+from .dataset import Dataset
+from .errors import ReadError, check_room
+from .roles import Roles, TableOptions, few
+from .targets import Task, classes_or_numbers, describe_target
+from .text import MISSING, NO_LABEL, lengths_without_gaps
+from .times import SINCE_MIDNIGHT, WrongTime, are_times, as_times, time_text
 
 # A DataFrame and a Series of pandas, which is imported where a table is read and not with the package. (Its own types
 # are unions of all that a method may return: with them, pyright has 113 complaints and none of a mistake.)
 Frame: TypeAlias = Any
 Column: TypeAlias = Any
 
-# Names by which a column is known for what it is, unless the caller says otherwise; any case.
-USUAL = {
-    "id": ("id",),
-    "time": ("time", "t", "timestamp"),
-    "target": ("target", "label", "class"),
-    "group": ("group", "patient", "subject", "speaker"),
-    "split": ("split",),
-}
-DUPLICATES = ("error", "mean", "first", "last")
-
-
-@dataclass(frozen=True)
-class TableOptions:
-    """What the caller says of a table; `read` explains each."""
-
-    target: str | int | Sequence[str] | None = None
-    id: str | int | None = None
-    time: str | int | None = None
-    group: str | int | None = None
-    split: str | int | None = None
-    columns: Sequence[str] | None = None
-    wide: bool | None = None
-    per_time: bool = False
-    header: bool | None = None
-    labels: str | Path | None = None
-    labels_id: str | None = None
-    time_format: str | None = None
-    decimal: str | None = None
-    thousands: str | None = None
-    duplicates: str = "error"
-    drop_unlabelled: bool = False
-    sensor: str | int | None = None
-    value: str | int | None = None
-    one_hot: Sequence[str] | bool | None = None
-
-    @classmethod
-    def of(cls, options: dict[str, Any]) -> "TableOptions":
-        """From the arguments of a reader; TypeError names one that does not exist."""
-        known = [option.name for option in fields(cls)]
-        if unknown := sorted(set(options) - set(known)):
-            raise TypeError(f"Got the argument {unknown[0]!r}; expected some of {', '.join(known)}.")
-        return cls(**options)
-
-    def check(self, file: str | Path) -> None:
-        """Refuse values that an option cannot have, and options that contradict each other."""
-        if self.duplicates not in DUPLICATES:
-            raise ReadError(file, f"Got `duplicates={self.duplicates!r}`; expected one of {list(DUPLICATES)}.")
-        if self.decimal not in (None, ".", ","):
-            raise ReadError(file, f'Got `decimal={self.decimal!r}`; expected "." or ",".')
-        if self.thousands is not None and (len(self.thousands) != 1 or self.thousands.isalnum()):
-            raise ReadError(file, f'Got `thousands={self.thousands!r}`; expected one sign, such as "," or " ".')
-        if self.thousands is not None and self.thousands == (self.decimal or "."):
-            raise ReadError(
-                file,
-                f"Got `thousands={self.thousands!r}` and `decimal={self.decimal or '.'!r}`; expected different signs.",
-            )
-        for name in ("columns", "one_hot"):
-            if isinstance(value := getattr(self, name), str):
-                raise ReadError(file, f"Got `{name}={value!r}`; expected a list of names.")
-        if self.value is not None and self.sensor is None:
-            raise ReadError(
-                file, f"Got `value={self.value!r}` alone; expected `sensor=` too, which names the channels."
-            )
-        if self.labels_id is not None and self.labels is None:
-            raise ReadError(file, f"Got `labels_id={self.labels_id!r}`; expected `labels=` too, the file with it.")
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        if self.target is None:
-            return ()
-        return (str(self.target),) if isinstance(self.target, str | int) else tuple(map(str, self.target))
-
-
-@dataclass(frozen=True)
-class Roles:
-    """Which column of a table is what; None where there is no such column."""
-
-    id: str | None
-    time: str | None
-    target: tuple[str, ...]
-    group: str | None
-    split: str | None
-    sensor: str | None
-    value: str | None
-    channels: tuple[str, ...]
-    # Words of a column that are channels, by `columns=["sex=f", ...]`.
-    words: dict[str, list[str]] = field(default_factory=dict)
-    # The roles that were not given but known by the columns' names.
-    guessed: tuple[str, ...] = ()
-
-    @property
-    def labels(self) -> list[str]:
-        """The columns that hold names rather than numbers."""
-        return [name for name in (self.id, *self.target, self.group, self.split, self.sensor) if name is not None]
-
-    @property
-    def numeric(self) -> list[str]:
-        """The columns that hold the values of channels."""
-        return [self.value] if self.value is not None else list(dict.fromkeys(self.channels))
-
-    @property
-    def all(self) -> list[str]:
-        """Every column that has a role."""
-        time = [] if self.time is None else [self.time]
-        return list(dict.fromkeys([*self.numeric, *self.words, *self.labels, *time]))
-
-
-def find_roles(names: Sequence[str], file: str | Path, options: TableOptions, *, channels_needed: bool = True) -> Roles:
-    """Which column is what: as given, or else by the usual names; all other columns are channels."""
-    targets = options.targets
-    given = {role: getattr(options, role) for role in ("id", "time", "group", "split", "sensor", "value")}
-    roles = {role: str(name) for role, name in given.items() if name is not None}
-    for role, name in [*roles.items(), *(("target", name) for name in targets)]:
-        if name not in names:
-            raise ReadError(
-                file, f"Got `{role}={name!r}` and the columns {few(names)}; expected the name of one of them."
-            )
-    if len({*roles.values(), *targets}) < len(roles) + len(targets):
-        raise ReadError(file, f"Got one column for two of {roles | {'target': targets}}; expected a column for each.")
-    # `sex=f`, which is no column, is the word f of the column sex.
-    columns, words = None if options.columns is None else list(map(str, options.columns)), {}
-    for column in columns or ():
-        name, sign, word = column.partition("=")
-        if column not in names and sign and name in names:
-            words.setdefault(name, []).append(word)
-    used = {*(columns or ()), *words, *roles.values(), *targets}
-    free = [name for name in names if name not in used]
-
-    def known_by(words: Sequence[str]) -> str | None:
-        return next((name for name in free if name.lower() in words), None)
-
-    open_roles = [role for role in USUAL if role not in roles and not (role == "target" and targets)]
-    guessed = {role: name for role in open_roles if (name := known_by(USUAL[role])) is not None}
-    targets = targets or ((guessed["target"],) if "target" in guessed else ())
-    roles |= {role: name for role, name in guessed.items() if role != "target"}
-    if "sensor" in roles and "value" not in roles:
-        if (value := known_by(["value"])) is None:
-            raise ReadError(
-                file,
-                f"Got `sensor={roles['sensor']!r}` and the columns {few(names)}; expected `value=`, the column of "
-                "numbers.",
-            )
-        roles["value"] = value
-    if "sensor" in roles:
-        channels = []
-    elif columns is None:
-        channels = [name for name in names if name not in {*roles.values(), *targets}]
-    else:
-        channels = [name for name in columns if name in names or name.partition("=")[0] not in words]
-        if absent := [name for name in channels if name not in names]:
-            raise ReadError(file, f"Got no column {few(absent)}; expected one of the columns {few(names)}.")
-    taken = {name: role for role, name in roles.items() if role != "time"} | dict.fromkeys(targets, "target")
-    if both := [name for name in (*channels, *words) if name in taken]:
-        role = taken[both[0]]
-        raise ReadError(
-            file,
-            f"Got the column {both[0]!r} as {role} and as a channel; expected one of them, because a channel is what a "
-            f"model sees. Leave {both[0]!r} out of the columns (`columns=[...]`), or name another `{role}=`.",
-        )
-    if not channels and channels_needed and "sensor" not in roles:
-        raise ReadError(file, f"Got only the columns {few(names)}; expected a channel beside them.")
-    one_each = {role: roles.get(role) for role in ("id", "time", "group", "split", "sensor", "value")}
-    return Roles(**one_each, target=targets, channels=tuple(channels), words=words, guessed=tuple(guessed))
+_ROW_NUMBERS = re.compile(r"Unnamed: \d+|__index_level_\d+__")
+_NUMBER_LAST = re.compile(r"(?P<stem>.*?)[ _.-]?[\[(]?(?P<number>\d+)[\])]?")
+_NUMBER_FIRST = re.compile(r"(?P<number>\d+)[ _.-](?P<stem>.*\D.*)")
+# This many points per channel are a series; fewer numbered columns may be channels.
+_SERIES = 10
+_MOST_WORDS = 100
+# Names that no column of a file has: the number of a row's series, its time, and its target at a point.
+_OWNER, _TIME, _TARGET = "\0owner", "\0time", "\0target"
 
 
 @dataclass(frozen=True)
@@ -282,14 +137,15 @@ def find_numerals(columns: Iterable[Column], options: TableOptions, file: str | 
     if thousands and decimal:
         raise ReadError(
             file,
-            f"Got {thousands!r} and {decimal!r}; expected one way to write numbers. Write the commas' meaning, "
-            '`decimal=","` or `thousands=","`.',
+            f"Got {thousands!r} and {decimal!r}; expected one way to write numbers. Write the commas' "
+            f"meaning, {setting('decimal', ',')} or {setting('thousands', ',')}.",
         )
     if either and not thousands and not decimal:
         raise ReadError(
             file,
-            f"Got {either!r}, which may be {either.replace(',', '.')} or {either.replace(',', '')}; expected to know "
-            'which. Write `decimal=","` or `thousands=","`.',
+            f"Got {either!r}, which may be {either.replace(',', '.')} or {either.replace(',', '')}; "
+            f"expected to know which. Write {setting('decimal', ',')} or "
+            f"{setting('thousands', ',')}.",
         )
     if decimal:
         return ",", "." if "." in decimal else None
@@ -360,5 +216,560 @@ def is_text(column: Column) -> bool:
     return column.dtype.kind == "O" and (is_string_dtype(column) or infer_dtype(column, skipna=True) == "string")
 
 
-def few(names: Sequence[str]) -> str:
-    return f"{list(names)}" if len(names) <= 12 else f"{[*names[:10]]} and {len(names) - 10} more"
+@runtime_checkable
+class Load(Protocol):
+    """What reads a file as a table."""
+
+    def __call__(self, path: str | Path, options: TableOptions, *, channels_needed: bool = True) -> Table: ...
+
+
+def read_table(load: Load, path: str | Path, task: Task | None, name: str | None, options: dict[str, Any]) -> Dataset:
+    """Read a table of series from a file; the options are those of `read`."""
+    known = TableOptions.of(options)
+    known.check(path)
+    return from_table(load(path, known), known, task=task, name=name or Path(path).name.split(".")[0])
+
+
+class Layout(NamedTuple):
+    """The series of a table, how they were found in it, and their times' unit."""
+
+    series: Series
+    reading: str
+    time_unit: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def from_table(table: Table, options: TableOptions, *, task: Task | None = None, name: str = "data") -> Dataset:
+    """The series of a table, and in one sentence how it was understood (`Dataset.reading`)."""
+    try:
+        return _from_table(table, options, task, name)
+    except (TypeError, ValueError) as error:
+        raise error if isinstance(error, ReadError) else table.error(str(error)) from None
+
+
+def _from_table(table: Table, options: TableOptions, task: Task | None, name: str) -> Dataset:
+    if len(table.frame) == 0:
+        raise table.error("Got column names and no rows; expected series.")
+    table = _without_row_numbers(table, options)
+    if table.roles.id is not None and (absent := is_no_label(table.frame[table.roles.id])).any():
+        raise table.error(
+            f"Got a row without {table.roles.id!r}; expected one in each, because it belongs to no series without.",
+            int(np.argmax(absent)),
+        )
+    if any(_has_lists(table.frame[channel]) for channel in table.roles.numeric):
+        lay, row_is_series = _from_lists, True
+    else:
+        table = _with_one_hot(table, options)
+        _check_numbers(table)
+        if table.roles.sensor is not None:
+            lay, row_is_series = _from_melted, False
+        else:
+            row_is_series = is_wide(table, options)
+            lay = _from_wide if row_is_series else _from_long
+    channels = table.roles.channels
+    if options.per_time:
+        if lay is not _from_long:
+            raise ValueError(
+                f"Got {setting('per_time', True)} for a table with a row per series or value; expected a row per point."
+            )
+        table, classes, described = _with_point_targets(table, task)
+    if not row_is_series:
+        table.check_rows()
+    owner, ids = owners(table, row_is_series=row_is_series)
+    labels = labels_of_series(table, options, owner, ids)
+    series, reading, time_unit, notes = lay(table, options, owner, ids)
+    groups, split, labelled = labels.groups, labels.split, labels.labelled
+    if options.per_time:
+        last = np.where(series.valid[..., None], series.values[..., len(channels) :], np.nan)
+        series = replace(series, values=series.values[..., : len(channels)], channels=channels)
+        target = np.nan_to_num(last[..., 0], nan=-1).astype(np.int64) if classes else last
+        fields: dict[str, Any] = {"target": target, "classes": classes}
+        labelled = (target >= 0).any(axis=1) if classes else ~np.isnan(target).all(axis=(1, 2))
+        described = f"target {listed(table.roles.target, quoted=True)} at each point ({described})"
+    else:
+        fields, described = describe_target(labels.targets, labelled, task)
+    notes = (*table.notes, *labels.notes, *notes)
+    if options.drop_unlabelled and labelled is not None and not labelled.all():
+        if not labelled.any():
+            raise ValueError("Got no series with a target; expected some. Leave `drop_unlabelled` out.")
+        notes += (f"{int((~labelled).sum())} series without a target left out",)
+        series = series[labelled]
+        groups, split = (None if array is None else array[labelled] for array in (groups, split))
+        if options.per_time:  # otherwise only targets that are there have been described
+            fields["target"] = fields["target"][labelled]
+    reading = "; ".join([", ".join(filter(None, [reading, described])), *notes])
+    return Dataset(series, **fields, groups=groups, split=split, name=name, time_unit=time_unit, reading=reading)
+
+
+def _without_row_numbers(table: Table, options: TableOptions) -> Table:
+    """Row numbers, which pandas and R write in a column without a name, are no channel; dates there are times."""
+    roles, notes = table.roles, []
+    for name in [name for name in roles.channels if _ROW_NUMBERS.fullmatch(name) and options.columns is None]:
+        column = table.frame[name]
+        others = tuple(channel for channel in roles.channels if channel != name)
+        if column.dtype.kind in "fiu":
+            # They begin anew in each file of a folder.
+            parts = [part.frame[name] for part in table.parts if name in part.frame] or [column]
+            whole = all(part.is_unique and (part == np.floor(part)).all() for part in parts)
+            if whole or column.isna().all():
+                roles = replace(roles, channels=others)
+                notes.append(f"`{name}` left out (row numbers)")
+        elif name == "Unnamed: 0" and roles.time is None and are_times(column):
+            roles = replace(roles, channels=others, time=name)
+        elif name == "Unnamed: 0":
+            raise table.error(
+                f"Got the first column without a name, and {column.iloc[0]!r} in it; expected a name, "
+                f"or row numbers. Write {setting('id', 'Unnamed: 0')}, "
+                f"{setting('target', 'Unnamed: 0')} or the like to say what it is."
+            )
+    if not roles.channels and roles.sensor is None:
+        raise table.error("Got no channel; expected a column of numbers beside ids, times and targets.")
+    return table.noting(*notes, roles=roles)
+
+
+def _with_one_hot(table: Table, options: TableOptions) -> Table:
+    """A channel per word: `sex` with the words f and m becomes `sex=f` and `sex=m`, NaN where the cell is empty."""
+    roles, asked = table.roles, options.one_hot or ()
+    if asked is True:
+        asked = [name for name in roles.channels if is_text(table.frame[name])]
+    if any(name not in (*roles.channels, *roles.words) for name in asked):
+        raise table.error(
+            f"Got {setting('one_hot', list(asked))} and the channels {few(roles.channels)}; expected some of these."
+        )
+    channels, all_words, columns, notes = list(roles.channels), {}, {}, []
+    for name in dict.fromkeys([*asked, *roles.words]):
+        column = table.frame[name]
+        if column.dtype.kind in "fiu":  # 1.0 is the word 1, as it was before a gap made floats of it
+            column = column.map(lambda x: "" if x != x else str(int(x)) if float(x).is_integer() else str(x))
+        cells = column.astype(object).fillna("").astype(str).str.strip().to_numpy(object)
+        absent = np.array([cell.lower() in MISSING for cell in cells], bool)
+        words = roles.words.get(name) or sorted(set(cells[~absent]))
+        if (strange := ~absent & ~np.isin(cells.astype(str), words)).any():
+            row = int(np.argmax(strange))
+            raise table.error(
+                f"Got {cells[row][:40]!r} in column {name!r}; expected one of {few(words)}, which you gave.", row
+            )
+        if len(words) > _MOST_WORDS:
+            raise table.error(
+                f"Got {len(words)} different words in column {name!r}; expected at most {_MOST_WORDS} for a channel "
+                "each. Is it an id, or a note?"
+            )
+        all_words[name] = words
+        columns |= {f"{name}={word}": np.where(absent, np.nan, cells == word) for word in words}
+        place = channels.index(name) if name in channels else len(channels)
+        channels[place : place + 1] = [f"{name}={word}" for word in words]
+        notes.append(f"a channel per word of `{name}`")
+    if options.columns is not None and roles.words:  # in the order asked for
+        channels = list(map(str, options.columns))
+    roles = replace(roles, channels=tuple(channels), words=all_words)
+    return table.noting(*notes, frame=with_columns(table.frame, columns), roles=roles)
+
+
+def _check_numbers(table: Table) -> None:
+    """Refuse channels that are not finite numbers."""
+    roles = table.roles
+    for name in roles.numeric:
+        column = table.frame[name]
+        if column.dtype.kind not in "fiub":
+            words = column.where(column.map(lambda cell: isinstance(cell, str)))  # numbers come from other files
+            row = int(np.argmax(to_numbers(words, *table.numerals)[1]))
+            melted = (
+                f" or the table is melted ({setting('sensor', 'column of names')}, "
+                f"{setting('value', 'column of numbers')})"
+            )
+            if roles.time is None and are_times(column):
+                advice = (
+                    f"Write {setting('time', name)} if it holds the times of the points, or "
+                    f"{setting('columns', [...])} without it."
+                )
+            else:
+                advice = (
+                    f"Write {setting('columns', [...])} without it to leave it out, or "
+                    f"{setting('one_hot', [name])} for a channel per word, if it holds "
+                    f"words{melted if 'value' in map(str.lower, roles.channels) else ''}."
+                )
+            cell = str(column.iloc[row])[:40]
+            raise table.error(f"Got {cell!r} in column {name!r}; expected a number. {advice}", row)
+        if column.dtype.kind == "f" and (infinite := np.isinf(column.to_numpy())).any():
+            raise table.error(
+                f"Got infinity in column {name!r}; expected finite numbers, or an empty cell where there is none.",
+                int(np.argmax(infinite)),
+            )
+
+
+def _from_long(table: Table, options: TableOptions, owner: np.ndarray, ids: np.ndarray | None) -> Layout:
+    """A row is a point."""
+    roles = table.roles
+    times, unit, kind = _times(table, options, owner, ids)
+    points = with_columns(table.frame, {_OWNER: owner} | ({} if times is None else {_TIME: times}))
+    points, notes = _merge_duplicates(table, options, points, ids, unit)
+    channels = [name for name in roles.channels if not name.startswith(_TARGET)]
+    samples = 1 if ids is None else len(ids)
+    if 1 < samples < len(points):
+        groups = points.groupby(_OWNER)[channels]
+        low, high, counts = groups.min(), groups.max(), groups.count()
+        still = ((low == high) | low.isna()).all() & ((counts > 1).sum() > 1)
+        if still.any():
+            constant = listed(still.index[still].tolist())
+            notes += (f"constant within each series: {constant} ({setting('columns', [...])} leaves columns out)",)
+    said = [_whose(table, ids), _time_said(table, kind), f"channels {listed(channels)}"]
+    return Layout(_packed(table, points, roles.channels, ids), _sentence("long table", *said), unit, notes)
+
+
+def _from_melted(table: Table, options: TableOptions, owner: np.ndarray, ids: np.ndarray | None) -> Layout:
+    """A row is a value of one channel, which the column `sensor` names."""
+    roles, frame = table.roles, table.frame
+    if roles.time is None:
+        raise ValueError(
+            f"Got {setting('sensor', roles.sensor)} and no column of times; expected "
+            f"{setting('time')}, to know which values belong together."
+        )
+    if (absent := is_no_label(frame[roles.sensor])).any():
+        raise table.error(f"Got no name in column {roles.sensor!r}; expected one.", int(np.argmax(absent)))
+    times, unit, kind = _times(table, options, owner, ids)
+    names = [str(sensor) for sensor in frame[roles.sensor].unique()]
+    points = with_columns(frame, {_OWNER: owner, _TIME: times})
+    if options.columns is not None:
+        wanted = list(map(str, options.columns))
+        if lost := [sensor for sensor in wanted if sensor not in names]:
+            raise ValueError(f"Got no sensor {few(lost)}; expected one of {few(names)}.")
+        names, points = wanted, points[points[roles.sensor].isin(wanted)]
+    points, notes = _merge_duplicates(table, options, points, ids, unit)
+    moments = points.groupby([_OWNER, _TIME]).ngroups
+    check_room(3 * 8 * float(moments) * len(names), table.file, f"{moments} points of {len(names)} sensors")
+    points = points.pivot(index=[_OWNER, _TIME], columns=roles.sensor, values=roles.value)[names].reset_index()
+    if ids is not None and len(lost := np.setdiff1d(np.arange(len(ids)), points[_OWNER])):
+        raise ValueError(f"Got none of the sensors {few(names)} for id {ids[lost[0]]}; expected values of one of them.")
+    said = [_whose(table, ids), _time_said(table, kind), f"channels {listed(names)} from `{roles.sensor}`"]
+    return Layout(_packed(table, points, names, ids), _sentence("melted table", *said), unit, notes)
+
+
+def _times(
+    table: Table, options: TableOptions, owner: np.ndarray, ids: np.ndarray | None
+) -> tuple[np.ndarray | None, str | None, str]:
+    import pandas as pd
+
+    if table.roles.time is None:
+        if options.time_format is not None:
+            raise ValueError(
+                f"Got {setting('time_format', options.time_format)} and no column of times; expected {setting('time')}."
+            )
+        return None, None, ""
+    try:
+        times, unit, kind = as_times(table.frame[table.roles.time], time_format=options.time_format)
+    except WrongTime as error:
+        got, divided, rest = str(error).partition(";")
+        raise table.error(f"{got} in column {table.roles.time!r}{divided}{rest}", error.row) from None
+    if unit == SINCE_MIDNIGHT:  # clock times that start again would be sorted into the wrong order
+        back = pd.Series(times).groupby(owner).diff().to_numpy() < -43200
+        if back.any():
+            row = int(np.argmax(back))
+            raise table.error(
+                f"Got the clock time {time_text(times[row], unit)} after a later one{_of(ids, owner[row])}, as past "
+                "midnight; expected clock times within one day. Write dates with them.",
+                row,
+            )
+    return times, unit, kind
+
+
+def _merge_duplicates(
+    table: Table, options: TableOptions, points: Frame, ids: np.ndarray | None, unit: str | None
+) -> tuple[Frame, tuple[str, ...]]:
+    """Points whose times differ within each series, and sensor, and what was done for that."""
+    roles = table.roles
+    keys = [_OWNER, _TIME, *([] if roles.sensor is None else [roles.sensor])]
+    if _TIME not in points or not (again := points.duplicated(keys).to_numpy()).any():
+        return points, ()
+    count, first = int(again.sum()), points.iloc[int(np.argmax(again))]
+    if options.duplicates == "error":
+        sensor = "" if roles.sensor is None else f"{',' if ids is not None else ' for'} sensor {first[roles.sensor]}"
+        by_name = f" The column {roles.time!r} was taken for the time by its name." if "time" in roles.guessed else ""
+        raise table.error(
+            f"Got the time {time_text(first[_TIME], unit)} "
+            f"twice{_of(ids, first[_OWNER])}{sensor}{f' (and {count - 1} more such rows)' if count > 1 else ''}; "
+            "expected times that differ, because a path has one value at a time. Write "
+            f"{setting('duplicates', 'mean')}, {setting('duplicates', 'first')} or "
+            f"{setting('duplicates', 'last')} to merge such rows.{by_name}",
+            table.frame.index.get_loc(points.index[int(np.argmax(again))]),
+        )
+    notes = (f"{count} rows of duplicated times merged ({options.duplicates})",)
+    if options.duplicates != "mean":
+        points = points.drop_duplicates(keys, keep=options.duplicates)  # type: ignore
+        return points.sort_values(_OWNER, kind="stable"), notes
+    groups = points.groupby(keys)[list(roles.numeric)]
+    if (_TARGET in points) and (groups[_TARGET].nunique() > 1).any():
+        raise ValueError(f"Got different classes at one time; expected one. Write {setting('duplicates', 'first')}.")
+    return groups.mean().reset_index(), notes
+
+
+def _packed(table: Table, points: Frame, channels: Sequence[str], ids: np.ndarray | None) -> Series:
+    lengths = np.bincount(points[_OWNER])
+    size = 3 * 8 * float(len(lengths)) * lengths.max() * (1 + len(channels))
+    check_room(size, table.file, f"{len(lengths)} series, padded to {lengths.max()} points,", "Cut the longest ones.")
+    time = _TIME if _TIME in points else None
+    columns = {name: points[name].to_numpy() for name in (_OWNER, *([time] if time else []), *channels)}
+    series = Series.from_table(columns, id=_OWNER, time=time, columns=list(channels))
+    return replace(series, ids=None if ids is None else text_array(ids))
+
+
+def is_wide(table: Table, options: TableOptions) -> bool:
+    """Whether a row is a series, and not a point: only if the columns' names say so; ReadError if nobody can tell."""
+    roles, rows = table.roles, len(table.frame)
+    if options.wide is not None:
+        return options.wide
+    if roles.time is not None or options.per_time or roles.words:
+        return False
+    unique = roles.id is not None and table.frame[roles.id].is_unique
+    if roles.id is not None and not unique:
+        return False
+    grid = numbered(roles.channels)
+    if grid is None:
+        if not unique or rows == 1:
+            return False
+        raise table.error(
+            f"Got one row per {roles.id!r} and the columns {few(roles.channels)}; expected several "
+            "rows per series, or numbered columns, to know what a row is. Write "
+            f"{setting('wide', True)} if a row is a series and its columns are points, or "
+            f"{setting('wide', False)} if a row is a point."
+        )
+    points = len(next(iter(grid[0].values())))
+    sure = unique or points >= _SERIES or rows <= _SERIES * points
+    said = all(map(_is_plain_number, roles.channels)) if table.named else bool(roles.target)
+    if not sure and not said:
+        raise table.error(
+            f"Got {rows} rows of the columns {few(roles.channels)} and no ids; expected to know "
+            f"whether a row is a series of {points} points ({setting('wide', True)}), or a point of "
+            f"one long series ({setting('wide', False)})."
+        )
+    return True
+
+
+def _from_wide(table: Table, options: TableOptions, owner: np.ndarray, ids: np.ndarray | None) -> Layout:
+    """A row is a series, its points in numbered columns."""
+    roles, frame = table.roles, table.frame
+    if roles.time is not None:
+        raise ValueError(
+            f"Got the time column {roles.time!r} in a wide table; expected none, because its rows are "
+            f"whole series. Write {setting('wide', False)} for a row per point."
+        )
+    grid, others = numbered(roles.channels, strict=True) or ({"x0": list(roles.channels)}, [])
+    notes = (f"left out, because they are not numbered as the others are: {listed(others)}",) if others else ()
+    channels = list(grid) if len(grid) > 1 else ["x0"]
+    first, last = grid[next(iter(grid))], grid[list(grid)[-1]]
+    points = len(first)
+    check_room(4 * 8 * float(len(frame)) * points * len(grid), table.file, f"{len(frame)} series of {points} points")
+    matrices = [frame[names].to_numpy() for names in grid.values()]
+    values = np.stack([m if m.dtype in (np.float32, np.float64) else m.astype(np.float64) for m in matrices], axis=2)
+    lengths = lengths_without_gaps(values)
+    series = Series(
+        values[:, : lengths.max()],
+        lengths=lengths,
+        channels=channels,
+        ids=None if ids is None else text_array(ids),
+    )
+    whose = f"{len(frame)} series, one per row" + (f", by `{roles.id}`" if roles.id else "")
+    shape = f"{points} points" if lengths.min() == points else f"{lengths.min()} to {lengths.max()} points"
+    named = f"channels {listed(channels)}" if len(channels) > 1 else "one channel"
+    return Layout(series, _sentence("wide table", whose, named, f"{shape} ({first[0]} to {last[-1]})"), None, notes)
+
+
+def _is_plain_number(name: str) -> bool:
+    return re.fullmatch(r"-?\d+(\.\d+)?([eE][-+]?\d+)?", name) is not None
+
+
+def numbered(names: Sequence[str], *, strict: bool = False) -> tuple[dict[str, list[str]], list[str]] | None:
+    """The columns of each channel in the order of their numbers, and those without a number; None if not numbered.
+
+    >>> numbered(["x_0", "x_1", "y_0", "y_1"])
+    ({'x': ['x_0', 'x_1'], 'y': ['y_0', 'y_1']}, [])
+    >>> numbered(["pm2", "pm10", "no2"])
+    """
+    if all(map(_is_plain_number, names)):
+        return {"x0": list(names)}, []
+    for form in (_NUMBER_LAST, _NUMBER_FIRST):
+        matches = {name: match for name in names if (match := form.fullmatch(name))}
+        others = [name for name in names if name not in matches]
+        if len(matches) < 2 or (others and (len(matches) < _SERIES or len(others) > 0.2 * len(names))):
+            continue
+        grid: dict[str, dict[int, str]] = {}
+        for name, match in matches.items():
+            grid.setdefault(match["stem"], {})[int(match["number"])] = name
+        counts = {stem: sorted(row) for stem, row in grid.items()}
+        first = next(iter(counts.values()))
+        run = all(row == list(range(row[0], row[0] + len(row))) and len(row) > 1 for row in counts.values())
+        if run and all(row == first for row in counts.values()) and sum(map(len, grid.values())) == len(matches):
+            return {stem: [row[i] for i in sorted(row)] for stem, row in grid.items()}, others
+        if strict and run and len(grid) > 1:
+            sizes = ", ".join(f"{len(row)} of {stem!r}" for stem, row in list(grid.items())[:5])
+            raise ValueError(f"Got {sizes}; expected as many columns, numbered alike, for each channel.")
+    return None
+
+
+def _is_list(cell: object) -> bool:
+    return isinstance(cell, np.ndarray | list)
+
+
+def _has_lists(column: Column) -> bool:
+    return column.dtype == object and any(map(_is_list, column))
+
+
+def _from_lists(table: Table, options: TableOptions, owner: np.ndarray, ids: np.ndarray | None) -> Layout:
+    """A row is a series, with a list of numbers for each channel."""
+    roles, frame = table.roles, table.frame
+    if roles.sensor is not None:
+        raise ValueError("Got lists in the cells; expected a row per series then, without `sensor`.")
+    columns = [frame[channel].to_numpy(object) for channel in roles.channels]
+    for channel, column in zip(roles.channels, columns, strict=True):
+        for i, (cell, other) in enumerate(zip(column, columns[0], strict=True)):
+            if not (_is_list(cell) and _is_list(other) and len(cell) == len(other) > 0):
+                who = f"row {i}" if ids is None else f"id {ids[i]}"
+                raise ValueError(
+                    f"Got for {who} in column {channel!r} no list as long as that of {roles.channels[0]!r}; expected "
+                    "lists of numbers, one for each channel of the series."
+                )
+    longest = max(map(len, columns[0]))
+    check_room(24.0 * len(frame) * longest * (1 + len(columns)), table.file, f"{len(frame)} series")
+    series = Series.from_arrays(
+        [np.stack([np.asarray(cell) for cell in row], axis=1) for row in zip(*columns, strict=True)],
+        times=None if roles.time is None else [np.asarray(clock, np.float64) for clock in frame[roles.time]],
+        channels=roles.channels,
+        ids=None if ids is None else text_array(ids),
+    )
+    said = [f"{len(frame)} series, one per row", _time_said(table, "lists"), f"channels {listed(roles.channels)}"]
+    return Layout(series, _sentence("table of lists", *said), table.time_unit)
+
+
+class Labels(NamedTuple):
+    """What a table says once for a series, though perhaps in each of its rows: text, "" where there is none."""
+
+    targets: dict[str, np.ndarray]  # by the names of their columns
+    groups: np.ndarray | None
+    split: np.ndarray | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def labelled(self) -> np.ndarray | None:
+        """Whether a series has all its targets; None if there is no target at all."""
+        return np.all([column != "" for column in self.targets.values()], axis=0) if self.targets else None
+
+
+def labels_of_series(table: Table, options: TableOptions, owner: np.ndarray, ids: np.ndarray | None) -> Labels:
+    """The labels of each series; ReadError if its rows contradict each other, or say nothing."""
+    roles = table.roles
+    names = () if options.per_time else roles.target
+    targets, notes = {name: _one_each(table, name, "target", owner, ids) for name in names}, ()
+    if targets and all((column == "").all() for column in targets.values()):
+        targets, notes = {}, (f"no target: {listed(roles.target, quoted=True)} is empty",)
+    others = {}
+    for role, name in (("group", roles.group), ("split", roles.split)):
+        others[role] = None if name is None else _one_each(table, name, role, owner, ids)
+        if name is not None and (empty := others[role] == "").any():
+            who = _who(ids, int(np.argmax(empty)))
+            raise table.error(f"Got nothing for {who} in column {name!r}; expected a {role}.")
+    labels = Labels(targets, others["group"], others["split"], notes)
+    labelled = labels.labelled
+    if labelled is not None and not labelled.all() and not options.drop_unlabelled:
+        i, more = int(np.argmin(labelled)), int((~labelled).sum()) - 1
+        raise table.error(
+            f"Got nothing for {_who(ids, i)}{f' (and {more} more)' if more else ''} in column "
+            f"{roles.target[0]!r}; expected a target for each series. Write "
+            f"{setting('drop_unlabelled', True)} to leave such series out."
+        )
+    return labels
+
+
+def _one_each(table: Table, name: str, role: str, owner: np.ndarray, ids: np.ndarray | None) -> np.ndarray:
+    """The one label that the rows of each series have in a column."""
+    import pandas as pd
+
+    codes, distinct = pd.factorize(table.frame[name])
+    labels = pd.Series(codes, dtype=float).where(~is_no_label(table.frame[name]))
+    first = labels.groupby(owner).first().to_numpy()  # that is there; -1 is none
+    texts = np.append(np.asarray(distinct, object), "")
+    differs = labels.notna().to_numpy() & (labels.to_numpy() != first[owner])
+    if differs.any():
+        row = int(np.argmax(differs))
+        if role == "target":
+            hint = f" Write {setting('per_time', True)} for a target at each point"
+            hint += f", or {setting('wide', True)} if a row is a series." if ids is None else "."
+        else:
+            hint = f" Write {setting('id', name)} if it says which series a row belongs to." if ids is None else ""
+        both = texts[int(first[owner[row]])], texts[codes[row]]
+        raise table.error(
+            f"Got for {_who(ids, owner[row])} both {both[0]!r} and {both[1]!r} in column {name!r}; expected one for "
+            f"all its rows.{hint}",
+            row,
+        )
+    return text_array(texts[np.nan_to_num(first, nan=-1).astype(int)])
+
+
+def _with_point_targets(table: Table, task: Task | None) -> tuple[Table, tuple[str, ...] | None, str]:
+    """The targets at the points of a long table as channels behind the others, their classes, and what they are."""
+    names = table.roles.target
+    if not names:
+        raise ValueError(
+            f"Got {setting('per_time', True)} without a target; expected one, {setting('target', 'column')}."
+        )
+    if len(names) > 1 and task == "classification":
+        raise ValueError(f"Got the targets {list(names)} for a classification; expected one.")
+    columns, classes, described = {}, None, ""
+    for i, name in enumerate(names):
+        labels, there = table.frame[name].to_numpy(object), ~is_no_label(table.frame[name])
+        target, asked = np.full(len(labels), np.nan), task if len(names) == 1 else "regression"
+        target[there], classes, described = classes_or_numbers(labels[there].astype(str), name, asked)
+        columns[_TARGET if classes else f"{_TARGET} {i}"] = target
+    roles = replace(table.roles, channels=(*table.roles.channels, *columns))
+    return replace(table, frame=with_columns(table.frame, columns), roles=roles), classes, described
+
+
+def owners(table: Table, *, row_is_series: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    """For each row the number of its series, and the series' ids in the order in which they appear."""
+    import pandas as pd
+
+    id = table.roles.id
+    if row_is_series:
+        return np.arange(len(table.frame)), None if id is None else table.frame[id].to_numpy(object)
+    if id is None:
+        return np.zeros(len(table.frame), np.int64), None
+    owner, ids = pd.factorize(table.frame[id])
+    return owner, np.asarray(ids, object)
+
+
+def is_no_label(column: Column) -> np.ndarray:
+    """Which cells name no class, group or series."""
+    import pandas as pd
+
+    codes, distinct = pd.factorize(column)
+    absent = [str(label).strip().lower() in NO_LABEL for label in distinct]
+    return np.array([*absent, True])[codes]  # pandas gives the code -1 to what is missing
+
+
+def _who(ids: np.ndarray | None, i: int) -> str:
+    return f"series {i}" if ids is None else f"id {ids[i]}"
+
+
+def _of(ids: np.ndarray | None, i: int) -> str:
+    return "" if ids is None else f" for id {ids[int(i)]}"
+
+
+def _whose(table: Table, ids: np.ndarray | None) -> str:
+    return "one series" if ids is None else f"{len(ids)} series by `{table.roles.id}`"
+
+
+def _time_said(table: Table, kind: str) -> str:
+    return "" if table.roles.time is None else f"time from `{table.roles.time}` ({kind})"
+
+
+def _sentence(*parts: str) -> str:
+    return ", ".join(filter(None, parts))
+
+
+def listed(names: Sequence[str], *, quoted: bool = False) -> str:
+    names = [f"`{name}`" if quoted else name for name in names]
+    return ", ".join(names if len(names) <= 8 else [*names[:6], f"... ({len(names)} in all)"])
+
+
+def text_array(texts: np.ndarray) -> np.ndarray:
+    """Strings as NumPy keeps them, in equal widths, unless one long one would make them large."""
+    widest = max((len(text) for text in texts), default=0)
+    return texts if 4 * widest * len(texts) > 2**26 else np.array([str(text) for text in texts])

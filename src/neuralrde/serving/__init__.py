@@ -4,11 +4,9 @@ It needs the packages of `pip install 'neuralrde[serve]'`.
 """
 
 from .app import create_app
-from .errors import Refused
-from .limits import Limits
-from .load import Load, Report
-from .recording import Push, Recording
+from .limits import Limits, RequestError
+from .loadtest import Load, Push, Recording, Report
 from .service import Service
 from .store import Store
 
-__all__ = ["Limits", "Load", "Push", "Recording", "Refused", "Report", "Service", "Store", "create_app"]
+__all__ = ["Limits", "Load", "Push", "Recording", "Report", "RequestError", "Service", "Store", "create_app"]

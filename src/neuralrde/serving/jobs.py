@@ -13,8 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .errors import Refused
-from .limits import Limits
+from .limits import Limits, RequestError
 
 _LASTING, _LATE = 1.0, 5  # seconds, and batches in a row, that are late before anything is shed
 _LATE_OUTSIDE = 3  # times `wait` before a message comes in: it may be one of very many that arrived at once
@@ -29,7 +28,7 @@ class Outcome:
     points: int = 0
     prediction: dict[str, Any] | None = None
     state: Any = None
-    error: Refused | None = None
+    error: RequestError | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -85,7 +84,7 @@ class Job:
         """Whether its stream is begun aside."""
         return self.key != self.stream
 
-    def refuse(self, error: Refused) -> None:
+    def refuse(self, error: RequestError) -> None:
         """Leave it at this error."""
         self.outcome.error = error
 
@@ -130,7 +129,7 @@ class JobQueue:
         self._ready = threading.Condition()
         self._calm, self._late, self._shed_until = time.perf_counter(), 0, 0.0
         self.shed: list[Job] = []
-        """Refused by `take`; whoever takes delivers them."""
+        """RequestError by `take`; whoever takes delivers them."""
 
     def __len__(self) -> int:
         return self._count
@@ -151,7 +150,7 @@ class JobQueue:
         self,
         jobs: deque[Job],
         admit: Callable[[Job], None] = lambda job: None,
-        refused: Callable[[Job, Refused], None] | None = None,
+        refused: Callable[[Job, RequestError], None] | None = None,
     ) -> None:
         """Put them in, from the left. One that is refused, here or by `admit`, raises, and is the first left.
 
@@ -162,7 +161,7 @@ class JobQueue:
                 while jobs:
                     try:
                         self._put(jobs[0], admit)
-                    except Refused as error:
+                    except RequestError as error:
                         if refused is None or (error.status == 429 and error.retry_after is not None):
                             raise
                         refused(jobs[0], error)
@@ -174,7 +173,7 @@ class JobQueue:
         behind = set() if job.behind is None or job.values is None else job.behind
         if self.full:
             behind.add(job.stream)
-            raise Refused(
+            raise RequestError(
                 503,
                 f"{self._count} messages are waiting already, so that this one of the stream {job.stream!r} was "
                 "refused; send it again a little later.",
@@ -182,7 +181,7 @@ class JobQueue:
             )
         if job.stream in behind:
             if job.at is None and not job.start:
-                raise Refused(
+                raise RequestError(
                     503,
                     f"Points of the stream {job.stream!r} before these were refused, because the service is too busy; "
                     "expected `at`, the number of the first point, so that none is missing, or `start`.",
@@ -192,7 +191,7 @@ class JobQueue:
         streams = self._models.setdefault(job.model, {})
         jobs = streams.get(job.stream)
         if jobs is not None and len(jobs) >= self.limits.per_stream:
-            raise Refused(
+            raise RequestError(
                 429,
                 f"{len(jobs)} messages of the stream {job.stream!r} are waiting already; wait for their answers.",
                 retry_after=1,
@@ -265,7 +264,7 @@ def shed(job: Job, waited: float) -> None:
     if job.behind is not None and job.values is not None:
         job.behind.add(job.stream)
     job.refuse(
-        Refused(
+        RequestError(
             503,
             f"The service is too busy: a message of the stream {job.stream!r} had waited for {waited:.2f} s, and "
             "nothing of it was done. Send it again later, with `at`, the number of its first point.",

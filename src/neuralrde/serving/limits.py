@@ -1,10 +1,42 @@
-"""What a service lets a client do: how much in all, and how many points per second."""
+"""What a service lets clients do, the error of those who ask for more, and what it counts."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
 from ..paths.checks import as_positive
-from .errors import Refused
+
+
+class RequestError(Exception):
+    """What a client asked for and does not get, in a sentence.
+
+    Args:
+        status: HTTP's number for it.
+        message: got, expected, why, what to write instead.
+        retry_after: seconds after which it may work, if time is what it takes.
+
+    >>> RequestError(429, "Too many points.", retry_after=2).headers
+    {'Retry-After': '2'}
+    """
+
+    def __init__(self, status: int, message: str, *, retry_after: float | None = None):
+        super().__init__(message)
+        self.status, self.message, self.retry_after = status, message, retry_after
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Of an HTTP response."""
+        return {} if self.retry_after is None else {"Retry-After": str(max(1, round(self.retry_after)))}
+
+    @property
+    def body(self) -> dict[str, str]:
+        """As the Open Inference Protocol has it."""
+        return {"error": self.message}
+
 
 _MANY = 50_000  # streams, after which those that have been quiet are forgotten
 
@@ -63,7 +95,7 @@ class Rates:
     >>> rates.take("a", 50)
     Traceback (most recent call last):
     ...
-    neuralrde.serving.errors.Refused: Got 50 more points of this stream too soon; expected at most 10 per second.
+    neuralrde.serving.limits.RequestError: Got 50 more points of this stream too soon; expected at most 10 per second.
     """
 
     def __init__(self, limits: Limits):
@@ -74,13 +106,13 @@ class Rates:
         """Take the points, or refuse them with the time to wait."""
         rate, burst = self.limits.points_per_second, self.limits.burst
         if points > burst:
-            raise Refused(
+            raise RequestError(
                 413, f"Got {points} points at once; expected at most {burst:g} of a stream. Send them in parts."
             )
         now = time.monotonic()
         full = max(self._empty_until.get(key, now), now) + points / rate
         if full - now > burst / rate * (1 + 1e-9):
-            raise Refused(
+            raise RequestError(
                 429,
                 f"Got {points} more points of this stream too soon; expected at most {rate:g} per second.",
                 retry_after=full - now - burst / rate,
@@ -88,3 +120,55 @@ class Rates:
         self._empty_until[key] = full
         if len(self._empty_until) > _MANY:
             self._empty_until = {key: full for key, full in self._empty_until.items() if full > now}
+
+
+_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+class Metrics:
+    """One service's metrics, each with the model's name as its label."""
+
+    def __init__(self):
+        self.registry = CollectorRegistry()
+        self.queue_wait = self._histogram("queue_wait_seconds", "From a message's arrival to the start of its batch.")
+        self.batch_size = self._histogram("batch_size", "Streams advanced together.", _SIZES)
+        self.step_time = self._histogram("step_seconds", "Time to advance one batch and predict.")
+        self.answer_age = self._histogram("answer_age_seconds", "From a message's arrival to its answer.")
+        self.points = self._counter("points", "Points taken in.")
+        self.evicted = self._counter("evicted", "Streams moved from memory to the store.", "reason")
+        self.restored = self._counter("restored", "Streams that came back from the store.")
+        self.refused = self._counter("refused", "Messages refused, by HTTP's status.", "status")
+
+    def _histogram(self, name: str, about: str, buckets: tuple = _SECONDS) -> Histogram:
+        return Histogram(f"neuralrde_{name}", about, ["model"], buckets=buckets, registry=self.registry)
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(f"neuralrde_{name}", about, ["model", *labels], registry=self.registry)
+
+    def gauge(self, name: str, about: str, value: Callable[[], float]) -> None:
+        """A number that is asked for when somebody looks."""
+        Gauge(f"neuralrde_{name}", about, registry=self.registry).set_function(value)
+
+    def gauges(self, name: str, about: str, values: Callable[[], dict[str, float]]) -> None:
+        """One number per model, asked for when somebody looks."""
+        self.registry.register(_PerModel(f"neuralrde_{name}", about, values))
+
+    def text(self) -> bytes:
+        """As Prometheus reads it.
+
+        >>> b"neuralrde_batch_size" in Metrics().text()
+        True
+        """
+        return generate_latest(self.registry)
+
+
+class _PerModel(Collector):
+    def __init__(self, name: str, about: str, values: Callable[[], dict[str, float]]):
+        self.name, self.about, self.values = name, about, values
+
+    def collect(self):
+        family = GaugeMetricFamily(self.name, self.about, labels=["model"])
+        for model, value in self.values().items():
+            family.add_metric([model], value)
+        yield family

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from .engine import Engine
-from .errors import Refused
-from .hosted import Hosted
 from .jobs import Job, Outcome, future_of
-from .limits import Limits, Rates
-from .metrics import Metrics
+from .limits import Limits, Metrics, Rates, RequestError
+from .served import ServedModel
 from .store import Store
 from .watch import Hub
 
@@ -43,7 +41,7 @@ class Service:
         self.metrics, self.hub, self.store = Metrics(), Hub(), Store(state)
         self.rates = Rates(self.limits)
         self.models = {
-            name: Hosted(name, estimator, interval=interval, last=last) for name, estimator in models.items()
+            name: ServedModel(name, estimator, interval=interval, last=last) for name, estimator in models.items()
         }
         self.engine = Engine(
             self.models, store=self.store, limits=self.limits, metrics=self.metrics, deliver=self._deliver
@@ -73,10 +71,10 @@ class Service:
     def ready(self) -> bool:
         return self.engine.ready.is_set() and self.engine.failure is None
 
-    def model(self, name: str) -> Hosted:
+    def model(self, name: str) -> ServedModel:
         """The model of this name, or a refusal."""
         if name not in self.models:
-            raise Refused(404, f"There is no model {name[:100]!r}; expected one of {list(self.models)}.")
+            raise RequestError(404, f"There is no model {name[:100]!r}; expected one of {list(self.models)}.")
         return self.models[name]
 
     # Jobs.
@@ -88,7 +86,9 @@ class Service:
 
     def _check_ready(self) -> None:
         if not self.ready:
-            raise Refused(503, "The models are being compiled; ask again when /v2/health/ready says so.", retry_after=2)
+            raise RequestError(
+                503, "The models are being compiled; ask again when /v2/health/ready says so.", retry_after=2
+            )
 
     def _admit(self, job: Job) -> None:
         if job.kind != "whole":
@@ -102,11 +102,11 @@ class Service:
             future = future_of(job, asyncio.get_running_loop())
             self.put(job)
             return await future
-        except Refused as error:
+        except RequestError as error:
             self.note_refusal(job.model, error)
             raise
 
-    async def put_patiently(self, jobs: Iterable[Job], refused: Callable[[Job, Refused], None]) -> bool:
+    async def put_patiently(self, jobs: Iterable[Job], refused: Callable[[Job, RequestError], None]) -> bool:
         """As `put`, in order, but wait where a stream sends too fast, so that a WebSocket is read more slowly.
 
         A job that waiting does not help is handed to `refused`, and so is one when all are too many: nobody should get
@@ -120,7 +120,7 @@ class Service:
             try:
                 self._check_ready()
                 self.engine.queue.put_all(left, self._admit, refused)
-            except Refused as error:
+            except RequestError as error:
                 if error.status == 429:
                     waited = True
                     await asyncio.sleep(min(error.retry_after or 0, 0.05))
@@ -133,7 +133,7 @@ class Service:
         self._whole += 1
         return f"\0whole {self._whole}"
 
-    def note_refusal(self, model: str, error: Refused) -> None:
+    def note_refusal(self, model: str, error: RequestError) -> None:
         self.metrics.refused.labels(model if model in self.models else "", str(error.status)).inc()
 
     def _deliver(self, jobs: list[Job]) -> None:
@@ -163,7 +163,7 @@ def check_name(name: str) -> None:
     >>> check_name("patient 7/left")
     """
     if not (1 <= len(name) <= _LONGEST_NAME and name.isprintable()):
-        raise Refused(
+        raise RequestError(
             400,
             f"Got the stream {name[:40]!r} of {len(name)} letters; expected 1 to {_LONGEST_NAME} that can be printed.",
         )

@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 from starlette.websockets import WebSocket
 
-from .errors import Refused
 from .jobs import Job, shed
+from .limits import RequestError
 from .service import Service
 
 _number = float | None
@@ -124,14 +124,14 @@ class Connection:
         arrived = max(arrived, self._held)
         try:
             items, listed, points = _decoded(data, self.channels)
-        except Refused as error:
+        except RequestError as error:
             self._refused(error)
             return
         if not items:
             return
         if len(items) > self.service.limits.in_flight:
             self._refused(
-                Refused(
+                RequestError(
                     413, f"Got {len(items)} messages in one list; expected at most {self.service.limits.in_flight}."
                 )
             )
@@ -147,7 +147,7 @@ class Connection:
         reply = Reply(len(items), listed=listed)
         jobs = []
         for k, (item, found) in enumerate(zip(items, points, strict=True)):
-            values, times = (None, None) if isinstance(found, Refused) else found
+            values, times = (None, None) if isinstance(found, RequestError) else found
             job = Job(
                 self.model,
                 item.stream,
@@ -164,7 +164,7 @@ class Connection:
                 behind=self._behind,
                 arrived=arrived,
             )
-            if isinstance(found, Refused):
+            if isinstance(found, RequestError):
                 _refuse(job, found)
             elif late:
                 shed(job, time.perf_counter() - arrived)
@@ -174,7 +174,7 @@ class Connection:
         if await self.service.put_patiently(jobs, _refuse):
             self._held = time.perf_counter()
 
-    def _refused(self, error: Refused) -> None:
+    def _refused(self, error: RequestError) -> None:
         """An answer to what is no message at all."""
         self.service.note_refusal(self.model, error)
         reply = Reply(1, listed=False)
@@ -212,7 +212,7 @@ class Connection:
                 self._room.set()
 
 
-Points = tuple[np.ndarray | None, np.ndarray | None] | Refused
+Points = tuple[np.ndarray | None, np.ndarray | None] | RequestError
 
 
 def _decoded(data: str | bytes, channels: int) -> tuple[list[Message], bool, list[Points]]:
@@ -222,7 +222,7 @@ def _decoded(data: str | bytes, channels: int) -> tuple[list[Message], bool, lis
         return items, listed, [_listed_points(item) for item in items]
     size = int.from_bytes(data[:_HEAD], "little")
     if not 0 < size <= len(data) - _HEAD:
-        raise Refused(
+        raise RequestError(
             400,
             f"Got a binary frame of {len(data)} bytes whose first {_HEAD} say that {size} of JSON follow; expected as "
             "many, and the points after them. Send JSON alone as text.",
@@ -231,7 +231,9 @@ def _decoded(data: str | bytes, channels: int) -> tuple[list[Message], bool, lis
     points, place = [], _HEAD + size
     for item in items:
         if item.values is not None or item.times is not None:
-            raise Refused(400, "Got `values` or `times` in a binary frame; expected `count`, and bytes after the JSON.")
+            raise RequestError(
+                400, "Got `values` or `times` in a binary frame; expected `count`, and bytes after the JSON."
+            )
         if item.count is None:
             points.append((None, None))
             continue
@@ -240,7 +242,7 @@ def _decoded(data: str | bytes, channels: int) -> tuple[list[Message], bool, lis
         )
         points.append((values, times))
     if place != len(data):
-        raise Refused(400, f"Got {len(data) - place} bytes after the last point; expected none.")
+        raise RequestError(400, f"Got {len(data) - place} bytes after the last point; expected none.")
     return items, listed, points
 
 
@@ -253,17 +255,17 @@ def as_points(values, times) -> tuple[np.ndarray, np.ndarray | None]:
     try:
         array = np.array(values, np.float64)
     except (ValueError, TypeError):
-        raise Refused(
+        raise RequestError(
             400,
             "Got `values` whose rows differ in length; expected one list of numbers per point, all of one length.",
         ) from None
     if array.ndim != 2 or not array.size:
-        raise Refused(
+        raise RequestError(
             400, f"Got `values` of shape {list(array.shape)}; expected (count, channels), with at least one point."
         )
     clock = None if times is None else np.array(times, np.float64)
     if clock is not None and clock.shape != array.shape[:1]:
-        raise Refused(400, f"Got {clock.size} times for {len(array)} points; expected one per point.")
+        raise RequestError(400, f"Got {clock.size} times for {len(array)} points; expected one per point.")
     return array, clock
 
 
@@ -286,7 +288,7 @@ def from_bytes(
     size = count * (4 if small else 8)
     end = place + size + 8 * shape[0] * timed
     if end > len(data):
-        raise Refused(
+        raise RequestError(
             400,
             f"Got {len(data) - place} bytes for {shape[0]} points of {shape[1]} channels"
             f"{' with times' if timed else ''}; expected {end - place} or more.",
@@ -301,7 +303,7 @@ def _messages(data: str | bytes) -> tuple[list[Message], bool]:
     try:
         return (_MANY.decode(data), True) if listed else ([_ONE.decode(data)], False)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise Refused(
+        raise RequestError(
             400,
             f'Got a message that is none: {error}. Expected JSON such as {{"stream": "p7", "values": [[0.1, 0.2]]}}.',
         ) from None
@@ -309,20 +311,20 @@ def _messages(data: str | bytes) -> tuple[list[Message], bool]:
 
 def _listed_points(item: Message) -> Points:
     if item.count is not None:
-        return Refused(400, "Got `count` in a text frame; expected `values`. Points as bytes need a binary frame.")
+        return RequestError(400, "Got `count` in a text frame; expected `values`. Points as bytes need a binary frame.")
     try:
         return (None, None) if item.values is None else as_points(item.values, item.times)
-    except Refused as error:
+    except RequestError as error:
         return error
 
 
-def _refuse(job: Job, error: Refused) -> None:
+def _refuse(job: Job, error: RequestError) -> None:
     job.refuse(error)
     assert job.done is not None
     job.done(job)
 
 
-def refusal(error: Refused, *, stream: str | None = None, id: Any = None) -> dict[str, Any]:
+def refusal(error: RequestError, *, stream: str | None = None, id: Any = None) -> dict[str, Any]:
     """An error as a message."""
     answer: dict[str, Any] = {"error": error.message, "status": error.status}
     if stream is not None:

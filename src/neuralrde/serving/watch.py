@@ -27,7 +27,7 @@ class Watcher:
         self.shown: dict[str, None] = {}
         self.pending: dict[str, dict[str, Any]] = {}
         self.latencies: list[float] = []
-        self.replay: dict[str, Any] | None = None
+        self.replay: msgspec.Struct | None = None
         self.reading = False
         """Whether a frame is on its way. What comes meanwhile is not kept: it would grow without a bound."""
 
@@ -57,7 +57,7 @@ class Watcher:
         if job.values is not None and not self.reading:
             entry["parts"].append(job.values)
 
-    def frame(self, replay: dict[str, Any] | None) -> bytes | None:
+    def frame(self, replay: msgspec.Struct | None) -> bytes | None:
         """As JSON: streams, their new points, answers, latencies, the replay if it has changed. None if nothing has."""
         changed, self.replay = replay != self.replay, replay
         pending, self.pending = self.pending, {}
@@ -92,7 +92,7 @@ class Hub:
 
     def __init__(self):
         self.watchers: set[Watcher] = set()
-        self.replay: Callable[[], dict[str, Any] | None] = lambda: None
+        self.replay: Callable[[], msgspec.Struct | None] = lambda: None
         """What the replay is doing, so that all pages show the same."""
 
     @property

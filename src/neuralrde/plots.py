@@ -1,0 +1,401 @@
+"""Pictures: each is a function that returns a Matplotlib figure. Matplotlib is imported when one is drawn."""
+
+import contextlib
+import os
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from ._write import private_folder, writing
+from .paths.windows import as_scales, depths_of
+from .signatures import log_signatures, lyndon_words
+
+__all__ = [
+    "COLOURS",
+    "GRID",
+    "INK",
+    "PALE",
+    "PlotsUnavailable",
+    "accuracy_bars",
+    "confusion",
+    "figure",
+    "learning_curves",
+    "predicted_against_true",
+    "save",
+    "windows_over_series",
+]
+
+INK = "#1f2430"
+"""The colour of text and axes."""
+GRID = "#d5d9e0"
+"""The colour of frames and lines in the background."""
+PALE = "#9aa3b2"
+"""The colour of what is shown for comparison."""
+COLOURS = ("#0b6e99", "#d9730d", "#4f9d69", "#8e5ea2", "#c0392b", "#7a7f8a")
+"""Colours that can be told apart with any kind of colour vision, and in grey; the documentation uses the first two."""
+_LOOK: dict[Any, Any] = {
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.edgecolor": GRID,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "text.parse_math": False,  # a channel may be called cost_$
+}
+
+
+class PlotsUnavailable(ImportError):
+    """Matplotlib is not installed."""
+
+
+@contextlib.contextmanager
+def figure(width: float, height: float) -> Iterator[Any]:
+    """An empty figure, inside which everything that is drawn has our look.
+
+    It belongs to no window and no global state, so pictures can be drawn anywhere, also in threads.
+    """
+    try:
+        import matplotlib  # type: ignore
+        from matplotlib.figure import Figure  # type: ignore
+    except ImportError:
+        raise PlotsUnavailable(
+            "Pictures need Matplotlib, which is not installed. Write `pip install 'neuralrde[plot]'`."
+        ) from None
+    with matplotlib.rc_context(_LOOK):
+        yield Figure(figsize=(width, height), dpi=130, layout="constrained")
+
+
+def add_note(picture: Any, note: str | None) -> None:
+    """A line of small print below everything else, wrapped to the picture's width."""
+    if note:
+        characters = int(picture.get_figwidth() * 15)  # of this size, about 15 to an inch
+        picture.supxlabel(textwrap.fill(note, characters), fontsize=8, color=INK)
+
+
+def save(picture: Any, path: str | os.PathLike) -> Path:
+    """Write a figure to a file (.png, .pdf or .svg by its ending); folders on the way are made."""
+    path = Path(path)
+    private_folder(path.parent)
+    with writing(path) as file:
+        picture.savefig(file, format=path.suffix.removeprefix(".") or None)
+    return path
+
+
+History = Sequence[Mapping[str, Any]]
+
+
+def learning_curves(histories: History | Mapping[str, History], *, title: str = "Learning curves") -> Any:
+    """Losses on the left; on the right the validation metric, if there is one. A dot marks the weights kept.
+
+    Args:
+        histories: the `history_` of an estimator; or several by name, one colour each. A name that several
+            trainings share up to a "/" ("NRDE/0", "NRDE/1") shares the colour too.
+        title: of the picture.
+
+    >>> learning_curves([{"epoch": 1, "loss": 0.7, "validation_loss": 0.6, "validation_accuracy": 0.8}])
+    <Figure size 1196x494 with 2 Axes>
+    """
+    runs = histories if isinstance(histories, Mapping) else {"": histories}
+    runs = {name: history for name, history in runs.items() if len(history)}
+    if not runs:
+        raise ValueError("Got no epochs to draw; expected a history with a record for each epoch.")
+    records = [record for history in runs.values() for record in history]
+    metrics = [key for key in records[0] if key.startswith("validation_") and key != "validation_loss"]
+    families = list(dict.fromkeys(name.partition("/")[0] for name in runs))
+
+    with figure(9.2, 3.8) as picture:
+        axes = picture.subplots(1, 1 + bool(metrics), squeeze=False)[0]
+        for name, history in runs.items():
+            family = name.partition("/")[0]
+            colour = COLOURS[families.index(family) % len(COLOURS)]
+            first = name == next(other for other in runs if other.partition("/")[0] == family)
+            prefix = f"{family}: " if family else ""
+            epochs = [record["epoch"] for record in history]
+            line = {"color": colour, "linewidth": 1.5}
+            axes[0].plot(
+                epochs,
+                [record["loss"] for record in history],
+                **line | {"linewidth": 1.1, "linestyle": (0, (2, 1.5))},
+                label=f"{prefix}training" if first else None,
+            )
+            monitored = [record["monitored"] if "monitored" in record else record["loss"] for record in history]
+            best = min(range(len(history)), key=monitored.__getitem__)
+            if "validation_loss" in history[0]:
+                losses = [record["validation_loss"] for record in history]
+                axes[0].plot(epochs, losses, **line, label=f"{prefix}validation" if first else None)
+                axes[0].plot(epochs[best], losses[best], "o", color=colour, markersize=5, markeredgecolor="white")
+            if metrics:
+                values = [record[metrics[0]] for record in history]
+                axes[1].plot(epochs, values, **line)
+                axes[1].plot(epochs[best], values[best], "o", color=colour, markersize=5, markeredgecolor="white")
+        axes[0].set(xlabel="epoch", ylabel="loss", title=title)
+        handles, names = axes[0].get_legend_handles_labels()
+        picture.legend(handles, names, loc="outside lower center", ncols=4)
+        if metrics:
+            axes[1].set(
+                xlabel="epoch", title=f"{metrics[0].replace('_', ' ').capitalize()}; a dot marks the weights kept"
+            )
+            if metrics[0].endswith("accuracy"):
+                axes[1].yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+                lowest = min(record[metrics[0]] for record in records)
+                axes[1].set_ylim(max(0.0, min(0.85, lowest - 0.05)), 1.01)  # always the same top, and no 104 %
+        for axis in axes:
+            axis.grid(axis="y", color=INK, alpha=0.08)
+            axis.xaxis.get_major_locator().set_params(integer=True)
+    return picture
+
+
+# Beyond this many classes the numbers inside the cells could not be read.
+_NUMBERED = 20
+# Up to this many, a cell has room for its share beside its count.
+_DETAILED = 6
+
+
+def confusion(
+    true: ArrayLike,
+    predicted: ArrayLike,
+    *,
+    classes: Sequence[str] | None = None,
+    title: str | None = None,
+    note: str | None = None,
+) -> Any:
+    """Counts of each true class (rows) and predicted class (columns); the shade is the share of the row.
+
+    >>> confusion(["run", "walk", "run"], ["run", "walk", "walk"])
+    <Figure size 598x572 with 1 Axes>
+
+    Args:
+        true, predicted: labels, one per sample.
+        classes: their order; None sorts them.
+        title: None says how many were right.
+        note: a line below, such as what to compare it with.
+    """
+    from sklearn.metrics import confusion_matrix
+
+    true, predicted = np.asarray(true).astype(str), np.asarray(predicted).astype(str)
+    if true.shape != predicted.shape or true.ndim != 1 or len(true) == 0:
+        raise ValueError(
+            f"Got labels of shape {true.shape} and predictions of shape {predicted.shape}; expected one of each for "
+            "every sample."
+        )
+    found = sorted({*true.tolist(), *predicted.tolist()})
+    names = list(dict.fromkeys([*map(str, found if classes is None else classes), *found]))
+    counts = confusion_matrix(true, predicted, labels=names)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    right = np.trace(counts)
+
+    size = 3.6 + 0.5 * min(len(names), _NUMBERED)
+    with figure(size + 0.6 * (len(names) > _DETAILED), size - 0.2) as picture:
+        axis = picture.subplots()
+        image = axis.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+        if len(names) <= _NUMBERED:
+            for (row, column), count in np.ndenumerate(counts):
+                text = f"{count}\n{shares[row, column]:.0%}" if len(names) <= _DETAILED else f"{count}"
+                colour = "white" if shares[row, column] > 0.55 else INK
+                axis.text(column, row, text, ha="center", va="center", color=colour)
+        slanted = max(map(len, names)) > 8 and len(names) > 2
+        axis.set_xticks(range(len(names)), names, rotation=40 if slanted else 0, ha="right" if slanted else "center")
+        axis.set_yticks(range(len(names)), names)
+        axis.set(xlabel="predicted", ylabel="true")
+        axis.set_title(title or f"{right} of {len(true)} right: {right / len(true):.1%}")
+        axis.tick_params(length=0)
+        axis.spines[:].set_visible(False)
+        if len(names) > _DETAILED:  # else every cell says its share
+            bar = picture.colorbar(image, ax=axis, pad=0.02, shrink=0.85, format=lambda value, _: f"{value:.0%}")
+            bar.set_label("share of the true class")
+            bar.outline.set_edgecolor(GRID)
+        add_note(picture, note)
+    return picture
+
+
+def predicted_against_true(
+    true: ArrayLike, predicted: ArrayLike, *, name: str = "target", note: str | None = None
+) -> Any:
+    """A point for each sample; pairs with an unknown (NaN) side are left out.
+
+    >>> predicted_against_true([1.0, 2.0, 3.0], [1.1, 2.0, 2.7])
+    <Figure size 637x611 with 1 Axes>
+
+    Args:
+        true, predicted: numbers of one shape.
+        name: what they are of.
+        note: a line below, such as what to compare it with.
+    """
+    true, predicted = np.asarray(true, float).ravel(), np.asarray(predicted, float).ravel()
+    if true.shape != predicted.shape:
+        raise ValueError(f"Got {len(true)} true and {len(predicted)} predicted numbers; expected the same number.")
+    known = np.isfinite(true) & np.isfinite(predicted)
+    true, predicted = true[known], predicted[known]
+    if len(true) == 0:
+        raise ValueError("Got no pair of a true and a predicted number that is known; expected at least one.")
+    rmse = np.sqrt(np.mean((predicted - true) ** 2))
+    low, high = min(true.min(), predicted.min()), max(true.max(), predicted.max())
+    edge = 0.05 * (high - low) or 1.0
+
+    with figure(4.9, 4.7) as picture:
+        axis = picture.subplots()
+        ends = (low - edge, high + edge)
+        axis.plot(ends, ends, color=PALE, linewidth=1, linestyle="--", zorder=1)
+        faint = float(np.clip(30 / np.sqrt(len(true)), 0.08, 0.75))  # many points would be one blot
+        axis.scatter(true, predicted, s=16, color=COLOURS[0], alpha=faint, linewidths=0, zorder=2)
+        axis.set(xlim=ends, ylim=ends, aspect="equal", xlabel=f"true {name}", ylabel=f"predicted {name}")
+        axis.set_title(f"RMSE {rmse:.3g} over {len(true):,} samples")
+        add_note(picture, note)
+    return picture
+
+
+# More rows and channels could not be told apart; later ones are left out, and the picture says so.
+_ROWS, _CHANNELS = 28, 8
+# A bracket this much smaller than the path would allow is zero but for rounding, as the areas of a straight piece are.
+_ZERO = 1e-6
+
+
+def windows_over_series(
+    path: Float[np.ndarray, "length channels"],
+    *,
+    step: int | None = None,
+    cuts: np.ndarray | None = None,
+    depth: int | tuple[int, ...] = 2,
+    scales: int | tuple[int, ...] = (1,),
+    channels: Sequence[str] | None = None,
+    times: np.ndarray | None = None,
+    title: str | None = None,
+) -> Any:
+    """The channels with the boundaries of windows; below, for each scale, the log-signatures that end with a window.
+
+    Each row has its own scale of colours. Rows that are zero everywhere are left out: within a window of one step, a
+    path is straight and has no areas.
+
+    Args:
+        path: one prepared series, without missing values.
+        step: points in a window; or `cuts`, as `window_cuts` gives them for one sample.
+        depth: of the log-signatures; several, one for each scale.
+        scales: how many windows back each log-signature looks, as in `Windows`.
+        channels: names; None calls them x0, x1, ...
+        times: of the points, numbers or dates of NumPy; None counts the points.
+        title: None shows sizes.
+
+    >>> windows_over_series(np.random.default_rng(0).normal(size=(200, 2)).cumsum(axis=0), step=20, scales=(1, 4))
+    <Figure size 1300x595.816 with 4 Axes>
+    """
+    path = np.asarray(path)
+    if path.ndim != 2 or (step is None) == (cuts is None):
+        raise ValueError(
+            f"Got a path of shape {path.shape}, step={step} and cuts {'not ' if cuts is None else ''}given; expected "
+            "(length, channels), and either step or cuts."
+        )
+    cuts = np.append(np.arange(0, len(path) - 1, step), len(path) - 1) if cuts is None else np.unique(cuts)
+    sizes = f"{len(path):,} points of {_count(path.shape[1], 'channel')}, cut into {_count(len(cuts) - 1, 'window')}"
+    sizes += f"; {_CHANNELS} channels are drawn" if path.shape[1] > _CHANNELS else ""
+    path = path[:, :_CHANNELS]
+    names = [f"x{c}" for c in range(path.shape[1])] if channels is None else [str(name) for name in channels]
+    scales = as_scales(scales)
+    rows = [
+        _rows(path, cuts, scale, deep, most=max(6, _ROWS // len(scales)))
+        for scale, deep in zip(scales, depths_of(depth, scales), strict=True)
+    ]
+    x = np.arange(len(path)) if times is None else np.asarray(times)[: len(path)]
+    # Each channel on its own band, so that none hides another; it is the shape that is looked at.
+    spread = np.maximum(path.max(axis=0) - path.min(axis=0), 1e-12)
+    bands = (path - path.min(axis=0)) / spread * 0.86 + np.arange(path.shape[1])[::-1] + 0.07
+
+    shown = [len(words) for _, _, words in rows]
+    heights = [1.4 + 0.3 * path.shape[1], *(0.6 + 0.22 * max(1, number) for number in shown)]
+    with figure(10, 1.6 + 0.66 * sum(heights)) as picture:
+        above, *below = picture.subplots(1 + len(scales), 1, height_ratios=heights, sharex=True)
+        for cut in cuts if len(cuts) <= 200 else []:
+            above.axvline(x[cut], color=GRID, linewidth=0.9, zorder=0)
+        for c in range(path.shape[1]):
+            above.plot(x, bands[:, c], color=COLOURS[c % len(COLOURS)], linewidth=1.1)
+        above.set_yticks(np.arange(path.shape[1])[::-1] + 0.5, names[: path.shape[1]])
+        above.tick_params(axis="y", length=0)
+        above.set(ylim=(0, path.shape[1]), xlim=(x[0], x[-1]))
+        above.set_title(title or sizes)
+        for axis, (said, scaled, words) in zip(below, rows, strict=True):
+            edges = np.arange(len(words) + 1)
+            image = axis.pcolormesh(x[cuts], edges, scaled.T, cmap="RdBu_r", vmin=-2.5, vmax=2.5)
+            axis.invert_yaxis()
+            axis.set_yticks(
+                edges[:-1] + 0.5, [_named(word, names) for word in words], fontsize=10 if sum(shown) < 16 else 7
+            )
+            axis.tick_params(axis="y", length=0)
+            for row in np.flatnonzero(np.diff([len(word) for word in words])) + 1:
+                axis.axhline(row, color=PALE, linewidth=1.2)
+            axis.set_title(said, fontsize=11 if len(scales) == 1 else 9)
+        if np.issubdtype(x.dtype, np.datetime64):
+            from matplotlib.dates import ConciseDateFormatter  # type: ignore
+
+            below[-1].xaxis.set_major_formatter(ConciseDateFormatter(below[-1].xaxis.get_major_locator()))
+        else:
+            below[-1].set_xlabel("point" if times is None else "time")
+        bar = picture.colorbar(image, ax=below, pad=0.01, aspect=40)
+        bar.set_label("in root mean squares")
+        bar.outline.set_edgecolor(GRID)
+    return picture
+
+
+def _rows(path: np.ndarray, cuts: np.ndarray, scale: int, depth: int, *, most: int) -> tuple:
+    """For one scale: its title, its rows in root mean squares, and their words."""
+    logs = np.asarray(log_signatures(path, depth, cuts=cuts, scales=scale, basis="brackets"))
+    words = lyndon_words(path.shape[1], depth)
+    sizes = np.sqrt((logs**2).mean(axis=0))
+    levels = np.array([len(word) for word in words])
+    some = np.flatnonzero(sizes > _ZERO * sizes[levels == 1].max() ** levels)
+    some = some if len(some) else np.arange(path.shape[1])
+    chosen = some[:most]
+    left = f"; {len(chosen)} of {len(words)} rows" if len(chosen) < len(some) else ""
+    left = left or (f"; the other {len(words) - len(some)} rows are zero" if len(some) < len(words) else "")
+    what = "each window" if scale == 1 else f"the last {scale} windows"
+    said = f"What drives the hidden state: the depth-{depth} log-signature of {what}{left}"
+    return said, logs[:, chosen] / np.maximum(sizes[chosen], 1e-12), [words[row] for row in chosen]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _named(word: Sequence[int], names: Sequence[str]) -> str:
+    """A Lyndon word by its channels; of two letters, the bracket, which is the Levy area."""
+    letters = [names[letter] for letter in word]
+    return letters[0] if len(letters) == 1 else f"[{', '.join(letters)}]"
+
+
+Accuracies = Mapping[str, tuple[float, float]]
+
+
+def accuracy_bars(
+    measured: Accuracies, published: Accuracies, *, title: str, source: str = "", chance: float | None = None
+) -> Any:
+    """One bar per (mean, standard deviation) of accuracies in [0, 1]. The axis need not start at 0.
+
+    >>> accuracy_bars({"ours": (0.86, 0.02)}, {"theirs": (0.81, 0.03)}, title="Accuracy")
+    <Figure size 962x299 with 1 Axes>
+    """
+    bars = [(name, *value, COLOURS[0]) for name, value in measured.items()]
+    bars += [(name, *value, PALE) for name, value in published.items()]
+    with figure(7.4, 1.4 + 0.45 * len(bars)) as picture:
+        axis = picture.subplots()
+        rows = np.arange(len(bars))[::-1]
+        for row, (_, mean, spread, colour) in zip(rows, bars, strict=True):
+            axis.barh(row, mean, height=0.62, color=colour)
+            axis.errorbar(mean, row, xerr=spread, color=INK, linewidth=1.1, capsize=3)
+            axis.text(0.01, row, f"{mean:.1%}", color="white", va="center", ha="left", fontweight="bold",
+                      transform=axis.get_yaxis_transform())  # fmt: skip
+        axis.set_yticks(rows, [bar[0] for bar in bars])
+        axis.tick_params(axis="y", length=0)
+        lowest = min(mean - spread for _, mean, spread, _ in bars)
+        start = chance if chance is not None else max(0.0, np.floor(10 * lowest - 1) / 10)
+        axis.set(xlim=(start, 1.0), title=title)
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        axis.set_xlabel(source, fontsize=8.5)
+    return picture

@@ -1,0 +1,100 @@
+"""Ridge regression that leaves out samples and groups in closed form, beside doing it for real."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from neuralrde.features.ridge import PENALTIES, Ridge
+
+
+def _without(features, targets, weight, left, penalty):
+    """Fitted without some rows, by the normal equations; weights keep their size, as those of the whole set."""
+    x, y, w = features[~left], targets[~left], weight[~left]
+    mean, level = np.average(x, axis=0, weights=w), np.average(y, axis=0, weights=w)
+    square = (x - mean).T * w @ (x - mean) + penalty * np.eye(x.shape[1])
+    coefficients = np.linalg.solve(square, (x - mean).T * w @ (y - level))
+    return (features[left] - mean) @ coefficients + level
+
+
+def _first():
+    """A loss that takes the first of all penalties."""
+    number = itertools.count()
+    return lambda predictions, rows: float(next(number))
+
+
+@pytest.mark.parametrize("penalties", [[0.1], [0.1, 1e9]])  # by a factorisation, and by a decomposition
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize(("samples", "features"), [(12, 30), (40, 6)])
+def test_what_is_left_out_is_left_out(samples, features, grouped, weighted, penalties):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(samples, features)), rng.normal(size=(samples, 2))
+    weight = rng.uniform(0.5, 2.0, samples) if weighted else np.ones(samples)
+    groups = rng.integers(0, 5, samples) if grouped else np.arange(samples)
+    ridge = Ridge.fit(x, y, weight=weight, groups=groups if grouped else None, penalties=penalties, loss=_first())
+    scaled = weight * samples / weight.sum()
+    for group in np.unique(groups):
+        left = groups == group
+        expected = _without(x, y, scaled, left, ridge.penalty)
+        # Groups add 1e-9 to a diagonal, so that one which decides alone does not divide by zero.
+        np.testing.assert_allclose(ridge.left_out[left], expected, rtol=1e-6, atol=1e-6)
+
+
+def test_the_penalty_is_the_best_of_those_left_out():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(50, 40))
+    y = x[:, :1] + 2 * rng.normal(size=(50, 1))
+    errors = {}
+    for penalty in (1e-4, 1e-2, 1.0, 100.0):
+        errors[penalty] = float(((Ridge.fit(x, y, penalties=[penalty]).left_out - y) ** 2).mean())
+    unit = float(((x - x.mean(axis=0)) ** 2).sum()) / len(x)
+    chosen = Ridge.fit(x, y, penalties=list(errors)).penalty / unit
+    assert chosen == pytest.approx(min(errors, key=errors.__getitem__))
+
+
+def test_a_loss_of_ones_own_decides():
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(30, 5)), rng.normal(size=(30, 1))
+    largest = Ridge.fit(x, y, loss=lambda predictions, rows: float(np.ptp(predictions)))
+    assert largest.penalty == Ridge.fit(x, y, penalties=[1e2]).penalty  # the one that says least
+
+
+def test_samples_without_weight_count_for_nothing():
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(30, 5)), rng.normal(size=(30, 1))
+    weight = np.ones(30)
+    weight[:10] = 0.0
+    ridge, smaller = Ridge.fit(x, y, weight=weight), Ridge.fit(x[10:], y[10:])
+    np.testing.assert_allclose(ridge.coefficients, smaller.coefficients)
+    np.testing.assert_allclose(ridge.left_out[10:], smaller.left_out)
+
+
+def test_weights_are_repetitions_that_are_left_out_together():
+    """The penalty is relative to the mean weight, so that weights have no unit."""
+    rng = np.random.default_rng(5)
+    x, y, weight = rng.normal(size=(20, 30)), rng.normal(size=(20, 2)), rng.integers(1, 5, 20)
+    copies = np.repeat(np.arange(20), weight)
+    weighted = Ridge.fit(x, y, weight=0.1 * weight, penalties=[0.1])
+    repeated = Ridge.fit(x[copies], y[copies], groups=copies, penalties=[0.1 * weight.mean()])
+    np.testing.assert_allclose(weighted.coefficients, repeated.coefficients, rtol=1e-9, atol=1e-12)
+    # Groups add 1e-9 to a diagonal.
+    np.testing.assert_allclose(weighted.left_out[copies], repeated.left_out, rtol=1e-6, atol=1e-6)
+
+
+def test_many_samples_are_fitted_with_the_penalty_of_a_part(monkeypatch):
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(120, 90))
+    y = x[:, :1] + rng.normal(size=(120, 1))
+    monkeypatch.setattr("neuralrde.features.ridge._LARGEST", 60)
+    for groups in (None, np.arange(120) // 10):
+        found = Ridge.fit(x, y, groups=groups)
+        assert found.penalty / _unit(x) == pytest.approx(
+            PENALTIES[np.abs(np.log(PENALTIES * _unit(x) / found.penalty)).argmin()]
+        )
+        expected = Ridge.fit(x, y, groups=groups, penalties=[found.penalty / _unit(x)])
+        np.testing.assert_allclose(found.coefficients, expected.coefficients)
+
+
+def _unit(x):
+    return float(((x - x.mean(axis=0)) ** 2).sum()) / len(x)
