@@ -100,9 +100,9 @@ docs: $(VENV)/docs
 # What the examples' pages show. Minutes; BIDMC's recordings must be there or are fetched.
 examples: $(VENV)/development
 	@$(BIN)/python examples/how_it_works.py docs/images
-	@$(BIN)/python examples/order_matters.py docs/images > docs/examples/order_matters.txt
-	@$(BIN)/python examples/heart_rate.py docs/images > docs/examples/heart_rate.txt
-	@$(BIN)/python examples/igbm.py docs/images > docs/examples/igbm.txt
+	@$(BIN)/python examples/order_matters.py docs/images > docs/measured/order_matters.txt
+	@$(BIN)/python examples/heart_rate.py docs/images > docs/measured/heart_rate.txt
+	@$(BIN)/python examples/igbm.py docs/images > docs/measured/igbm.txt
 
 # On Linux, auditwheel finds the oldest C library that the kernel runs with, and says so in the wheel's name.
 wheel: $(VENV)/release

@@ -1,8 +1,10 @@
-"""For MkDocs: `<!-- registry: models -->` on a page becomes a table of that registry (`mkdocs.yml` loads this).
+"""For MkDocs (`mkdocs.yml` loads this): comments on a page become what the code says.
 
-A class that is entered in a registry is so in the documentation at once, with the first sentence of its docstring.
+`<!-- registry: models -->` becomes a table of that registry: a class that is entered in a registry is so in the
+documentation at once, with the first sentence of its docstring. `<!-- flow -->` becomes the picture of the parts.
 """
 
+import html
 import importlib
 import inspect
 import re
@@ -23,11 +25,63 @@ REGISTRIES = {
     "augmentations": "neuralrde.training.AUGMENTATIONS",
 }
 MARK = re.compile(r"^<!-- registry: ([\w-]+) -->$", re.MULTILINE)
+# The parts of the library, in the order in which data flows: a part imports only from the parts before it.
+# `tests/test_architecture.py` checks that, and that no part is missing here. Readers make series, so paths come before
+# datasets.
+FLOW = {
+    "_cores": "",
+    "_lock": "",
+    "_ray": "",
+    "_version": "",
+    "_write": "",
+    "errors": "",
+    "registry": "short names of parts, and parts with their options",
+    "frozen": "arrays that are not trained",
+    "paths": "Series, and the Windows that cut them",
+    "transforms": "fill, scale, resample, add time: learned from the training part",
+    "datasets": "files become series with targets; splits",
+    "signatures": "one log-signature per window, by a kernel in C++",
+    "fields": "a field and a log-signature give the equation of one window",
+    "solvers": "the state through all windows, and how that is differentiated",
+    "devices": "cores, GPUs and hosts as one mesh",
+    "processes": "several processes that agree",
+    "models": "first point in, state driven, prediction out",
+    "training": "one loop over batches: losses, optimizers, checkpoints",
+    "features": "the closed form: random windows, statistics, ridge regression",
+    "online": "the same stages for points that are still arriving; export",
+    "estimators": "scikit-learn's interface: the closed form, the neural models, and the two blended",
+    "stores": "examples on disk, for data larger than memory",
+    "serving": "streams of many clients, kept on disk, and a live page",
+    "assessment": "metrics with intervals, baselines, a verdict",
+    "sweeps": "many runs, each result once",
+    "plots": "pictures",
+    "cli": "the command line",
+    "__main__": "",
+}
 
 
 def on_page_markdown(markdown: str, **kwargs: Any) -> str:
     """MkDocs calls this with the text of each page."""
-    return MARK.sub(lambda found: table(found[1]), markdown)
+    return MARK.sub(lambda found: table(found[1]), markdown).replace("<!-- flow -->", flow())
+
+
+def flow() -> str:
+    """The parts as boxes from top to bottom, each with a line about it, as SVG in the colours of the page."""
+    parts = {name: line for name, line in FLOW.items() if line}
+    rows = []
+    for i, (name, line) in enumerate(parts.items()):
+        y = 34 * i
+        arrow = f'<path d="M70 {y + 26}v8" stroke="currentColor"/>' if i < len(parts) - 1 else ""
+        rows.append(
+            f'<rect x="0.5" y="{y + 0.5}" width="140" height="25" rx="4" fill="none" stroke="currentColor"/>'
+            f'<text x="70" y="{y + 17}" text-anchor="middle" font-family="monospace">{name}</text>'
+            f'<text x="156" y="{y + 17}">{html.escape(line)}</text>{arrow}'
+        )
+    label = f"The parts of the library from {next(iter(parts))} to {list(parts)[-1]}, in the order in which data flows."
+    return (
+        f'<svg viewBox="0 0 720 {34 * len(parts)}" role="img" aria-label="{label}" font-size="13" fill="currentColor">'
+        f"{''.join(rows)}</svg>"
+    )
 
 
 def registry(name: str) -> Any:

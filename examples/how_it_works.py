@@ -5,7 +5,6 @@
 - driven_state.png: a state driven by all points, and by 12 log-signatures of depth 1, 2 and 3
 - contraction.png: the last layer of the network meets the log-signature once per window
 - gradients.png: which states are kept for the way back
-- flow.png: the parts of the library, in the order in which data flows
 """
 
 import argparse
@@ -186,39 +185,7 @@ def gradients() -> Any:
     return picture
 
 
-def flow() -> Any:
-    parts = [
-        ("paths", "series and\ntheir windows"),
-        ("transforms", "fill, scale,\nadd time"),
-        ("signatures", "a log-signature\nper window"),
-        ("fields", "the equation\nof a window"),
-        ("solvers", "the state through\nall windows"),
-        ("models", "first point in,\nprediction out"),
-        ("training", "one loop,\none state"),
-        ("estimators", "scikit-learn's\ninterface"),
-        ("plots", "pictures"),
-        ("cli", "the command\nline"),
-    ]
-    with figure(10, 3.5) as picture:
-        axis = picture.subplots()
-        for r, row in enumerate((parts[:5], parts[5:])):
-            for c, (name, what) in enumerate(row):
-                x, y = 2.0 * c, 1.75 - 1.75 * r
-                box(axis, x, y, 1.6, 1.1, "", colour=BLUE if r == 0 else ORANGE, tint=0.12)
-                axis.text(x + 0.8, y + 0.83, name, ha="center", va="center", weight="bold", family="monospace")
-                axis.text(x + 0.8, y + 0.36, what, ha="center", va="center")
-                if c < 4:
-                    arrow(axis, (x + 1.6, y + 0.55), (x + 2.0, y + 0.55))
-        axis.plot([8.8, 8.8, 0.8], [1.75, 1.43, 1.43], color=INK, linewidth=1.3)
-        arrow(axis, (0.8, 1.45), (0.8, 1.1))
-        axis.text(0, -0.35, "datasets reads files into series; devices divides batches over cores or GPUs; "
-                  "registry has the short names of all parts.", color=INK, va="center")  # fmt: skip
-        axis.set(xlim=(-0.1, 9.75), ylim=(-0.55, 2.95))
-        axis.set_axis_off()
-    return picture
-
-
-PICTURES = (levy_area, windows_of_a_path, driven_state, contraction, gradients, flow)
+PICTURES = (levy_area, windows_of_a_path, driven_state, contraction, gradients)
 
 
 def main() -> None:

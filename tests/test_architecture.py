@@ -9,36 +9,9 @@ from pathlib import Path
 from types import ModuleType
 
 import neuralrde
+from docs import hooks
 
-# In the order in which data flows. Readers make Series, so paths come before datasets.
-FLOW = (
-    "_cores",
-    "_lock",
-    "_ray",
-    "_version",
-    "_write",
-    "registry",
-    "frozen",
-    "paths",
-    "transforms",
-    "datasets",
-    "signatures",
-    "fields",
-    "solvers",
-    "devices",
-    "processes",
-    "models",
-    "training",
-    "stores",
-    "estimators",
-    "online",
-    "serving",
-    "assessment",
-    "sweeps",
-    "plots",
-    "cli",
-    "__main__",
-)
+FLOW = tuple(hooks.FLOW)
 SOURCE = Path(neuralrde.__file__).parent
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
@@ -62,7 +35,7 @@ def imported_parts(path: Path) -> set[str]:
 
 
 def test_every_part_has_its_place():
-    assert {part_of(path) for path in FILES} <= set(FLOW)
+    assert {part_of(path) for path in FILES} == set(FLOW)
 
 
 def test_imports_follow_the_flow():

@@ -48,7 +48,7 @@ PARTS = (
     "plots",
 )
 # Not public, and on a page all the same: what several estimators share.
-SHARED = {"neuralrde.estimators.neural.BaseNeuralRDE", "neuralrde.estimators.features.ClosedForm"}
+SHARED = {"neuralrde.estimators.neural.BaseNeuralRDE", "neuralrde.estimators.closed_form.ClosedForm"}
 
 
 def named(page: Path) -> str:
@@ -94,6 +94,14 @@ def test_links_lead_somewhere(page):
 def test_every_picture_is_shown():
     shown = {link for page in PAGES for link in re.findall(r"images/([\w-]+\.png)", page.read_text())}
     assert {file.name for file in (ROOT / "docs" / "images").iterdir()} == shown
+
+
+def test_files_that_the_architecture_names_are_there():
+    """Paths below `src/neuralrde/`, such as `cli/predict.py` and `stores/`."""
+    named = re.findall(r"`([a-z_]+/(?:[a-z_]+\.py)?)`", (ROOT / "docs" / "architecture.md").read_text())
+    gone = [path for path in named if not (ROOT / "src" / "neuralrde" / path).exists() and not (ROOT / path).exists()]
+    assert not gone
+    assert len(named) > 20
 
 
 # Commands that the pages show and no test can run as they stand; all others are run.

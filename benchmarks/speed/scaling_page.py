@@ -147,5 +147,5 @@ def arithmetic(found: list[dict[str, Any]]) -> dict[str, str]:
 def write(found: list[dict[str, Any]]) -> None:
     texts = {what: growth(what, found) for what in ("preparation", "steps")} | arithmetic(found)
     for name, text in texts.items():
-        (PAGE / f"scaling_{name}.txt").write_text(text + "\n")
+        (PAGE / "measured" / f"scaling_{name}.txt").write_text(text + "\n")
     draw(found, Path(PAGE / "images" / "scaling.png"))
