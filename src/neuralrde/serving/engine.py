@@ -37,7 +37,7 @@ _ENDED = 4_096  # streams of a model whose last answers are remembered
 
 
 class StreamDirectory:
-    """The streams of all models. Methods that change something return what the store has to be told.
+    """The streams of all models. Methods that change something return the changes of the store.
 
     Args:
         models: by name.
@@ -184,8 +184,8 @@ class StreamDirectory:
 
     def bring_back(self, served: ServedModel, names: Iterable[str]) -> dict[str, RequestError]:
         """Those from the store into memory; errors of those that are damaged, or do not fit the model."""
-        found, behind, errors = self.store.read(served.name, names), {}, {}
-        for name, kept in found.items():
+        behind, errors = {}, {}
+        for name, kept in self.store.read(served.name, names).items():
             try:
                 behind[name] = self._open_kept(served, name, kept)
             except (RequestError, Damaged) as error:
@@ -430,12 +430,12 @@ class Engine:
     def _predict(self, served: ServedModel, jobs: list[Job]) -> None:
         predictions = served.predictions(job.key for job in jobs)
         for job in jobs:
-            found = predictions[job.key]
-            if isinstance(found, RequestError):
-                job.refuse(RequestError(found.status, found.message.replace(repr(job.key), repr(job.stream))))
+            answer = predictions[job.key]
+            if isinstance(answer, RequestError):
+                job.refuse(RequestError(answer.status, answer.message.replace(repr(job.key), repr(job.stream))))
                 served.streams.undo(job.key)
             else:
-                job.outcome.prediction = found
+                job.outcome.prediction = answer
 
     def _kept(self, served: ServedModel, jobs: list[Job]) -> list[Change]:
         """What has happened, and what the store has to know of it."""

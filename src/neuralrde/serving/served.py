@@ -90,7 +90,7 @@ class ServedModel:
         return self.streams.points(name)
 
     def predictions(self, names: Iterable[str]) -> Mapping[str, Prediction | RequestError]:
-        """A prediction for each stream. One that fails is an error of its own."""
+        """A prediction for each stream. A stream whose prediction fails gets an error, the others their predictions."""
         names = list(names)
         if not names:
             return {}
@@ -99,17 +99,17 @@ class ServedModel:
         except (ValueError, ArithmeticError) as error:
             if len(names) == 1:
                 return {names[0]: RequestError(400, str(error))}
-            return {name: found for one in names for name, found in self.predictions([one]).items()}
+            return {name: self.predictions([name])[name] for name in names}
 
     def _predictions(self, names: list[str]) -> dict[str, Prediction]:
         if self.classes is not None:
-            found = self.streams.predict_proba(names)
-            return {name: self.classified(np.asarray(found[name], float)) for name in names}
+            shares = self.streams.predict_proba(names)
+            return {name: self.classified(np.asarray(shares[name], float)) for name in names}
         if self.interval is None:
-            found = self.streams.predict(names)
-            return {name: Prediction(plain(found[name])) for name in names}
-        found = self.streams.predict(names, interval=self.interval)
-        return {name: self.measured(*found[name]) for name in names}
+            values = self.streams.predict(names)
+            return {name: Prediction(plain(values[name])) for name in names}
+        intervals = self.streams.predict(names, interval=self.interval)
+        return {name: self.measured(*intervals[name]) for name in names}
 
     def whole(self, values: np.ndarray, times: np.ndarray | None) -> Prediction:
         """The prediction for one series, for a model that takes no streams."""
@@ -120,7 +120,7 @@ class ServedModel:
             return self.classified(self._last(self.estimator.predict_proba(series)))
         if self.interval is None:
             return Prediction(plain(self._last(self.estimator.predict(series))))
-        return self.measured(*(self._last(one) for one in self.estimator.predict(series, interval=self.interval)))
+        return self.measured(*(self._last(array) for array in self.estimator.predict(series, interval=self.interval)))
 
     def _last(self, predicted: Any) -> Any:
         """Of the one series; at its last point, if there is a prediction at every point."""

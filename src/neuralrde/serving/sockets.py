@@ -163,8 +163,8 @@ class Connection:
         self._unanswered += len(items)
         reply = Reply(len(items), listed=listed)
         jobs = []
-        for k, (item, found) in enumerate(zip(items, points, strict=True)):
-            values, times = (None, None) if isinstance(found, RequestError) else found
+        for k, (item, sent) in enumerate(zip(items, points, strict=True)):
+            values, times = (None, None) if isinstance(sent, RequestError) else sent
             job = Job(
                 self.model,
                 item.stream,
@@ -181,8 +181,8 @@ class Connection:
                 behind=self._behind,
                 arrived=arrived,
             )
-            if isinstance(found, RequestError):
-                _refuse(job, found)
+            if isinstance(sent, RequestError):
+                _refuse(job, sent)
             elif late:
                 shed(job, time.perf_counter() - arrived)
                 self._done(reply, k, item.id, job)
@@ -205,9 +205,9 @@ class Connection:
             answer = refusal(outcome.error)
         else:
             answer = Answer(points=outcome.points)
-            if (found := outcome.prediction) is not None:
-                answer.prediction, answer.probabilities = found.prediction, found.probabilities
-                answer.interval = found.interval
+            if (given := outcome.prediction) is not None:
+                answer.prediction, answer.probabilities = given.prediction, given.probabilities
+                answer.interval = given.interval
         answer.stream, answer.id = job.stream, id
         answer.age_ms = round(1000 * (time.perf_counter() - job.arrived), 1)
         self._answer(reply, k, answer)

@@ -143,7 +143,7 @@ class Store:
 
     @property
     def ragged(self) -> bool:
-        """Whether series may differ in their number of windows, so that a model must be told it."""
+        """Whether series may differ in their number of windows, which a model must then know."""
         every = self._manifest["windows"]["every"] is not None
         return every or len(np.unique(self._series["lengths"])) > 1
 

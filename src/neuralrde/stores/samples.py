@@ -55,10 +55,10 @@ class StoredExamples:
 
     def take(self, rows: Any) -> Examples:
         rows = np.arange(len(self))[rows]
-        found = self.store.take(rows, basis=self.basis)
+        examples = self.store.take(rows, basis=self.basis)
         chosen = lambda array: None if array is None else array[rows]
         extra = tuple(array[rows] for array in self.extra_inputs)
-        return Examples((*found.inputs, *extra), chosen(self.target), found.windows, chosen(self.weight))
+        return Examples((*examples.inputs, *extra), chosen(self.target), examples.windows, chosen(self.weight))
 
     @property
     def fingerprint(self) -> str:
