@@ -543,8 +543,8 @@ def _from_wide(table: Table, options: TableOptions, owner: np.ndarray, ids: np.n
     first, last = grid[next(iter(grid))], grid[list(grid)[-1]]
     points = len(first)
     check_room(4 * 8 * float(len(frame)) * points * len(grid), table.file, f"{len(frame)} series of {points} points")
-    matrices = [frame[names].to_numpy() for names in grid.values()]
-    values = np.stack([m if m.dtype in (np.float32, np.float64) else m.astype(np.float64) for m in matrices], axis=2)
+    values = np.stack([frame[names].to_numpy() for names in grid.values()], axis=2)
+    values = values.astype(values.dtype if values.dtype.kind == "f" else np.float64, copy=False)
     lengths = lengths_without_gaps(values)
     series = Series(
         values[:, : lengths.max()],
