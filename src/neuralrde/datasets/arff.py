@@ -14,9 +14,8 @@ import numpy as np
 from neuralrde.paths import Series
 
 from .dataset import Dataset, safe_name
-from .errors import ReadError, name_file
+from .files import ReadError, lengths_without_gaps, name_file, open_text
 from .targets import Task
-from .text import lengths_without_gaps, open_text
 from .ts import read_labels, row_of_numbers
 
 _ATTRIBUTE = re.compile(r"@attribute\s+('[^']*'|\"[^\"]*\"|\S+)\s+(.*)", re.IGNORECASE)

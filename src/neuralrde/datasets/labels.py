@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from .dataset import Dataset
-from .errors import ReadError
+from .files import ReadError
 from .readers import endings, reader_of
 from .roles import USUAL, TableOptions, few
 from .table import Table, labels_of_series, owners

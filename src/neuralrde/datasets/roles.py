@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from .errors import ReadError
+from .files import ReadError
 
 # Names by which a column is known for what it is, unless the caller says otherwise; any case.
 USUAL = {

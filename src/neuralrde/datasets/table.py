@@ -14,10 +14,9 @@ import numpy as np
 from neuralrde.paths import Series
 
 from .dataset import Dataset
-from .errors import ReadError, check_room
+from .files import MISSING, NO_LABEL, ReadError, check_room, lengths_without_gaps
 from .roles import Roles, TableOptions, few
 from .targets import Task, classes_or_numbers, describe_target
-from .text import MISSING, NO_LABEL, lengths_without_gaps
 from .times import SINCE_MIDNIGHT, WrongTime, are_times, as_times, time_text
 
 # A DataFrame and a Series of pandas, which is imported where a table is read and not with the package. (Its own types

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .text import number
+from .files import number
 
 Task = Literal["classification", "regression"]
 

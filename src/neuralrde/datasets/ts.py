@@ -14,9 +14,8 @@ import numpy as np
 from neuralrde.paths import Series
 
 from .dataset import Dataset, safe_name
-from .errors import ReadError, name_file
+from .files import ReadError, is_no_label, lengths_without_gaps, name_file, numbers, open_text
 from .targets import Task
-from .text import is_no_label, lengths_without_gaps, numbers, open_text
 from .times import seconds
 
 # A point with its time, such as (0.5,12.1) or (2024-01-01 00:00:00,12.1).
