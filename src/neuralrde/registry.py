@@ -17,6 +17,8 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
+from .errors import ParameterError, setting
+
 # What an estimator knows, and nobody has to say.
 FROM_DATA = ("channels", "outputs", "depth", "scales", "step", "points", "key")
 # Options that may be short names, whatever takes them.
@@ -76,13 +78,13 @@ class Registry(Mapping[str, Any]):
             moved = sorted(full for full, cls in own.items() if cls.__qualname__ == bare and _is_own(cls))
             if len(moved) > 1:
                 raise ValueError(
-                    f"Got {self.family}={bare!r}, which could be any of {moved}; expected one of these names."
+                    f"Got {setting(self.family, bare)}, which could be any of {moved}; expected one of these names."
                 )
             if moved:
                 return own[moved[0]]
         hint = did_you_mean(name, self._entries)
         imported = f" A {self.family} of your own must be imported first." if "." in name else ""
-        raise ValueError(f"Got {self.family}={name!r}; expected one of {list(self._entries)}.{hint}{imported}")
+        raise ParameterError(self.family, name, f"one of {list(self._entries)}", remedy=f"{hint}{imported}")
 
     def name_of(self, cls: Any) -> str:
         """What `find` finds it by."""
@@ -195,7 +197,7 @@ def make(family: str, value: Any, /, **options: Any) -> Any:
     value = registry.coerce(next(iter(registry)) if value is None and options else value)
     if isinstance(value, list | tuple):
         if "compose" not in registry:
-            raise ValueError(f"Got {family}={value!r}; expected one of {list(registry)}.")
+            raise ParameterError(family, value, f"one of {list(registry)}")
         value = registry["compose"](*(make(family, item) for item in value))
     elif isinstance(value, str | Mapping):
         given = {"name": value} if isinstance(value, str) else dict(value)
@@ -219,9 +221,7 @@ def _checked(registry: Registry, value: Any) -> Config:
             f"Write {family}=Config({made}, ...) with the options."
         )
     if not isinstance(value, Config):
-        raise ValueError(
-            f"Got {family}={value!r}; expected one of {list(registry)}, a class, or `Config(cls, ...)` for options."
-        )
+        raise ParameterError(family, value, f"one of {list(registry)}, a class, or `Config(cls, ...)` for options")
     return value
 
 

@@ -12,7 +12,7 @@ from neuralrde.cli import main
 from neuralrde.datasets import order_of_events
 
 COLUMNS = ["--id", "patient", "--time", "hour", "--target", "ill"]
-# One small model. The default, four of several scales, compiles four times as long: test_shell.py runs it once.
+# One small model. The default, four of several scales, compiles four times as long: test_messages.py runs it once.
 SMALL = ["--model", "neural-rde", "--set", "model.state=8", "--set", "model.width=16"]
 QUICK = ["--step", "8", "--epochs", "6", *SMALL, "--batch-size", "16"]
 

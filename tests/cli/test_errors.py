@@ -12,6 +12,7 @@ import pytest
 
 from neuralrde.cli.fit import fit
 from neuralrde.datasets import order_of_events
+from neuralrde.errors import setting
 from neuralrde.estimators import NeuralRDEClassifier
 
 from .conftest import COLUMNS, QUICK
@@ -187,7 +188,8 @@ def test_a_warning_is_a_note(run, monkeypatch):
     """In the words of the command line, and no reason to stop."""
 
     def warned(word, table):
-        warnings.warn_explicit("Write `step=1` to use all.", UserWarning, "x.py", 1, module="neuralrde.cli.run")
+        text = f"Write {setting('step', 1)} to use all."
+        warnings.warn_explicit(text, UserWarning, "x.py", 1, module="neuralrde.cli.run")
         return order_of_events(samples=10, length=33, events=4)
 
     monkeypatch.setattr("neuralrde.cli.proposal.open_data", warned)

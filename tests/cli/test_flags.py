@@ -9,7 +9,7 @@ import typer
 from neuralrde import Series
 from neuralrde.cli import flags
 from neuralrde.cli.app import app
-from neuralrde.cli.describe import about_data, span, suggestions, summary, task_hints
+from neuralrde.cli.describe import about_data, span, suggestions, task_hints
 from neuralrde.datasets import Dataset
 
 from .conftest import QUICK
@@ -109,7 +109,7 @@ def test_dates_are_shown_as_dates():
     found = about_data(dated())
     assert found["times"] == "2024-02-28 12:00:00 to 2024-03-08 12:00:00, evenly spaced"
     assert found["gap"] == "usually every 1 day"
-    assert "times 2024-02-28 12:00:00 to 2024-03-08 12:00:00;" in summary(dated())
+    assert "times 2024-02-28 12:00:00 to 2024-03-08 12:00:00;" in dated().summary()
     uneven = dated([3600.0] * 5 + [7200.0] * 4)
     assert about_data(uneven)["gap"] == "usually every 1 hour, 1 hour to 2 hours"
     assert any("--every 3600 (1 hour, in seconds)" in hint for hint in suggestions(uneven))
@@ -138,9 +138,8 @@ def test_spans(seconds, words):
 
 def test_what_was_understood_is_said_once():
     data = dated(target=["a", "b", "a", "b"])
-    object.__setattr__(data, "reading", 'a long table; classes; `task="regression"` to change')
-    assert summary(data).count("  read as a long table; classes; --task regression to change") == 1
-    assert summary(data).count("a long table") == 1
+    object.__setattr__(data, "reading", "a long table")
+    assert data.summary().count("  read as a long table") == data.summary().count("a long table") == 1
 
 
 def test_a_guessed_task_is_said():

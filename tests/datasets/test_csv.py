@@ -57,7 +57,7 @@ def test_dates_are_seconds(tmp_path):
 
 def test_a_target_at_each_point_is_asked_for(tmp_path):
     path = write(tmp_path, "id,time,x,label\na,1,5,on\na,0,6,off\na,2,7,\nb,0,8,on\n")
-    with pytest.raises(ReadError, match=r"for id a both .* Write `per_time=True`"):
+    with pytest.raises(ReadError, match=r"for id a both .* Write per_time=True"):
         read(path)
     data = read(path, per_time=True)
     assert data.classes == ("off", "on")
@@ -128,7 +128,7 @@ def test_remarks_empty_lines_quotes_and_gzip(tmp_path):
         ("id,time,x\na,0,1\n,1,2\n", {}, "row without 'id'"),
         ("id,time,x,label\na,0,1,up\nb,0,1,\n", {}, "nothing for id b in column 'label'"),
         ("id,time,x,label\na,0,1,up\n", {"task": "regression"}, "'up' in a regression"),
-        ("id,time,x\na,0,1\n", {"target": "ill"}, "`target='ill'` and the columns"),
+        ("id,time,x\na,0,1\n", {"target": "ill"}, "target='ill' and the columns"),
         ("id,time,x\na,0,1\n", {"columns": ["z"]}, "Got no column .'z'."),
         ("id,time,x\na,0,1\n", {"target": "x", "time": "x"}, "one column for two"),
         ("id,time,x\na,0,1\n", {"wide": True}, "wide=False"),

@@ -47,7 +47,7 @@ def test_thousands(tmp_path):
 
 def test_what_may_be_either_is_refused(tmp_path):
     text = 'id,time,x\na,0,"35,000"\na,1,"1,234"\n'
-    with pytest.raises(ReadError, match=r'may be .*35000.*`decimal=","` or `thousands=","`|may be .*1234.*`decimal'):
+    with pytest.raises(ReadError, match=r"may be .*35000.*decimal=',' or thousands=','|may be .*1234.*decimal"):
         values(tmp_path, text)
     assert values(tmp_path, text, thousands=",").series.values[0, :, 0].tolist() == [35000, 1234]
     assert values(tmp_path, text, decimal=",").series.values[0, :, 0].tolist() == [35, 1.234]

@@ -104,7 +104,7 @@ def test_empty_absent_and_binary_files(folder, ending):
 def test_options_of_tables_are_refused_elsewhere(folder):
     path = folder / "a.ts"
     path.write_bytes(WRITTEN["ts"])
-    with pytest.raises(ReadError, match=r"Got `target='y'` for a .ts file"):
+    with pytest.raises(ReadError, match=r"Got target='y' for a .ts file"):
         read(path, target="y")
 
 

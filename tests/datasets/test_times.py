@@ -43,16 +43,16 @@ def test_times_of_every_kind(tmp_path, cells, options, gap, unit):
 @pytest.mark.parametrize(
     ("cells", "options", "message"),
     [
-        (["01/02/2024", "02/02/2024"], {}, '`time_format="day-first"` or `time_format="month-first"`'),
+        (["01/02/2024", "02/02/2024"], {}, "time_format='day-first' or time_format='month-first'"),
         (["13/02/2024", "02/13/2024"], {}, "'13/02/2024' and '02/13/2024'"),
         (["30.02.2024"], {}, "a date that exists"),
         (["13/13/2024"], {"time_format": "day-first"}, "a date that exists"),
         (["25:00", "26:00"], {}, "a clock time from"),
         (["23:59", "00:01"], {}, "past midnight"),
         (["2024-02-28"], {"time_format": "%d.%m.%Y"}, "in the format '%d.%m.%Y'"),
-        (["1"], {"time_format": "dayfirst"}, "`time_format='dayfirst'`"),
-        (["1"], {"time_format": "%Q"}, "`time_format='%Q'`"),
-        (["28.02.24"], {}, "Write its form, such as `time_format="),
+        (["1"], {"time_format": "dayfirst"}, "time_format='dayfirst'"),
+        (["1"], {"time_format": "%Q"}, "time_format='%Q'"),
+        (["28.02.24"], {}, "Write its form, such as time_format="),
         (["0", "1", ""], {}, "line 4: Got no time in column 'time'; .* no place on the path"),
     ],
 )

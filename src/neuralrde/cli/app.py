@@ -12,15 +12,16 @@ from typing import Annotated, Any
 import typer
 
 from .._version import __version__
+from ..errors import notation
 from .console import FAILED, LOST, WRONG_USE, Refusal, drop, how_stopped, is_lost
 from .data import data_app
 from .fit import fit
+from .flags import as_flag
 from .inspect import inspect, parts
 from .plot import plot_app
 from .predict import evaluate, export, predict
 from .prepare import prepare
 from .serve import replay, serve
-from .shell import in_flags
 from .sweep import sweep
 from .workers import ARGUMENTS, Worker, leave
 
@@ -92,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # what its encoding lacks, such as ± in ASCII, is spelled out
             stream.reconfigure(errors="backslashreplace")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), notation(as_flag):
         warnings.showwarning = _note
         warnings.filterwarnings("default", category=UserWarning, module="neuralrde")
         try:
@@ -122,13 +123,13 @@ def _explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, Refusal):
         return str(error), error.code
     if is_lost(error):  # a worker's parent says so, and how to go on
-        return in_flags(str(error)) if Worker.here() is None else "", LOST
+        return str(error) if Worker.here() is None else "", LOST
     if hasattr(error, "format_message"):  # Typer's own, of a wrong flag or a missing argument
         return _usage(error), WRONG_USE
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}.", FAILED
     if isinstance(error, ValueError | TypeError | OSError | ImportError | ArithmeticError | MemoryError):
-        return in_flags(str(error)) or type(error).__name__, FAILED
+        return str(error) or type(error).__name__, FAILED
     what = f"{type(error).__name__}: {error}".rstrip(": ")
     return f"Something went wrong that should not have ({what}). Add --debug to see where, and tell us.", FAILED
 
@@ -156,4 +157,4 @@ def _say(message: str, code: int) -> int:
 
 def _note(message, category, filename, lineno, file=None, line=None) -> None:
     """Print a warning without the line of code that it comes from."""
-    print(f"note: {in_flags(str(message))}", file=sys.stderr)
+    print(f"note: {message}", file=sys.stderr)

@@ -11,7 +11,6 @@ from ..datasets.times import SINCE_1970
 from ..paths import Windows
 from .console import count
 from .settings import blend_of, is_closed_form
-from .shell import in_flags
 
 # Gaps that differ by less from the usual one are even: times in whole milliseconds at 16 per second are 62 or 63.
 _JITTER = 0.05
@@ -43,11 +42,6 @@ def span(seconds: float) -> str:
 def time_span(data: Dataset, value: float) -> str:
     """A stretch of the data's time, with its unit where that is known."""
     return span(value) if is_timed(data) else f"{value:.4g}"
-
-
-def summary(data: Dataset) -> str:
-    """`Dataset.summary`, with flags where its sentence about the reading has Python."""
-    return data.summary().replace(data.reading, in_flags(data.reading)) if data.reading else data.summary()
 
 
 def task_hints(data: Dataset, table: dict[str, Any]) -> Iterator[str]:

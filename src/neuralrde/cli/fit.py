@@ -2,17 +2,18 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from . import flags
 from .console import WRONG_USE, Refusal, going_on_unread, print_json
+from .flags import option
 from .workers import ARGUMENTS, Worker, launch_of, supervise
 
 PROGRESS = ("bar", "json", "none")
-_MODEL: Any = {"rich_help_panel": "Model and training"}
-_SEVERAL: Any = {"rich_help_panel": "Several processes"}
+_model = partial(option, panel="Model and training")
+_several = partial(option, panel="Several processes")
 
 
 @flags.with_table
@@ -25,86 +26,45 @@ def fit(
     table: flags.Table,
     task: flags.Task = None,
     model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="closed-form, log-ncde, auto, ...; `neuralrde parts` lists them all.", **_MODEL
-        ),
+        str | None, _model("closed-form, log-ncde, auto, ...; `neuralrde parts` lists them all.", "NAME")
     ] = None,
-    depth: Annotated[
-        str | None, typer.Option(metavar="N|auto", help="The depth of the log-signatures. [2]", **_MODEL)
-    ] = None,
-    step: Annotated[
-        str | None, typer.Option(metavar="N|auto", help="Points per window. [about 32 windows per series]", **_MODEL)
-    ] = None,
-    every: Annotated[
-        float | None, typer.Option(metavar="TIME", help="Time per window, instead of --step.", **_MODEL)
-    ] = None,
-    loss: Annotated[
-        str | None, typer.Option(metavar="NAME", help="huber, quantiles, histogram, ... [by the task]", **_MODEL)
-    ] = None,
+    depth: Annotated[str | None, _model("The depth of the log-signatures. [2]", "N|auto")] = None,
+    step: Annotated[str | None, _model("Points per window. [about 32 windows per series]", "N|auto")] = None,
+    every: Annotated[float | None, _model("Time per window, instead of --step.", "TIME")] = None,
+    loss: Annotated[str | None, _model("huber, quantiles, histogram, ... [by the task]", "NAME")] = None,
     epochs: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="At most N passes over the training set. [about 1000 steps]", **_MODEL),
+        int | None, _model("At most N passes over the training set. [about 1000 steps]", "N", min=1)
     ] = None,
-    learning_rate: Annotated[
-        float | None, typer.Option(min=0.0, metavar="RATE", help="The peak learning rate. [0.003]", **_MODEL)
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Series per training step. [32]", **_MODEL)
-    ] = None,
-    time_budget: Annotated[
-        float | None, typer.Option(min=0.0, metavar="SECONDS", help="Stop training after this time.", **_MODEL)
-    ] = None,
+    learning_rate: Annotated[float | None, _model("The peak learning rate. [0.003]", "RATE", min=0.0)] = None,
+    batch_size: Annotated[int | None, _model("Series per training step. [32]", "N", min=1)] = None,
+    time_budget: Annotated[float | None, _model("Stop training after this time.", "SECONDS", min=0.0)] = None,
     set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="Any other setting, such as model.state=64; repeatable.", **_MODEL
-        ),
+        list[str] | None, _model("Any other setting, such as model.state=64; repeatable.", "NAME=VALUE", "--set")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="The seed of the split, the weights and the order. [0]")
-    ] = None,
+    seed: Annotated[int | None, option("The seed of the split, the weights and the order. [0]", "N", min=0)] = None,
     divide: Annotated[
         str | None,
-        typer.Option(
-            metavar="HOW", help="How to divide the data: auto, given, group, class, random or order (of time). [auto]"
-        ),
+        option("How to divide the data: auto, given, group, class, random or order (of time). [auto]", "HOW"),
     ] = None,
     folds: Annotated[
-        int | None,
-        typer.Option(min=2, metavar="N", help="Test on every sample once, in N trainings, and then train on all."),
+        int | None, option("Test on every sample once, in N trainings, and then train on all.", "N", min=2)
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="The run's folder. [runs/NAME]", show_default=False)
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A TOML file of settings; flags override it.")
-    ] = None,
-    plots: Annotated[bool, typer.Option(help="Draw pictures into the run folder.")] = True,
+    out: Annotated[Path | None, option("The run's folder. [runs/NAME]", "FOLDER", show_default=False)] = None,
+    resume: Annotated[bool, option("Continue the run in --out.", None, "--resume")] = False,
+    config: Annotated[Path | None, option("A TOML file of settings; flags override it.", "FILE")] = None,
+    plots: Annotated[bool, option("Draw pictures into the run folder.")] = True,
     progress: Annotated[
-        str,
-        typer.Option(
-            metavar="HOW", help="bar (a line per half minute in a log), json (a line per epoch on stderr) or none."
-        ),
+        str, option("bar (a line per half minute in a log), json (a line per epoch on stderr) or none.", "HOW")
     ] = "bar",
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write event files into the run folder.")] = False,
+    tensorboard: Annotated[bool, option("Write event files into the run folder.", None, "--tensorboard")] = False,
     json: flags.AsJson = False,
     processes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N|auto", help="Train in N processes; auto takes those that srun or mpirun start.", **_SEVERAL
-        ),
+        str | None, _several("Train in N processes; auto takes those that srun or mpirun start.", "N|auto")
     ] = None,
     coordinator: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT", help="The address of process 0, if the processes are on several hosts.", **_SEVERAL
-        ),
+        str | None, _several("The address of process 0, if the processes are on several hosts.", "HOST:PORT")
     ] = None,
-    process_id: Annotated[
-        int | None, typer.Option(metavar="I", help="The number of this process, from 0.", **_SEVERAL)
-    ] = None,
+    process_id: Annotated[int | None, _several("The number of this process, from 0.", "I")] = None,
 ) -> None:
     """Train a model, test it on data it has not seen, and say whether the result is good.
 

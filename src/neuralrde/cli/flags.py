@@ -2,22 +2,31 @@
 
 import functools
 import inspect
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ..errors import as_python, has_value
 
-def _table(help: str, metavar: str | None = "COLUMN", names: str | None = None, kind: Any = str) -> Any:
-    option = typer.Option(
-        *([names] if names else []), metavar=metavar, help=help, rich_help_panel="Tables", show_default=False
-    )
-    return Annotated[kind | None, option]
+# Flags of `fit` for parameters of the estimators, and switches that have a name when they are off.
+_FIT = ("task", "model", "depth", "step", "every", "loss", "epochs", "learning_rate", "batch_size", "time_budget")
+OFF = {"wide": "--long", "header": "--no-header"}
+
+
+def option(help: str, metavar: str | None = None, *names: str, panel: str | None = None, **limits: Any) -> Any:
+    """A flag of a command. Its default is in the help, in brackets, where that is not plain."""
+    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, **limits)
+
+
+def _table(help: str, metavar: str | None = "COLUMN", *names: str, kind: Any = str) -> Any:
+    return Annotated[kind | None, option(help, metavar, *names, panel="Tables", show_default=False)]
 
 
 def _switch(names: str, help: str) -> Any:
-    return _table(help, None, names, bool)
+    return _table(help, None, names, kind=bool)
 
 
 # By the names that `neuralrde.datasets.read` has for them.
@@ -44,9 +53,7 @@ TABLE: dict[str, Any] = {
 }
 Table = dict[str, Any]
 
-Task = Annotated[
-    str | None, typer.Option(metavar="TASK", help="classification or regression. [guessed from the target]")
-]
+Task = Annotated[str | None, option("classification or regression. [guessed from the target]", "TASK")]
 Data = Annotated[
     str, typer.Argument(metavar="DATA", help="A file, a folder, or a data set's name.", show_default=False)
 ]
@@ -54,7 +61,7 @@ OtherData = Annotated[
     str | None, typer.Argument(metavar="[DATA]", help="As in `fit`. [the run's own data]", show_default=False)
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A run's folder, or a model file.", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, for scripts.")]
+AsJson = Annotated[bool, option("Print one JSON object on stdout, for scripts.", None, "--json")]
 
 
 def with_table(command: Callable, *, names: tuple[str, ...] = tuple(TABLE)) -> Callable:
@@ -90,3 +97,40 @@ def given(flags: dict[str, Any]) -> Table:
         if name in table and (name != "target" or "," in table[name]):
             table[name] = [word.strip() for word in table[name].split(",")]
     return table | ({"one_hot": True} if table.get("one_hot") == ["all"] else {})
+
+
+def as_flag(name: str, value: Any) -> str:
+    """A parameter as it is written at a shell, for messages of the library; other names stay Python.
+
+    >>> as_flag("columns", ["acc z", "b"]), as_flag("wide", False), as_flag("every", None)
+    ("--columns 'acc z,b'", '--long', 'no --every')
+    >>> as_flag("clip", 0.5), as_flag("patience", None), as_flag("sex", "f")
+    ('--set optimizer.clip=0.5', '--set patience=none', "sex='f'")
+    """
+    value = value.item() if hasattr(value, "dtype") and value.shape == () else value
+    if name in (*TABLE, *_FIT, "random_state"):
+        flag = "--seed" if name == "random_state" else f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            return flag if value else OFF.get(name, f"no {flag}")
+        if not has_value(value) or value is None:
+            return flag if value is not None else f"no {flag}"
+        if value == [...]:
+            return f"{flag} A,B,..."
+        text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+        return f"{flag} {'...' if value is ... else shlex.quote(text)}"
+    place = _place(name)
+    if place is None:
+        return as_python(name, value) if has_value(value) else f"{name}="
+    plain = str(value).lower() if value is None or isinstance(value, bool) else value
+    return f"--set {place}={plain if isinstance(plain, str) else repr(plain)}" if has_value(value) else f"--set {place}"
+
+
+def _place(name: str) -> str | None:
+    """Where `--set` takes a parameter of the estimators or of one of their parts; None if they have none."""
+    from ..estimators import NeuralRDEClassifier, NeuralRDERegressor
+    from ..estimators.parameters import part_with
+
+    if any(name in inspect.signature(kind).parameters for kind in (NeuralRDEClassifier, NeuralRDERegressor)):
+        return name
+    inside = part_with(name, NeuralRDEClassifier._parts)
+    return None if inside is None else f"{inside[0]}.{name}"

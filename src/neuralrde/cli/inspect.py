@@ -34,7 +34,7 @@ def inspect(
         neuralrde inspect hearts.csv --id patient --time hour --target ill
         neuralrde inspect runs/hearts
     """
-    from .describe import about_channels, about_data, about_model, suggestions, summary, task_hints
+    from .describe import about_channels, about_data, about_model, suggestions, task_hints
     from .proposal import group_hints, open_or_propose, proposed
 
     path = Path(what)
@@ -53,7 +53,7 @@ def inspect(
     if json:
         print_json({"name": data.name, **about, "channels": channels, "suggestions": hints})
         return
-    print(summary(data))
+    print(data.summary())
     print("\nSampling\n" + pairs(about))
     body = [[row["name"], *(number(value) for value in list(row.values())[1:])] for row in channels[:_CHANNELS]]
     more = f"\n  ... and {len(channels) - _CHANNELS} more" if len(channels) > _CHANNELS else ""

@@ -7,9 +7,10 @@ import typer
 
 from . import flags
 from .console import WRONG_USE, Refusal
+from .flags import option
 
 plot_app = typer.Typer(no_args_is_help=True, help="Draw learning curves, predictions against the truth, or windows.")
-Out = Annotated[Path | None, typer.Option(help="The folder for the picture.", show_default=False)]
+Out = Annotated[Path | None, option("The folder for the picture.", show_default=False)]
 
 
 @plot_app.command()
@@ -49,12 +50,10 @@ def predictions(
 def windows(
     *,
     data: flags.Data,
-    model: Annotated[
-        Path | None, typer.Option(help="Prepare and cut the series as this model does.", show_default=False)
-    ] = None,
-    sample: Annotated[int, typer.Option(min=0, help="The number of the series, from 0.")] = 0,
-    step: Annotated[int | None, typer.Option(min=1, help="Points per window. [about 32 windows]")] = None,
-    depth: Annotated[int, typer.Option(min=1, max=6, help="The depth of the log-signatures.")] = 2,
+    model: Annotated[Path | None, option("Prepare and cut the series as this model does.", show_default=False)] = None,
+    sample: Annotated[int, option("The number of the series, from 0.", min=0)] = 0,
+    step: Annotated[int | None, option("Points per window. [about 32 windows]", min=1)] = None,
+    depth: Annotated[int, option("The depth of the log-signatures.", min=1, max=6)] = 2,
     table: flags.Table,
     out: Out = None,
 ) -> None:

@@ -4,10 +4,9 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from . import flags
 from .console import WRONG_USE, Refusal, count, number, pairs, print_json
+from .flags import option
 
 
 @flags.with_table
@@ -15,7 +14,7 @@ def predict(
     *,
     model: flags.Model,
     data: flags.Data,
-    out: Annotated[Path, typer.Option(help="The CSV file to write; - is stdout.")] = Path("predictions.csv"),
+    out: Annotated[Path, option("The CSV file to write; - is stdout.")] = Path("predictions.csv"),
     table: flags.Table,
     json: flags.AsJson = False,
 ) -> None:
@@ -51,9 +50,7 @@ def evaluate(
     model: flags.Model,
     table: flags.Table,
     data: flags.OtherData = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Use all samples, also those the model was trained on.")
-    ] = False,
+    everything: Annotated[bool, option("Use all samples, also those the model was trained on.", None, "--all")] = False,
     json: flags.AsJson = False,
 ) -> None:
     """Compare a model's predictions with the truth, and with baselines that cost next to nothing.
@@ -93,10 +90,10 @@ def evaluate(
 def export(
     *,
     model: flags.Model,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to write into.")] = Path("exported"),
-    format: Annotated[str, typer.Option(help="onnx, stablehlo, or both separated by a comma.")] = "onnx,stablehlo",
+    out: Annotated[Path, option("The folder to write into.", "FOLDER")] = Path("exported"),
+    format: Annotated[str, option("onnx, stablehlo, or both separated by a comma.")] = "onnx,stablehlo",
     neural_part: Annotated[
-        bool, typer.Option("--neural-part", help="Leave out the closed form that is blended in: other predictions.")
+        bool, option("Leave out the closed form that is blended in: other predictions.", None, "--neural-part")
     ] = False,
     json: flags.AsJson = False,
 ) -> None:

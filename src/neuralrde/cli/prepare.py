@@ -8,12 +8,13 @@ import typer
 
 from . import flags
 from .console import WRONG_USE, Refusal, print_json
+from .flags import option
 
-_TABLE: Any = {"rich_help_panel": "Tables"}
-_WINDOWS: Any = {"rich_help_panel": "Windows"}
+_windows = partial(option, panel="Windows")
+_COLUMNS = ("target", "id", "time", "group", "columns")
 
 
-@partial(flags.with_table, names=("target", "id", "time", "group", "columns"))
+@partial(flags.with_table, names=_COLUMNS)
 def prepare(
     *,
     data: Annotated[
@@ -21,40 +22,23 @@ def prepare(
     ],
     store: Annotated[str, typer.Argument(metavar="STORE", help="The folder to write, or a URL.", show_default=False)],
     table: flags.Table,
-    labels: Annotated[
-        str | None, typer.Option(metavar="FILE", help="For .npy data, the targets as .npy.", **_TABLE)
-    ] = None,
-    groups: Annotated[
-        str | None, typer.Option(metavar="FILE", help="For .npy data, the groups as .npy.", **_TABLE)
-    ] = None,
+    labels: Annotated[str | None, option("For .npy data, the targets as .npy.", "FILE", panel="Tables")] = None,
+    groups: Annotated[str | None, option("For .npy data, the groups as .npy.", "FILE", panel="Tables")] = None,
     task: flags.Task = None,
     like: Annotated[
-        str | None,
-        typer.Option(metavar="STORE", help="Use the statistics and windows of this store: for a test set."),
+        str | None, option("Use the statistics and windows of this store: for a test set.", "STORE")
     ] = None,
     model: Annotated[
-        str, typer.Option(metavar="NAME", help="The model to train later; it decides the default windows.", **_WINDOWS)
+        str, _windows("The model to train later; it decides the default windows.", "NAME")
     ] = "multi-scale-rde",
-    step: Annotated[int | None, typer.Option(min=1, metavar="N", help="Points per window.", **_WINDOWS)] = None,
-    every: Annotated[
-        float | None, typer.Option(metavar="TIME", help="Time per window, instead of --step.", **_WINDOWS)
-    ] = None,
-    depth: Annotated[
-        str | None, typer.Option(metavar="N|N,N", help="The depth of the log-signatures. [2]", **_WINDOWS)
-    ] = None,
-    scales: Annotated[
-        str | None, typer.Option(metavar="N,N,...", help="How many windows each one looks back over. [1]", **_WINDOWS)
-    ] = None,
-    memory: Annotated[
-        float, typer.Option(metavar="GIB", help="Memory to work with, beside 0.3 GiB of libraries.")
-    ] = 1.0,
-    workers: Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads. [all cores]")] = None,
-    ray: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Run as tasks of a Ray cluster; `local` starts one here.")
-    ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Read the store afterwards and compare all checksums.")
-    ] = False,
+    step: Annotated[int | None, _windows("Points per window.", "N", min=1)] = None,
+    every: Annotated[float | None, _windows("Time per window, instead of --step.", "TIME")] = None,
+    depth: Annotated[str | None, _windows("The depth of the log-signatures. [2]", "N|N,N")] = None,
+    scales: Annotated[str | None, _windows("How many windows each one looks back over. [1]", "N,N,...")] = None,
+    memory: Annotated[float, option("Memory to work with, beside 0.3 GiB of libraries.", "GIB")] = 1.0,
+    workers: Annotated[int | None, option("Threads. [all cores]", "N", min=1)] = None,
+    ray: Annotated[str | None, option("Run as tasks of a Ray cluster; `local` starts one here.", "ADDRESS")] = None,
+    check: Annotated[bool, option("Read the store afterwards and compare all checksums.", None, "--check")] = False,
     json: flags.AsJson = False,
 ) -> None:
     """Write the log-signatures of series that do not fit in memory into a store, to train from.
@@ -73,7 +57,7 @@ def prepare(
     made = prepared(
         data,
         store,
-        windows=_windows(step, every, depth, scales),
+        windows=_windows_of(step, every, depth, scales),
         model=model,
         like=None if like is None else Store(like),
         **table,
@@ -94,7 +78,7 @@ def prepare(
         print(f"{made!r}\n{made.windows!r}\n{store}")
 
 
-def _windows(step: int | None, every: float | None, depth: str | None, scales: str | None) -> Any:
+def _windows_of(step: int | None, every: float | None, depth: str | None, scales: str | None) -> Any:
     from ..paths import Windows
     from .settings import whole_or_auto
 

@@ -19,8 +19,8 @@ from ..datasets.table import numbered
 from ..datasets.times import DayOrMonth, WrongTime, are_times, as_times
 from .console import FAILED, Refusal, count
 from .console import table as as_table
+from .flags import OFF
 from .loading import open_data, targets
-from .shell import OFF, in_flags
 
 # Words in the names of columns, in English and German. What is in the columns decides first.
 _ID = r"id|nr|no|number|name|key|case|fall|series|serie|record\w*|episode|session|trial|run|unit|device|mas?chine?|file"
@@ -57,7 +57,7 @@ def open_or_propose(word: str | None, table: dict[str, Any], *, to_fit: bool = F
         if (text := proposed(word, table, refused=True)) is None:
             raise
         code = error.code if isinstance(error, Refusal) else FAILED
-        raise Refusal(f"{in_flags(str(error))}\n\n{text}", code) from None
+        raise Refusal(f"{error}\n\n{text}", code) from None
 
 
 def proposed(word: str | None, table: dict[str, Any], *, refused: bool = False) -> str | None:

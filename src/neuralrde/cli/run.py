@@ -22,7 +22,7 @@ from ..paths import Windows
 from ..registry import to_plain
 from ..stores import Store, is_store
 from .console import WRONG_USE, Refusal, count, how_stopped
-from .describe import summary, task_hints
+from .describe import task_hints
 from .evaluation import PredictionTable, floor_baseline, pooled, pooled_baselines, predictions_of, write_csv
 from .loading import open_store, targets, with_channels
 from .proposal import group_hints, open_or_propose
@@ -51,7 +51,6 @@ from .settings import (
     is_closed_form,
     resolve,
 )
-from .shell import in_flags
 from .split import divided, divided_for_all, divided_into_folds
 from .workers import Worker
 
@@ -161,7 +160,7 @@ def train(
         settings = with_channels(settings, data)
     y = targets(data)
     if store is None:
-        say(summary(data))
+        say(data.summary())
         for hint in (*task_hints(data, settings.table), *group_hints(data)):
             say(f"  note    {hint}")
     if settings.closed_form and data.per_time:
@@ -191,7 +190,7 @@ def train(
     processes = Processes()
     all_listeners = [*listeners, *([JSONLines(sys.stderr)] if progress == "json" else [])]
     if progress == "bar" and not sys.stderr.isatty():
-        all_listeners.append(ProgressLines(lambda line: say(in_flags(line))))
+        all_listeners.append(ProgressLines(say))
     verbose = None if progress == "bar" else False
     run = Run(settings, estimator_for(settings, data), data, y, verbose, all_listeners, store)
     once = run.searched or run.closed_form or bool(settings.folds)
@@ -277,7 +276,7 @@ def _keep_floor(run: Run, rows: Split, folder: RunFolder, say: Say) -> Floor | N
     try:
         lowest = floor(run.data, run.y, rows, seed=run.settings.seed)
     except ValueError as error:  # what it cannot learn from, a neural model may
-        say(f"  closed form left out: {in_flags(str(error))}")
+        say(f"  closed form left out: {error}")
         return None
     if not folder.closed_form.exists():  # a run that is resumed has it, and may yet be refused
         lowest.estimator.save(folder.closed_form)
@@ -370,11 +369,11 @@ def _finish(
         try:
             said += _draw(estimator, judged, names, None if run.store is not None else test, folder)
         except Exception as error:
-            said.append(f"No pictures: {in_flags(str(error))}")
+            said.append(f"No pictures: {error}")
     try:
-        write(folder.report, run_page(folder, summary(run.data) if run.store is None else repr(run.store), result))
+        write(folder.report, run_page(folder, run.data.summary() if run.store is None else repr(run.store), result))
     except Exception as error:
-        said.append(f"No report: {in_flags(str(error))}")
+        said.append(f"No report: {error}")
     say("\n" + "\n\n".join(filter(None, said)) + f"\n\nRun folder: {folder.path}\nReport:     {folder.report}")
     return result | {"folder": str(folder.path)}
 

@@ -3,20 +3,19 @@
 import asyncio
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ..errors import as_python, notation
 from . import flags
 from .console import FAILED, WRONG_USE, Refusal, pairs, print_json
+from .flags import option
 
-_LIMITS = "Limits"
+_limit = partial(option, panel="Limits")
 _CACHE = 2**28  # bytes of compiled programs; those unused for longest go
-
-
-def _limit(text: str) -> Any:
-    return typer.Option(help=text, rich_help_panel=_LIMITS)
 
 
 def serve(
@@ -25,27 +24,24 @@ def serve(
         list[Path], typer.Argument(metavar="MODEL...", help="Run folders or model files.", show_default=False)
     ],
     host: Annotated[
-        str, typer.Option(help="The address to listen on. Any address that other machines can reach needs a token.")
-    ] = ("127.0.0.1"),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8000,
+        str, option("The address to listen on. Any address that other machines can reach needs a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, option("The port; 0 takes a free one.", min=0, max=65535)] = 8000,
     token: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "The token that clients must send. Others may see your command line: prefer the variable.",
             envvar="NEURALRDE_TOKEN",
             show_envvar=True,
-            help="The token that clients must send. Others may see your command line: prefer the variable.",
         ),
     ] = None,
     state: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Keep streams here, so that they survive a restart.", show_default=False),
+        Path | None, option("Keep streams here, so that they survive a restart.", "FOLDER", show_default=False)
     ] = None,
-    replay: Annotated[
-        str | None, typer.Option(metavar="DATA", help="A file that the page can replay.", show_default=False)
-    ] = None,
-    rate: Annotated[float, typer.Option(help="Points per second of --replay, if it has no times.")] = 125.0,
+    replay: Annotated[str | None, option("A file that the page can replay.", "DATA", show_default=False)] = None,
+    rate: Annotated[float, option("Points per second of --replay, if it has no times.")] = 125.0,
     interval: Annotated[
-        float, typer.Option(min=0.01, max=0.999, help="The share of true values that intervals should hold.")
+        float, option("The share of true values that intervals should hold.", min=0.01, max=0.999)
     ] = 0.9,
     message_bytes: Annotated[int, _limit("Bytes per message.")] = 8 * 2**20,
     points_per_second: Annotated[float, _limit("Points per second and stream.")] = 10_000,
@@ -57,8 +53,7 @@ def serve(
     wait: Annotated[float, _limit("Seconds that a message may wait when the service is overloaded.")] = 0.15,
     batch: Annotated[int, _limit("Streams that are advanced together; fewer compile sooner.")] = 512,
     last: Annotated[
-        int | None,
-        typer.Option(min=1, help="Points to keep, for models that look at whole series.", show_default=False),
+        int | None, option("Points to keep, for models that look at whole series.", min=1, show_default=False)
     ] = None,
 ) -> None:
     """Serve trained models: whole series and streams, by REST and WebSocket, with a live page.
@@ -132,7 +127,8 @@ def serve(
         f"Serving {', '.join(estimators)} on http://{shown}:{socket.getsockname()[1]} (process {os.getpid()})",
         flush=True,
     )
-    uvicorn.Server(config).run(sockets=[socket])
+    with notation(as_python):  # clients do not write flags
+        uvicorn.Server(config).run(sockets=[socket])
 
 
 def _keep_programs() -> None:
@@ -167,21 +163,18 @@ def _named(paths: list[Path]) -> dict[str, Path]:
 def replay(
     *,
     data: flags.Data,
-    to: Annotated[str, typer.Option(metavar="URL", help="The address of the service.")] = "http://127.0.0.1:8000",
-    model: Annotated[str | None, typer.Option(help="The model to use. [the first]", show_default=False)] = None,
-    speed: Annotated[float, typer.Option(min=0.01, help="How many times faster than they were measured.")] = 1.0,
-    streams: Annotated[
-        int, typer.Option(min=1, max=100_000, help="How many streams at once; series are used again.")
-    ] = 1,
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long to send.")] = 60.0,
-    push: Annotated[float, typer.Option(min=0.001, help="Seconds of data per push.")] = 0.2,
-    rate: Annotated[float, typer.Option(min=0.001, help="Points per second, for data without times.")] = 125.0,
+    to: Annotated[str, option("The address of the service.", "URL")] = "http://127.0.0.1:8000",
+    model: Annotated[str | None, option("The model to use. [the first]", show_default=False)] = None,
+    speed: Annotated[float, option("How many times faster than they were measured.", min=0.01)] = 1.0,
+    streams: Annotated[int, option("How many streams at once; series are used again.", min=1, max=100_000)] = 1,
+    seconds: Annotated[float, option("How long to send.", min=0.1)] = 60.0,
+    push: Annotated[float, option("Seconds of data per push.", min=0.001)] = 0.2,
+    rate: Annotated[float, option("Points per second, for data without times.", min=0.001)] = 125.0,
     connections: Annotated[
-        int | None,
-        typer.Option(min=1, help="How many WebSockets to use. [one per 50 streams]", show_default=False),
+        int | None, option("How many WebSockets to use. [one per 50 streams]", min=1, show_default=False)
     ] = None,
     token: Annotated[
-        str | None, typer.Option(envvar="NEURALRDE_TOKEN", show_envvar=True, help="The token of the service.")
+        str | None, option("The token of the service.", envvar="NEURALRDE_TOKEN", show_envvar=True)
     ] = None,
     table: flags.Table,
     json: flags.AsJson = False,

@@ -34,7 +34,6 @@ from typing import TYPE_CHECKING, Any
 
 from . import flags
 from .console import WRONG_USE, Refusal
-from .shell import in_flags
 
 if TYPE_CHECKING:
     from ..datasets import Dataset
@@ -129,7 +128,7 @@ def with_settings(given: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str,
         else:
             old = parameters.get(part, {})
             if part == "windows" and not isinstance(old, dict):
-                from ..registry import to_plain
+                from ..registry import make, to_plain
 
                 old = to_plain(part, make(part, old))
             if isinstance(old, list):
@@ -302,7 +301,7 @@ def estimator_of(kind: Any, settings: RunSettings, **others: Any) -> Any:
                 estimator.set_params(**{name: "auto" if auto else make(name, value) if name in parts else value})
         estimator._check_parameters()
     except (ValueError, TypeError) as error:
-        raise Refusal(in_flags(str(error)), WRONG_USE) from None
+        raise Refusal(str(error), WRONG_USE) from None
     return estimator
 
 

@@ -12,11 +12,25 @@ from .console import WRONG_USE, Refusal, count
 _VALIDATION = 0.15
 
 
+def _check(data: Dataset, how: str) -> None:
+    """Refuse a way to divide that the data do not allow."""
+    wrong = ""
+    if how == "given" and data.split is None:
+        wrong = "whose source gives no split; expected one. Give --divide random, class, group or order."
+    elif how == "group" and data.groups is None:
+        wrong = "without groups; expected them. Name their column with --group."
+    elif how == "class" and (data.classes is None or data.per_time):
+        wrong = f"with the task {data.task}; expected one class for each sample. Give --divide random."
+    if wrong:
+        raise Refusal(f"Got a data set {wrong}")
+
+
 def divided(data: Dataset, how: str, seed: int) -> tuple[Split, str]:
     """Training, validation and test part, and a sentence about them."""
     if how == "auto":
         own = data.split is not None and (data.split == "train").any()
         how = "given" if own else usual_way(data)
+    _check(data, how)
     if how == "given":
         own = data.split is not None and (data.split == "validation").any()
         with _too_few(data, usual_way(data)):
@@ -38,7 +52,9 @@ def divided(data: Dataset, how: str, seed: int) -> tuple[Split, str]:
 
 def divided_for_all(data: Dataset, how: str, seed: int) -> Split:
     """A training and a validation part, and nothing to test on."""
-    return _divide(data, usual_way(data) if how == "auto" else how, (1 - _VALIDATION, _VALIDATION, 0.0), seed)
+    how = usual_way(data) if how == "auto" else how
+    _check(data, how)
+    return _divide(data, how, (1 - _VALIDATION, _VALIDATION, 0.0), seed)
 
 
 def divided_into_folds(data: Dataset, number: int, how: str, seed: int) -> tuple[list[Split], str]:

@@ -10,6 +10,7 @@ import typer
 
 from . import flags
 from .console import WRONG_USE, Refusal, count, going_on_unread, how_stopped, number, print_json, table
+from .flags import option
 
 
 def sweep(
@@ -17,18 +18,13 @@ def sweep(
         Path, typer.Argument(metavar="CONFIG", help="A TOML file that says what is fixed and what is varied.")
     ],
     address: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="The address of a Ray cluster; auto takes the one on this machine. [a new one]"
-        ),
+        str | None, option("The address of a Ray cluster; auto takes the one on this machine. [a new one]", "ADDRESS")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="The sweep's folder. [sweeps/NAME]", show_default=False)
-    ] = None,
-    show: Annotated[bool, typer.Option("--table", help="Print the results so far and run nothing.")] = False,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what ended with an error.")] = False,
+    out: Annotated[Path | None, option("The sweep's folder. [sweeps/NAME]", "FOLDER", show_default=False)] = None,
+    show: Annotated[bool, option("Print the results so far and run nothing.", None, "--table")] = False,
+    retry_failed: Annotated[bool, option("Run again what ended with an error.", None, "--retry-failed")] = False,
     no_ray: Annotated[
-        bool, typer.Option("--no-ray", help="Run one after another in this process, each on all cores.")
+        bool, option("Run one after another in this process, each on all cores.", None, "--no-ray")
     ] = False,
     json: flags.AsJson = False,
 ) -> None:
@@ -122,7 +118,7 @@ class _ProgressLines:
 
 def _show(lines: list[dict[str, Any]], folder: Path, json: bool) -> None:
     """The results so far, over seeds."""
-    from ..sweeps import names, short, summarise
+    from ..sweeps.results import names, short, summarise
 
     groups = summarise(lines)
     if json:

@@ -36,7 +36,8 @@ from typing import Any
 from .._lock import Lock
 from .._version import __version__
 from ..datasets import Dataset
-from ..sweeps import Report, Search, Sweep, Task, content_key, grid_points, short
+from ..sweeps import Report, Search, Sweep, Task, content_key, grid_points
+from ..sweeps.results import short
 from ..training import FileRefused, Listener
 from .console import INTERRUPTED, TERMINATED, WRONG_USE, Refusal
 from .loading import open_data, targets, with_channels

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..errors import setting
 from .archive import find_archive_set, load_archive_set
 from .bidmc import TARGETS, find_bidmc, load_bidmc
 from .dataset import Dataset
@@ -113,7 +114,7 @@ def load(name: str, **options: Any) -> Dataset:
     strange = [option for option in options if option not in allowed]
     if strange:
         raise TypeError(
-            f"Got {strange[0]}={options[strange[0]]!r} for {entry.name}; expected "
+            f"Got {setting(strange[0], options[strange[0]])} for {entry.name}; expected "
             + (f"one of {allowed}." if allowed else "no options, because the data are as they are.")
         )
     return entry.load(**options)

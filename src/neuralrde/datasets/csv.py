@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import setting
 from .dataset import Dataset
 from .files import MISSING, ReadError, is_missing, number, read_bytes
 from .roles import Roles, TableOptions, find_roles
@@ -141,7 +142,8 @@ def _open(path: str | Path, header: bool | None) -> _Text:
         what = f"no name for column {unnamed[0]}" if unnamed else f"the column {twice[0]!r} twice"
         raise ReadError(
             path,
-            f"Got {what}; expected a different name for each. Write `header=False` if the first row holds data.",
+            f"Got {what}; expected a different name for each. Write {setting('header', False)} if "
+            "the first row holds data.",
             line=line,
         )
     names[0] = names[0] or "Unnamed: 0"

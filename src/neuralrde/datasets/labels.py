@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..errors import setting
 from .dataset import Dataset
 from .files import ReadError
 from .readers import endings, reader_of
@@ -24,8 +25,8 @@ def with_labels(data: Dataset, options: TableOptions, task: Task | None = None) 
     if data.series.ids is None:
         raise ReadError(
             path,
-            "Got labels for series that have no ids; expected ids, to find each series' label by. Write `id=` to name "
-            "the data's column of ids.",
+            "Got labels for series that have no ids; expected ids, to find each series' label by. "
+            f"Write {setting('id')} to name the data's column of ids.",
         )
     table = _load(path, options)
     owner, ids = owners(table, row_is_series=False)
@@ -39,8 +40,9 @@ def with_labels(data: Dataset, options: TableOptions, task: Task | None = None) 
     if (place < 0).all():
         raise ReadError(
             path,
-            f"Got no row for {few(wanted[:3].tolist())}, nor for any other series; expected the same ids in column "
-            f"{table.roles.id!r}, where {few(ids[:3].tolist())} stand. Write `labels_id=` to name another column.",
+            f"Got no row for {few(wanted[:3].tolist())}, nor for any other series; expected the same "
+            f"ids in column {table.roles.id!r}, where {few(ids[:3].tolist())} stand. Write "
+            f"{setting('labels_id')} to name another column.",
         )
     lacking = (place < 0) | (True if labels.labelled is None else ~labels.labelled[place])
     if lacking.all() or (lacking.any() and not options.drop_unlabelled):
@@ -48,8 +50,8 @@ def with_labels(data: Dataset, options: TableOptions, task: Task | None = None) 
         where = "no row" if (place < 0)[lacking][:5].any() else f"nothing in column {table.roles.target[0]!r}"
         raise ReadError(
             path,
-            f"Got {where} for {names}{f' and {more} more' if more > 0 else ''}; expected a target for each series. "
-            "Write `drop_unlabelled=True` to leave such series out.",
+            f"Got {where} for {names}{f' and {more} more' if more > 0 else ''}; expected a target for "
+            f"each series. Write {setting('drop_unlabelled', True)} to leave such series out.",
         )
     kept = np.flatnonzero(~lacking)
     chosen = place[kept]
@@ -91,14 +93,17 @@ def _load(path: Path, options: TableOptions) -> Table:
         if not usual + same:
             raise ReadError(
                 path,
-                f"Got the columns {few(names)}; expected `id`, the names of the series, or `labels_id=` to name it.",
+                f"Got the columns {few(names)}; expected `id`, the names of the series, or "
+                f"{setting('labels_id')} to name it.",
                 1,
             )
         id = (same + usual)[0]
     targets = [name for name in options.targets if name in names]
     if options.targets and len(targets) < len(options.targets):
         raise ReadError(
-            path, f"Got `target={options.target!r}` and the columns {few(names)}; expected the name of one of them.", 1
+            path,
+            f"Got {setting('target', options.target)} and the columns {few(names)}; expected the name of one of them.",
+            1,
         )
     if not targets and not any(name.lower() in USUAL["target"] for name in names if name != id):
         usual = {word for role, words in USUAL.items() if role in ("group", "split") for word in words}
@@ -106,7 +111,8 @@ def _load(path: Path, options: TableOptions) -> Table:
         if len(others) != 1:
             raise ReadError(
                 path,
-                f"Got the columns {few(names)}; expected `target`, or `target=` to name the column to predict.",
+                f"Got the columns {few(names)}; expected `target`, or {setting('target')} to name "
+                "the column to predict.",
                 1,
             )
         targets = others

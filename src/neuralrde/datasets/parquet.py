@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import setting
 from .dataset import Dataset
 from .files import ReadError, check_file, check_room
 from .roles import TableOptions, find_roles
@@ -133,7 +134,8 @@ def _values(column: Any, name: str, path: Path) -> tuple[Any, bool]:
     if not (types.is_floating(kind) or types.is_integer(kind) or types.is_null(kind)):
         raise ReadError(
             path,
-            f"Got column {name!r} of type {kind}; expected numbers. Write `columns=[...]` without it to leave it out.",
+            f"Got column {name!r} of type {kind}; expected numbers. Write "
+            f"{setting('columns', [...])} without it to leave it out.",
         )
     exact = arrow.float32() if kind == arrow.float32() else arrow.float64()
     return np.asarray(column.cast(exact, safe=False)), False

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from ..errors import setting
 from .arff import read_arff
 from .csv import csv_names, load_csv
 from .dataset import Dataset
@@ -163,6 +164,6 @@ def _check_no_options(path: Path, reader: Reader, options: TableOptions) -> None
             kind = reader.endings[0]
             raise ReadError(
                 path,
-                f"Got `{option.name}={value!r}` for a {kind} file; expected it for tables only, because a {kind} file "
-                "says itself what is what. Leave it out.",
+                f"Got {setting(option.name, value)} for a {kind} file; expected it for tables only, "
+                f"because a {kind} file says itself what is what. Leave it out.",
             )

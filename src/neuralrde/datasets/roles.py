@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from ..errors import setting
 from .files import ReadError
 
 # Names by which a column is known for what it is, unless the caller says otherwise; any case.
@@ -53,25 +54,30 @@ class TableOptions:
     def check(self, file: str | Path) -> None:
         """Refuse values that an option cannot have, and options that contradict each other."""
         if self.duplicates not in DUPLICATES:
-            raise ReadError(file, f"Got `duplicates={self.duplicates!r}`; expected one of {list(DUPLICATES)}.")
+            raise ReadError(file, f"Got {setting('duplicates', self.duplicates)}; expected one of {list(DUPLICATES)}.")
         if self.decimal not in (None, ".", ","):
-            raise ReadError(file, f'Got `decimal={self.decimal!r}`; expected "." or ",".')
+            raise ReadError(file, f'Got {setting("decimal", self.decimal)}; expected "." or ",".')
         if self.thousands is not None and (len(self.thousands) != 1 or self.thousands.isalnum()):
-            raise ReadError(file, f'Got `thousands={self.thousands!r}`; expected one sign, such as "," or " ".')
+            raise ReadError(file, f'Got {setting("thousands", self.thousands)}; expected one sign, such as "," or " ".')
         if self.thousands is not None and self.thousands == (self.decimal or "."):
             raise ReadError(
                 file,
-                f"Got `thousands={self.thousands!r}` and `decimal={self.decimal or '.'!r}`; expected different signs.",
+                f"Got {setting('thousands', self.thousands)} and "
+                f"{setting('decimal', self.decimal or '.')}; expected different signs.",
             )
         for name in ("columns", "one_hot"):
             if isinstance(value := getattr(self, name), str):
-                raise ReadError(file, f"Got `{name}={value!r}`; expected a list of names.")
+                raise ReadError(file, f"Got {setting(name, value)}; expected a list of names.")
         if self.value is not None and self.sensor is None:
             raise ReadError(
-                file, f"Got `value={self.value!r}` alone; expected `sensor=` too, which names the channels."
+                file,
+                f"Got {setting('value', self.value)} alone; expected {setting('sensor')} too, "
+                "which names the channels.",
             )
         if self.labels_id is not None and self.labels is None:
-            raise ReadError(file, f"Got `labels_id={self.labels_id!r}`; expected `labels=` too, the file with it.")
+            raise ReadError(
+                file, f"Got {setting('labels_id', self.labels_id)}; expected {setting('labels')} too, the file with it."
+            )
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -122,7 +128,7 @@ def find_roles(names: Sequence[str], file: str | Path, options: TableOptions, *,
     for role, name in [*roles.items(), *(("target", name) for name in targets)]:
         if name not in names:
             raise ReadError(
-                file, f"Got `{role}={name!r}` and the columns {few(names)}; expected the name of one of them."
+                file, f"Got {setting(role, name)} and the columns {few(names)}; expected the name of one of them."
             )
     if len({*roles.values(), *targets}) < len(roles) + len(targets):
         raise ReadError(file, f"Got one column for two of {roles | {'target': targets}}; expected a column for each.")
@@ -146,8 +152,8 @@ def find_roles(names: Sequence[str], file: str | Path, options: TableOptions, *,
         if (value := known_by(["value"])) is None:
             raise ReadError(
                 file,
-                f"Got `sensor={roles['sensor']!r}` and the columns {few(names)}; expected `value=`, the column of "
-                "numbers.",
+                f"Got {setting('sensor', roles['sensor'])} and the columns {few(names)}; expected "
+                f"{setting('value')}, the column of numbers.",
             )
         roles["value"] = value
     if "sensor" in roles:
@@ -163,8 +169,9 @@ def find_roles(names: Sequence[str], file: str | Path, options: TableOptions, *,
         role = taken[both[0]]
         raise ReadError(
             file,
-            f"Got the column {both[0]!r} as {role} and as a channel; expected one of them, because a channel is what a "
-            f"model sees. Leave {both[0]!r} out of the columns (`columns=[...]`), or name another `{role}=`.",
+            f"Got the column {both[0]!r} as {role} and as a channel; expected one of them, because a "
+            f"channel is what a model sees. Leave {both[0]!r} out of the columns "
+            f"({setting('columns', [...])}), or name another {setting(role)}.",
         )
     if not channels and channels_needed and "sensor" not in roles:
         raise ReadError(file, f"Got only the columns {few(names)}; expected a channel beside them.")

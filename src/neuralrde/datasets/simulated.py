@@ -4,6 +4,7 @@ import numpy as np
 
 from neuralrde.paths import Series
 
+from ..errors import ParameterError, setting
 from .dataset import Dataset
 
 
@@ -150,4 +151,4 @@ def fractional_brownian_motion(
 def _check_sizes(**sizes: int) -> None:
     for name, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-            raise ValueError(f"Got {name}={size!r}; expected a whole number from 1, for example {name}=100.")
+            raise ParameterError(name, size, f"a whole number from 1, for example {setting(name, 100)}")

@@ -13,6 +13,7 @@ import numpy as np
 
 from neuralrde.paths import Series
 
+from ..errors import setting
 from .dataset import Dataset
 from .files import MISSING, NO_LABEL, ReadError, check_room, lengths_without_gaps
 from .roles import Roles, TableOptions, few
@@ -135,14 +136,15 @@ def find_numerals(columns: Iterable[Column], options: TableOptions, file: str | 
     if thousands and decimal:
         raise ReadError(
             file,
-            f"Got {thousands!r} and {decimal!r}; expected one way to write numbers. Write the commas' meaning, "
-            '`decimal=","` or `thousands=","`.',
+            f"Got {thousands!r} and {decimal!r}; expected one way to write numbers. Write the commas' "
+            f"meaning, {setting('decimal', ',')} or {setting('thousands', ',')}.",
         )
     if either and not thousands and not decimal:
         raise ReadError(
             file,
-            f"Got {either!r}, which may be {either.replace(',', '.')} or {either.replace(',', '')}; expected to know "
-            'which. Write `decimal=","` or `thousands=","`.',
+            f"Got {either!r}, which may be {either.replace(',', '.')} or {either.replace(',', '')}; "
+            f"expected to know which. Write {setting('decimal', ',')} or "
+            f"{setting('thousands', ',')}.",
         )
     if decimal:
         return ",", "." if "." in decimal else None
@@ -267,7 +269,7 @@ def _from_table(table: Table, options: TableOptions, task: Task | None, name: st
     if options.per_time:
         if lay is not _from_long:
             raise ValueError(
-                "Got `per_time=True` for a table with a row per series or value; expected a row per point."
+                f"Got {setting('per_time', True)} for a table with a row per series or value; expected a row per point."
             )
         table, classes, described = _with_point_targets(table, task)
     if not row_is_series:
@@ -315,8 +317,9 @@ def _without_row_numbers(table: Table, options: TableOptions) -> Table:
             roles = replace(roles, channels=others, time=name)
         elif name == "Unnamed: 0":
             raise table.error(
-                f"Got the first column without a name, and {column.iloc[0]!r} in it; expected a name, or row numbers. "
-                'Write `id="Unnamed: 0"`, `target="Unnamed: 0"` or the like to say what it is.'
+                f"Got the first column without a name, and {column.iloc[0]!r} in it; expected a name, "
+                f"or row numbers. Write {setting('id', 'Unnamed: 0')}, "
+                f"{setting('target', 'Unnamed: 0')} or the like to say what it is."
             )
     if not roles.channels and roles.sensor is None:
         raise table.error("Got no channel; expected a column of numbers beside ids, times and targets.")
@@ -330,7 +333,7 @@ def _with_one_hot(table: Table, options: TableOptions) -> Table:
         asked = [name for name in roles.channels if is_text(table.frame[name])]
     if any(name not in (*roles.channels, *roles.words) for name in asked):
         raise table.error(
-            f"Got `one_hot={list(asked)}` and the channels {few(roles.channels)}; expected some of these."
+            f"Got {setting('one_hot', list(asked))} and the channels {few(roles.channels)}; expected some of these."
         )
     channels, all_words, columns, notes = list(roles.channels), {}, {}, []
     for name in dict.fromkeys([*asked, *roles.words]):
@@ -369,13 +372,20 @@ def _check_numbers(table: Table) -> None:
         if column.dtype.kind not in "fiub":
             words = column.where(column.map(lambda cell: isinstance(cell, str)))  # numbers come from other files
             row = int(np.argmax(to_numbers(words, *table.numerals)[1]))
-            melted = ' or the table is melted (`sensor="column of names"`, `value="column of numbers"`)'
+            melted = (
+                f" or the table is melted ({setting('sensor', 'column of names')}, "
+                f"{setting('value', 'column of numbers')})"
+            )
             if roles.time is None and are_times(column):
-                advice = f"Write `time={name!r}` if it holds the times of the points, or `columns=[...]` without it."
+                advice = (
+                    f"Write {setting('time', name)} if it holds the times of the points, or "
+                    f"{setting('columns', [...])} without it."
+                )
             else:
                 advice = (
-                    f"Write `columns=[...]` without it to leave it out, or `one_hot=[{name!r}]` for a channel per "
-                    f"word, if it holds words{melted if 'value' in map(str.lower, roles.channels) else ''}."
+                    f"Write {setting('columns', [...])} without it to leave it out, or "
+                    f"{setting('one_hot', [name])} for a channel per word, if it holds "
+                    f"words{melted if 'value' in map(str.lower, roles.channels) else ''}."
                 )
             cell = str(column.iloc[row])[:40]
             raise table.error(f"Got {cell!r} in column {name!r}; expected a number. {advice}", row)
@@ -400,7 +410,7 @@ def _from_long(table: Table, options: TableOptions, owner: np.ndarray, ids: np.n
         still = ((low == high) | low.isna()).all() & ((counts > 1).sum() > 1)
         if still.any():
             constant = listed(still.index[still].tolist())
-            notes += (f"constant within each series: {constant} (`columns=[...]` leaves columns out)",)
+            notes += (f"constant within each series: {constant} ({setting('columns', [...])} leaves columns out)",)
     said = [_whose(table, ids), _time_said(table, kind), f"channels {listed(channels)}"]
     return Layout(_packed(table, points, roles.channels, ids), _sentence("long table", *said), unit, notes)
 
@@ -410,8 +420,8 @@ def _from_melted(table: Table, options: TableOptions, owner: np.ndarray, ids: np
     roles, frame = table.roles, table.frame
     if roles.time is None:
         raise ValueError(
-            f"Got `sensor={roles.sensor!r}` and no column of times; expected `time=`, to know which values belong "
-            "together."
+            f"Got {setting('sensor', roles.sensor)} and no column of times; expected "
+            f"{setting('time')}, to know which values belong together."
         )
     if (absent := is_no_label(frame[roles.sensor])).any():
         raise table.error(f"Got no name in column {roles.sensor!r}; expected one.", int(np.argmax(absent)))
@@ -440,7 +450,9 @@ def _times(
 
     if table.roles.time is None:
         if options.time_format is not None:
-            raise ValueError(f"Got `time_format={options.time_format!r}` and no column of times; expected `time=`.")
+            raise ValueError(
+                f"Got {setting('time_format', options.time_format)} and no column of times; expected {setting('time')}."
+            )
         return None, None, ""
     try:
         times, unit, kind = as_times(table.frame[table.roles.time], time_format=options.time_format)
@@ -472,10 +484,11 @@ def _merge_duplicates(
         sensor = "" if roles.sensor is None else f"{',' if ids is not None else ' for'} sensor {first[roles.sensor]}"
         by_name = f" The column {roles.time!r} was taken for the time by its name." if "time" in roles.guessed else ""
         raise table.error(
-            f"Got the time {time_text(first[_TIME], unit)} twice{_of(ids, first[_OWNER])}{sensor}"
-            f"{f' (and {count - 1} more such rows)' if count > 1 else ''}; expected times that differ, because a path "
-            'has one value at a time. Write `duplicates="mean"`, `duplicates="first"` or `duplicates="last"` to merge '
-            f"such rows.{by_name}",
+            f"Got the time {time_text(first[_TIME], unit)} "
+            f"twice{_of(ids, first[_OWNER])}{sensor}{f' (and {count - 1} more such rows)' if count > 1 else ''}; "
+            "expected times that differ, because a path has one value at a time. Write "
+            f"{setting('duplicates', 'mean')}, {setting('duplicates', 'first')} or "
+            f"{setting('duplicates', 'last')} to merge such rows.{by_name}",
             table.frame.index.get_loc(points.index[int(np.argmax(again))]),
         )
     notes = (f"{count} rows of duplicated times merged ({options.duplicates})",)
@@ -484,7 +497,7 @@ def _merge_duplicates(
         return points.sort_values(_OWNER, kind="stable"), notes
     groups = points.groupby(keys)[list(roles.numeric)]
     if (_TARGET in points) and (groups[_TARGET].nunique() > 1).any():
-        raise ValueError('Got different classes at one time; expected one. Write `duplicates="first"`.')
+        raise ValueError(f"Got different classes at one time; expected one. Write {setting('duplicates', 'first')}.")
     return groups.mean().reset_index(), notes
 
 
@@ -513,17 +526,19 @@ def is_wide(table: Table, options: TableOptions) -> bool:
         if not unique or rows == 1:
             return False
         raise table.error(
-            f"Got one row per {roles.id!r} and the columns {few(roles.channels)}; expected several rows per series, "
-            "or numbered columns, to know what a row is. Write `wide=True` if a row is a series and its columns are "
-            "points, or `wide=False` if a row is a point."
+            f"Got one row per {roles.id!r} and the columns {few(roles.channels)}; expected several "
+            "rows per series, or numbered columns, to know what a row is. Write "
+            f"{setting('wide', True)} if a row is a series and its columns are points, or "
+            f"{setting('wide', False)} if a row is a point."
         )
     points = len(next(iter(grid[0].values())))
     sure = unique or points >= _SERIES or rows <= _SERIES * points
     said = all(map(_is_plain_number, roles.channels)) if table.named else bool(roles.target)
     if not sure and not said:
         raise table.error(
-            f"Got {rows} rows of the columns {few(roles.channels)} and no ids; expected to know whether a row is a "
-            f"series of {points} points (`wide=True`), or a point of one long series (`wide=False`)."
+            f"Got {rows} rows of the columns {few(roles.channels)} and no ids; expected to know "
+            f"whether a row is a series of {points} points ({setting('wide', True)}), or a point of "
+            f"one long series ({setting('wide', False)})."
         )
     return True
 
@@ -533,8 +548,8 @@ def _from_wide(table: Table, options: TableOptions, owner: np.ndarray, ids: np.n
     roles, frame = table.roles, table.frame
     if roles.time is not None:
         raise ValueError(
-            f"Got the time column {roles.time!r} in a wide table; expected none, because its rows are whole series. "
-            "Write `wide=False` for a row per point."
+            f"Got the time column {roles.time!r} in a wide table; expected none, because its rows are "
+            f"whole series. Write {setting('wide', False)} for a row per point."
         )
     grid, others = numbered(roles.channels, strict=True) or ({"x0": list(roles.channels)}, [])
     notes = (f"left out, because they are not numbered as the others are: {listed(others)}",) if others else ()
@@ -655,8 +670,9 @@ def labels_of_series(table: Table, options: TableOptions, owner: np.ndarray, ids
     if labelled is not None and not labelled.all() and not options.drop_unlabelled:
         i, more = int(np.argmin(labelled)), int((~labelled).sum()) - 1
         raise table.error(
-            f"Got nothing for {_who(ids, i)}{f' (and {more} more)' if more else ''} in column {roles.target[0]!r}; "
-            "expected a target for each series. Write `drop_unlabelled=True` to leave such series out."
+            f"Got nothing for {_who(ids, i)}{f' (and {more} more)' if more else ''} in column "
+            f"{roles.target[0]!r}; expected a target for each series. Write "
+            f"{setting('drop_unlabelled', True)} to leave such series out."
         )
     return labels
 
@@ -673,10 +689,10 @@ def _one_each(table: Table, name: str, role: str, owner: np.ndarray, ids: np.nda
     if differs.any():
         row = int(np.argmax(differs))
         if role == "target":
-            hint = " Write `per_time=True` for a target at each point"
-            hint += ", or `wide=True` if a row is a series." if ids is None else "."
+            hint = f" Write {setting('per_time', True)} for a target at each point"
+            hint += f", or {setting('wide', True)} if a row is a series." if ids is None else "."
         else:
-            hint = f" Write `id={name!r}` if it says which series a row belongs to." if ids is None else ""
+            hint = f" Write {setting('id', name)} if it says which series a row belongs to." if ids is None else ""
         both = texts[int(first[owner[row]])], texts[codes[row]]
         raise table.error(
             f"Got for {_who(ids, owner[row])} both {both[0]!r} and {both[1]!r} in column {name!r}; expected one for "
@@ -690,7 +706,9 @@ def _with_point_targets(table: Table, task: Task | None) -> tuple[Table, tuple[s
     """The targets at the points of a long table as channels behind the others, their classes, and what they are."""
     names = table.roles.target
     if not names:
-        raise ValueError('Got `per_time=True` without a target; expected one, `target="column"`.')
+        raise ValueError(
+            f"Got {setting('per_time', True)} without a target; expected one, {setting('target', 'column')}."
+        )
     if len(names) > 1 and task == "classification":
         raise ValueError(f"Got the targets {list(names)} for a classification; expected one.")
     columns, classes, described = {}, None, ""

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..errors import ParameterError, setting
 from .files import number
 
 Task = Literal["classification", "regression"]
@@ -17,7 +18,7 @@ def as_target(
 ) -> tuple[np.ndarray, tuple[str, ...] | None]:
     """The target of series of a shape as numbers, and the names of the classes if it is numbers of classes."""
     if task not in (None, "classification", "regression"):
-        raise ValueError(f'Got task={task!r}; expected "classification", "regression" or None, to decide.')
+        raise ParameterError("task", task, '"classification", "regression" or None, to decide')
     target = np.asarray(target)
     if classes is not None:
         classes = tuple(str(name) for name in classes)
@@ -111,7 +112,7 @@ def classes_or_numbers(
     """
     chosen, why = guess_task(np.unique(labels).tolist(), len(labels)) if task is None else (task, "as asked")
     other = "regression" if chosen == "classification" else "classification"
-    change = f'; `task="{other}"` to change' if "distinct whole" in why else ""
+    change = f"; {setting('task', other)} to change" if "distinct whole" in why else ""
     if chosen == "regression":
         why = "" if why == "numbers with a fraction" else f": {why}"
         return _real_numbers(labels, name), None, f"real numbers{why}{change}"
@@ -131,7 +132,8 @@ def describe_target(
     if len(columns) > 1:
         if task == "classification":
             raise ValueError(
-                f'Got the targets {named} for a classification; expected one, or `task="regression"` with numbers.'
+                f"Got the targets {named} for a classification; expected one, or "
+                f"{setting('task', 'regression')} with numbers."
             )
         values = np.stack([_real_numbers(labels, name) for name, labels in columns.items()], axis=1)
         return {"target": values, "task": "regression"}, f"targets {named} (real numbers)"
@@ -149,7 +151,7 @@ def _real_numbers(labels: np.ndarray, name: str) -> np.ndarray:
         except ValueError:
             raise ValueError(
                 f"Got {label[:40]!r} in a regression, in column {name!r}; expected numbers. Write "
-                '`task="classification"` if the targets are names of classes.'
+                f"{setting('task', 'classification')} if the targets are names of classes."
             ) from None
     return values
 
@@ -191,7 +193,7 @@ def _as_real(target: np.ndarray) -> np.ndarray:
         wrong = next((label for label in target.ravel() if not is_number(label)), target.ravel()[0])
         raise ValueError(
             f"Got the target {str(wrong)!r} in a regression; expected numbers. Write "
-            'task="classification" if the targets are names of classes.'
+            f"{setting('task', 'classification')} if the targets are names of classes."
         ) from None
     if np.isinf(real).any():
         raise ValueError("Got an infinite target; expected finite numbers, because no loss is finite there.")

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..errors import setting
 from .files import MISSING
 
 # What the numbers are that stand for dates and clock times; see `Dataset.time_unit`.
@@ -66,8 +67,8 @@ def as_times(column: Column, *, time_format: str | None = None) -> Times:
 
     if time_format is not None and time_format not in _FORMATS and "%" not in time_format:
         raise WrongTime(
-            f"Got `time_format={time_format!r}`; expected one of {list(_FORMATS)}, or a format such as "
-            '"%d.%m.%Y %H:%M:%S".'
+            f"Got {setting('time_format', time_format)}; expected one of {list(_FORMATS)}, or a "
+            'format such as "%d.%m.%Y %H:%M:%S".'
         )
     absent = np.asarray(column.isna())
     if column.dtype.kind == "O":
@@ -117,7 +118,7 @@ def _from_text(cells: Column, time_format: str | None) -> Times:
         if not words.any():
             return _from_numbers(numbers, time_format)
         if time_format == "number":
-            raise _wrong(cells, words, 'a number, because of `time_format="number"`')
+            raise _wrong(cells, words, f"a number, because of {setting('time_format', 'number')}")
         if not words.all():
             some, other = int(np.argmin(words)), int(np.argmax(words))
             raise WrongTime(
@@ -128,7 +129,9 @@ def _from_text(cells: Column, time_format: str | None) -> Times:
         try:
             moments = pd.to_datetime(cells, format=time_format, errors="coerce", utc="%z" in time_format)
         except ValueError as error:
-            raise WrongTime(f"Got `time_format={time_format!r}` ({error}); expected a format of `strptime`.") from None
+            raise WrongTime(
+                f"Got {setting('time_format', time_format)} ({error}); expected a format of `strptime`."
+            ) from None
         if moments.isna().any():
             raise _wrong(cells, moments.isna(), f"a time in the format {time_format!r} of `time_format`")
         if re.search("%[YyjdmbBcxuUWGVDFeA]", time_format):
@@ -160,7 +163,7 @@ def _from_text(cells: Column, time_format: str | None) -> Times:
             cells,
             [True] if time_format else moments.isna(),
             "a number, or a date such as 2024-01-31 12:00:00",
-            'Write its form, such as `time_format="%d.%m.%y %H:%M"`, if it is another kind of date.',
+            f"Write its form, such as {setting('time_format', '%d.%m.%y %H:%M')}, if it is another kind of date.",
         )
     sign = first[2]
     order = time_format or ("year-first" if len(first[1]) == 4 else _day_or_month(cells, sign))
@@ -201,8 +204,9 @@ def _day_or_month(cells: Column, sign: str) -> str:
     if second.any():
         return "month-first"
     raise DayOrMonth(
-        f"Got dates such as {cells[0]!r}; expected to know whether the day or the month comes first, because no number "
-        'in them is above 12. Write `time_format="day-first"` or `time_format="month-first"`.',
+        f"Got dates such as {cells[0]!r}; expected to know whether the day or the month comes first, "
+        f"because no number in them is above 12. Write {setting('time_format', 'day-first')} or "
+        f"{setting('time_format', 'month-first')}.",
         0,
     )
 

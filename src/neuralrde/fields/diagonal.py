@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ..errors import setting
 from ..signatures.bases import Basis
 from .affine import DiagonalAffine, RotationAffine
 from .base import AbstractField
@@ -82,8 +83,8 @@ class RotationField(AbstractField):
     ):
         if state % 2:
             raise ValueError(
-                f"Got a state of {state} channels; expected an even number, because a rotation acts on pairs "
-                f"of them. Write state={state + 1}."
+                f"Got a state of {state} channels; expected an even number, because a rotation acts "
+                f"on pairs of them. Write {setting('state', state + 1)}."
             )
         self.state, self.controls = state, controls
         pairs = jnp.geomspace(*turns, state // 2)

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ..errors import ParameterError, setting
 from ..signatures.bases import Basis
 from .base import AbstractField, Autonomous, check_size
 
@@ -32,8 +33,8 @@ class Trunk(eqx.Module):
     def __init__(self, state: int, width: int, layers: int, activation: Callable = jax.nn.relu, *, key: PRNGKeyArray):
         for name, value in (("state", state), ("width", width), ("layers", layers)):
             if value < 1 or (name == "layers" and value > 100):
-                raise ValueError(
-                    f"Got {name}={value}; expected at least 1, and at most 100 layers. Write for example {name}=3."
+                raise ParameterError(
+                    name, value, "at least 1, and at most 100 layers", remedy=f"Write for example {setting(name, 3)}."
                 )
         inputs = [state] + [width] * (layers - 1)
         self.layers = tuple(
@@ -153,7 +154,7 @@ class BoundedField(AbstractField):
         key: PRNGKeyArray,
     ):
         if layers < 1:  # `eqx.nn.MLP` would leave out the last tanh, and with it the bound
-            raise ValueError(f"Got layers={layers}; expected at least 1 hidden layer. Write layers=3.")
+            raise ParameterError("layers", layers, "at least 1 hidden layer", remedy=f"Write {setting('layers', 3)}.")
         check_size(controls * state * (width + 1), controls=controls, state=state)
         self.state, self.controls = state, controls
         network = eqx.nn.MLP(state, state * controls, width, layers, activation, jnp.tanh, key=key)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ..errors import setting
 from ._expm import phi_of_pair
 from .affine import AbstractAffine, RotationFlow, times
 from .base import AbstractControlledField
@@ -75,8 +76,8 @@ class SelectiveField(AbstractControlledField):
     ):
         if state % 2:
             raise ValueError(
-                f"Got a state of {state} channels; expected an even number, because a rotation acts on pairs "
-                f"of them. Write state={state + 1}."
+                f"Got a state of {state} channels; expected an even number, because a rotation acts "
+                f"on pairs of them. Write {setting('state', state + 1)}."
             )
         turn_key, decay_key, gate_key, offset_key = jax.random.split(key, 4)
         self.state, self.controls = state, controls

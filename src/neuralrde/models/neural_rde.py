@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ..errors import setting
 from ..fields import AbstractField, BracketField, FreeField, check_controls
 from ..paths.windows import as_scales
 from ..registry import accepted, make
@@ -267,7 +268,7 @@ def _field(
         )
     if state not in (None, field.state):
         raise ValueError(
-            f"Got state={state} and a field of state {field.state}; expected the same, because a field has a state "
-            "of its own. Leave `state` out."
+            f"Got {setting('state', state)} and a field of state {field.state}; expected the same, "
+            "because a field has a state of its own. Leave `state` out."
         )
     return field

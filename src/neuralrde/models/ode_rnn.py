@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ..errors import ParameterError
 from ..fields.free import Trunk
 from ..solvers import RK4
 from ..solvers.runge_kutta import advance
@@ -24,7 +25,7 @@ def fold(path: Float[Array | np.ndarray, "*batch length channels"], step: int) -
     [[0.0, 1.0], [2.0, 3.0], [4.0, 4.0]]
     """
     if step < 1:
-        raise ValueError(f"Got step={step}; expected at least 1 point a block.")
+        raise ParameterError("step", step, "at least 1 point a block")
     numpy = jnp if isinstance(path, jax.Array) else np
     missing = -path.shape[-2] % step
     filled = numpy.concatenate([path, numpy.repeat(path[..., -1:, :], missing, axis=-2)], axis=-2)

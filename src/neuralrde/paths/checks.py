@@ -11,6 +11,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
+from ..errors import ParameterError, python_only, setting
+
 
 def check_finite(values: ArrayLike, *, channels: Sequence[str] | None = None) -> None:
     """Raise unless an array `(..., length, channels)` is free of NaN and infinity; name the first bad value.
@@ -40,8 +42,8 @@ def check_not_infinite(values: np.ndarray, *, channels: Sequence[str] | None = N
     if infinite.any():
         raise ValueError(
             f"Got infinity in {_place(infinite, channels)}; expected finite numbers, or NaN for missing "
-            "values, because no path runs through infinity. To count these values as missing write "
-            "`np.where(np.isinf(values), np.nan, values)` and fill them, for example with `FillForward()`."
+            "values, because no path runs through infinity. Where such a value is missing, leave its cell of a table "
+            f"empty{python_only(', or write `np.where(np.isinf(values), np.nan, values)` and fill it')}."
         )
 
 
@@ -95,25 +97,25 @@ def is_number(value: Any) -> bool:
 
 def as_number(value: Any, *, name: str, example: str) -> float:
     if not is_number(value):
-        raise TypeError(f"Got {name}={value!r}; expected a number, for example {example}.")
+        raise TypeError(f"Got {setting(name, value)}; expected a number, for example {example}.")
     if not np.isfinite(value):
-        raise ValueError(f"Got {name}={value}; expected a finite number, for example {example}.")
+        raise ParameterError(name, value, f"a finite number, for example {example}")
     return float(value)
 
 
 def as_positive(value: Any, *, name: str, example: str, why: str) -> float:
     number = as_number(value, name=name, example=example)
     if number <= 0:
-        raise ValueError(f"Got {name}={value}; expected a number above 0, because {why}. Write {example}.")
+        raise ParameterError(name, value, "a number above 0", because=why, remedy=f"Write {example}.")
     return number
 
 
 def check_count(name: str, value: Any, *, example: str, why: str) -> None:
     """Raise unless it is a whole number from 1 on; the error says why it has to be."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"Got {name}={value!r}; expected a whole number, for example {example}.")
+        raise TypeError(f"Got {setting(name, value)}; expected a whole number, for example {example}.")
     if value < 1:
-        raise ValueError(f"Got {name}={value}; expected at least 1, because {why}. Write {example}.")
+        raise ParameterError(name, value, "at least 1", because=why, remedy=f"Write {example}.")
 
 
 def check_whole(name: str, value: Any, *, low: int = 1, high: int = 2**20, also: tuple = ()) -> None:
@@ -122,7 +124,7 @@ def check_whole(name: str, value: Any, *, low: int = 1, high: int = 2**20, also:
         return
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
         others = "".join(f", or {other!r}" for other in also)
-        raise ValueError(f"Got {name}={value!r}; expected a whole number from {low} to {high}{others}.")
+        raise ParameterError(name, value, f"a whole number from {low} to {high}{others}")
 
 
 # Always there, and asked for so often that looking would take longer than the work.

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
+from ..errors import setting
 from ..registry import Config, Registry
 from .checks import as_numbers, as_positive, check_count, check_whole
 from .series import Series, as_lengths
@@ -58,10 +59,12 @@ def window_cuts(
     if at is not None:
         return _also_at(at, series, window_cuts(series, step=step, shift=shift, every=every, start=start))
     if (step is None) == (every is None):
-        got = "neither step nor every" if step is None else f"both step={step} and every={every}"
+        got = (
+            "neither step nor every" if step is None else f"both {setting('step', step)} and {setting('every', every)}"
+        )
         raise ValueError(
-            f"Got {got}; expected exactly one of them. Write step=32 for windows of 32 increments, or "
-            "every=0.5 for windows of half a unit of time."
+            f"Got {got}; expected exactly one of them. Write {setting('step', 32)} for windows of 32 "
+            f"increments, or {setting('every', 0.5)} for windows of half a unit of time."
         )
     if step is not None:
         if start is not None:
@@ -124,11 +127,11 @@ def cuts_by_count(length: int, step: int, shift: int = 0) -> Int[np.ndarray, "cu
     array([0, 2, 6, 9])
     """
     check_count("length", length, example="length=100", why="an empty series has no path")
-    check_count("step", step, example="step=32", why="a window needs an increment")
+    check_count("step", step, example=setting("step", 32), why="a window needs an increment")
     if isinstance(shift, bool) or not isinstance(shift, int | np.integer) or not 0 <= shift < step:
         raise ValueError(
-            f"Got shift={shift!r} and step={step}; expected a whole number from 0 to {step - 1}, because a larger "
-            "shift cuts where a smaller one does."
+            f"Got shift={shift!r} and {setting('step', step)}; expected a whole number from 0 to "
+            f"{step - 1}, because a larger shift cuts where a smaller one does."
         )
     windows = max(1, -(-(length - 1 + shift) // step))
     return np.clip(np.arange(windows + 1, dtype=np.int64) * step - shift, 0, length - 1)
@@ -187,7 +190,7 @@ def positions_in_windows(
     Windows that have `passed`, in a stream or in each of several, take no memory any more, and do not count among too
     many.
     """
-    every = as_positive(every, name="every", example="every=0.5", why="time runs forward")
+    every = as_positive(every, name="every", example=setting("every", 0.5), why="time runs forward")
     first = times[:, :1] if start is None else _starts(start, times)
     with np.errstate(over="ignore"):
         position = (times - first) / every
@@ -224,8 +227,9 @@ def _starts(start, times: Float[np.ndarray, "samples length"]) -> Float[np.ndarr
 def check_timed(series: Series) -> Float[np.ndarray, "samples length"]:
     if series.times is None:
         raise ValueError(
-            "Got windows by time, every=..., for a series without times; expected times. Write step=32 for "
-            "windows by count, or give the times: `Series.from_array(array, times=times)`."
+            f"Got windows by time, {setting('every', ...)}, for a series without times; expected "
+            f"times. Write {setting('step', 32)} for windows by count, or give the times: "
+            "`Series.from_array(array, times=times)`."
         )
     return series.times
 
@@ -270,12 +274,16 @@ class Windows:
         check_whole("count", self.count, high=2**24)
         check_whole("shifts", self.shifts, high=1024)
         if self.every is not None:
-            as_positive(self.every, name="every", example="every=0.5", why="time runs forward")
+            as_positive(self.every, name="every", example=setting("every", 0.5), why="time runs forward")
         if self.every is not None and self.step is not None:
-            raise ValueError(f"Got both step={self.step!r} and every={self.every!r}; expected at most one of them.")
+            raise ValueError(
+                f"Got both {setting('step', self.step)} and {setting('every', self.every)}; expected at "
+                "most one of them."
+            )
         if self.shifts > 1 and self.every is not None:
             raise ValueError(
-                f"Got shifts={self.shifts} with every={self.every!r}; expected windows by `step` for that."
+                f"Got {setting('shifts', self.shifts)} with {setting('every', self.every)}; expected "
+                "windows by `step` for that."
             )
 
     @staticmethod
@@ -367,8 +375,8 @@ def depths_of(depth: Any, scales: tuple[int, ...]) -> tuple[Any, ...]:
         return (depth,) * len(scales)
     if len(depth) != len(scales):
         raise ValueError(
-            f"Got depth={depth!r} for scales={scales!r}; expected one depth for all scales, or {len(scales)}, one for "
-            "each."
+            f"Got {setting('depth', depth)} for scales={scales!r}; expected one depth for all scales, "
+            f"or {len(scales)}, one for each."
         )
     return tuple(depth)
 

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from .._cores import cores
 from .._ray import start_ray
+from ..errors import ParameterError, setting
 from ..models import MODELS
 from ..paths import Windows
 from ..registry import make
@@ -22,8 +23,8 @@ from ._store import Store
 from .format import INDEX, MANIFEST, PLAN, SERIES, Location, SourceError, checksum, packed, record_name
 from .index import Index, PieceSummary, summarize
 from .plan import Plan, StoreSpec, write_plan
+from .rows import PIECE, RowSource, open_source
 from .shard import is_done, make_shard
-from .sources import PIECE, RowSource, open_source
 
 Progress = Callable[[str, int, int], None]
 _GIB = 2**30
@@ -92,13 +93,15 @@ def prepare(
     source = open_source(data, named, labels=labels, groups=groups)
     if like is not None:
         if windows is not None:
-            raise ValueError("Got both windows= and like=; expected one of them, because `like` has its own windows.")
+            raise ValueError(
+                f"Got both {setting('windows')} and like=; expected one of them, because `like` has its own windows."
+            )
         windows, model, transform, classes = like.windows, like.model, like.transform, like.classes
         task = task or like.task
     else:
         windows, classes = None if windows is None else Windows.of(windows), None
     if model not in MODELS:
-        raise ValueError(f"Got model={model!r}; expected one of {list(MODELS)}.")
+        raise ParameterError("model", model, f"one of {list(MODELS)}")
     prepare_by: Transform = make("transform", transform).expanded()
     spec, location = StoreSpec.of(source, windows, model, prepare_by, task, classes), Location.at(store)
     another = SourceError(

@@ -14,10 +14,11 @@ import numpy as np
 from jaxtyping import Float, Int, Real
 
 from ..datasets.targets import is_classes, number_classes
+from ..errors import setting
 from ..transforms import Compose, FillForward, ObservationCounts, Scale, TimeChannel, Transform
 from ..transforms.statistics import Statistics, Sums
 from .format import SourceError
-from .sources import Rows, RowSource
+from .rows import Rows, RowSource
 
 # Numbers that are summed at a time: they stay in the processor's cache.
 _CHUNK = 2**16
@@ -299,7 +300,7 @@ def as_labels(
         except ValueError:
             raise SourceError(
                 f"Got the target {str(array[0])!r} in a regression; expected numbers. Say "
-                'task="classification" if targets are names of classes.'
+                f"{setting('task', 'classification')} if targets are names of classes."
             ) from None
         if np.isinf(numbers).any():
             raise SourceError("Got an infinite target; expected finite numbers, because no loss is finite there.")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import setting
 from ..models import MODELS
 from ..models.base import model_class
 from ..paths import Series, Windows
@@ -13,7 +14,7 @@ from ..transforms import BasePoint, Transform
 from .format import INDEX, PLAN, Json, Location, SourceError, checksum, checksum_of, identity, packed
 from .index import Index, as_labels, fitted, parts_of
 from .layout import ControlLayout
-from .sources import RowSource
+from .rows import RowSource
 
 # Bytes of log-signatures in a shard, and of series that it is made from, about: what an interruption may cost.
 SHARD, RAW = 2**26, 2**28
@@ -119,7 +120,10 @@ def make_plan(spec: StoreSpec, index: Index, windows: Windows | None, transform:
     lengths = np.array(index.lengths, np.int64) + sum(isinstance(part, BasePoint) for part in parts_of(transform))
     windows = windows.for_lengths(lengths)
     if windows.every is not None and not source.timed:
-        raise SourceError(f"Got windows by time, every={windows.every}, and series without times; expected step=....")
+        raise SourceError(
+            f"Got windows by time, {setting('every', windows.every)}, and series without times; expected "
+            f"{setting('step')}...."
+        )
     layout = ControlLayout.for_model(model, len(path), windows)
     if windows.every is not None:  # about: transforms may add points
         counts = np.maximum(1, np.ceil(np.array(index.durations) / windows.every)).astype(np.int64)
@@ -154,8 +158,9 @@ def windows_from_json(plain: Json) -> Windows:
 def windows_to_json(windows: Windows) -> Json:
     if windows.searched or windows.shifts > 1:
         raise SourceError(
-            f"Got windows={windows!r}; expected numbers and shifts=1, because a store holds log-signatures of one way "
-            "to cut. Choose step and depth on a part of the series that fits in memory, with windows='auto'."
+            f"Got {setting('windows', windows)}; expected numbers and {setting('shifts', 1)}, because "
+            "a store holds log-signatures of one way to cut. Choose step and depth on a part of the "
+            f"series that fits in memory, with {setting('windows', 'auto')}."
         )
     plain = {"step": windows.step, "depth": windows.depth, "every": windows.every, "scales": list(windows.scales)}
     plain |= {"count": windows.count} if windows.step is None and windows.every is None else {}

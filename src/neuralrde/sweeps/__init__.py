@@ -8,7 +8,7 @@ can be read at any time. `neuralrde sweep` is built on it.
 from .driver import Progress, Search, Sweep
 from .page import as_page
 from .pool import InProcess, Pruned, RayPool, Report
-from .results import Group, Results, Task, content_key, grid_points, names, short, summarise
+from .results import Group, Results, Task, content_key, grid_points, summarise
 
 __all__ = [
     "Group",
@@ -24,7 +24,5 @@ __all__ = [
     "as_page",
     "content_key",
     "grid_points",
-    "names",
-    "short",
     "summarise",
 ]

@@ -302,8 +302,8 @@ class Histogram(AbstractLoss):
     def __check_init__(self):
         if self.bins < 1 or (self.width is not None and not self.width > 0) or not self.blur > 0:
             raise ValueError(
-                f"Got bins={self.bins}, width={self.width} and blur={self.blur}; expected them above 0. A blur of "
-                "0.5 hardly blurs."
+                f"Got bins={self.bins}, width={self.width} and blur={self.blur}; expected "
+                "them above 0. A blur of 0.5 hardly blurs."
             )
 
     def fit(self, target: Any) -> "Histogram":

@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import optax
 
+from ..errors import ParameterError
 from ..paths.checks import is_number
 from ..registry import Config, Registry
 
@@ -128,11 +129,11 @@ class AdamW:
         for name in ("learning_rate", "clip"):
             value = getattr(self, name)
             if value is not None and not (is_number(value) and value > 0):
-                raise ValueError(f"Got {name}={value!r}; expected a number above 0.")
+                raise ParameterError(name, value, "a number above 0")
         if not is_number(self.weight_decay) or not 0 <= self.weight_decay < float("inf"):
-            raise ValueError(f"Got weight_decay={self.weight_decay!r}; expected a number of 0 (Adam) or more (AdamW).")
+            raise ParameterError("weight_decay", self.weight_decay, "a number of 0 (Adam) or more (AdamW)")
         if not callable(self.schedule):
-            raise ValueError(f"Got schedule={self.schedule!r}; expected WarmupCosine(), Plateau() or ConstantRate().")
+            raise ParameterError("schedule", self.schedule, "WarmupCosine(), Plateau() or ConstantRate()")
 
     def transformation(self) -> optax.GradientTransformation:
         return _adam(self.clip)
@@ -163,7 +164,7 @@ def _coerced(value: Any) -> Any:
         return OptaxOptimizer(value)
     if isinstance(value, AdamW | OptaxOptimizer | str | Mapping | type | Config):
         return value
-    raise ValueError(f"Got optimizer={value!r}; expected AdamW(...), or one of Optax's, such as optax.lion(1e-4).")
+    raise ParameterError("optimizer", value, "AdamW(...), or one of Optax's, such as optax.lion(1e-4)")
 
 
 OPTIMIZERS = Registry("optimizer", AdamW, {"adamw": AdamW}, coerce=_coerced)

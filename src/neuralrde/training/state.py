@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 import optax
 
+from ..errors import ParameterError, setting
 from ..frozen import weights_of
 from ..registry import make
 from .optimizers import AdamW
@@ -46,11 +47,13 @@ class Settings:
         object.__setattr__(self, "optimizer", make("optimizer", self.optimizer))
         for name in ("epochs", "batch_size"):
             if getattr(self, name) < 1:
-                raise ValueError(f"Got {name}={getattr(self, name)}; expected at least 1. Write for example {name}=32.")
+                raise ParameterError(
+                    name, getattr(self, name), "at least 1", remedy=f"Write for example {setting(name, 32)}."
+                )
         for name in ("patience", "time_budget"):
             value = getattr(self, name)
             if value is not None and not value > 0:
-                raise ValueError(f"Got {name}={value}; expected a number above 0.")
+                raise ParameterError(name, value, "a number above 0")
 
 
 @dataclass(frozen=True)

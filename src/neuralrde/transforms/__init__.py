@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ..errors import ParameterError
 from ..registry import Config, Registry
 from .channels import ObservationCounts, TimeChannel
 from .compose import Compose, Standard
@@ -17,7 +18,7 @@ from .transform import Transform
 
 def _checked(value: Any) -> Any:
     if not isinstance(value, Transform | str | Mapping | list | tuple | type | Config):
-        raise ValueError(f'Got transform={value!r}; expected "standard", a transform such as Scale(), or Compose(...).')
+        raise ParameterError("transform", value, '"standard", a transform such as Scale(), or Compose(...)')
     return value
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ..errors import ParameterError
 from ..paths.series import Series
 from .channels import ObservationCounts, TimeChannel
 from .filling import Fill, FillForward, FillLinear
@@ -132,10 +133,10 @@ class Standard(Transform):
 
     def __post_init__(self):
         if self.fill is not None and self.fill not in FILLS:
-            raise ValueError(f"Got fill={self.fill!r}; expected one of {[*FILLS, None]}.")
+            raise ParameterError("fill", self.fill, f"one of {[*FILLS, None]}")
         for name in ("scale", "time", "base_point"):
             if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"Got {name}={getattr(self, name)!r}; expected True or False.")
+                raise ParameterError(name, getattr(self, name), "True or False")
 
     def expanded(self) -> Compose:
         kinds: list[type[Transform]] = [] if self.fill is None else [ObservationCounts, FILLS[self.fill]]

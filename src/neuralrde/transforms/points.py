@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..errors import setting
 from ..paths.checks import as_number, as_positive, check_finite
 from ..paths.series import Series, frozen
 from ..paths.windows import check_timed, cuts_by_time, positions_in_windows
@@ -98,7 +99,7 @@ class WithBoundaries(Transform):
     )
 
     def __post_init__(self):
-        every = as_positive(self.every, name="every", example="every=0.5", why="time runs forward")
+        every = as_positive(self.every, name="every", example=setting("every", 0.5), why="time runs forward")
         object.__setattr__(self, "every", every)
         if self.start is not None:
             object.__setattr__(self, "start", as_number(self.start, name="start", example="start=0.0"))

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..errors import ParameterError, setting
 from ..paths.series import Series, frozen
 from .statistics import Statistics
 from .transform import Transform, check_channels, check_one_each
@@ -62,8 +63,8 @@ class Spectrogram(Transform):
             value = getattr(self, name)
             whole = isinstance(value, int | np.integer) and not isinstance(value, bool) and 1 <= value <= _LONGEST
             if not whole and (value is not None or name == "frame"):
-                raise ValueError(
-                    f"Got {name}={value!r}; expected a whole number of points, from 1 to {_LONGEST}. Write {name}=32."
+                raise ParameterError(
+                    name, value, f"a whole number of points, from 1 to {_LONGEST}", remedy=f"Write {setting(name, 32)}."
                 )
             object.__setattr__(self, name, None if value is None else int(value))
         edges = np.asarray(self.bands)

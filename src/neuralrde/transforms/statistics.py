@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int, Real
 
+from ..errors import python_only, setting
 from ..paths.series import Series
 
 
@@ -90,7 +91,8 @@ class Statistics:
         if not sums.count.all():
             raise ValueError(
                 f"Got the channel {self.channels[int(sums.count.argmin())]!r} without any observation in the training "
-                "set; expected at least one, because there is nothing to learn its mean from. Leave the channel out, "
-                "or fill it with a number of your own, `FillForward(default=0.0)`."
+                "set; expected at least one, because there is nothing to learn its mean from. Leave the channel out "
+                f"(of a table, with {setting('columns', [...])})"
+                f"{python_only(', or fill it with a number of your own, `FillForward(default=0.0)`')}."
             )
         return sums

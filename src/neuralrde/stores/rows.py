@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
 from ..datasets.roles import Roles, TableOptions, find_roles
+from ..errors import setting
 from .format import Json, SourceError, files_at, identity, is_url, open_file
 
 PARQUET, CSV, NPY = (".parquet", ".pq"), (".csv", ".tsv"), (".npy",)
@@ -92,12 +93,17 @@ def open_source(
     named = {name: value for name, value in columns.items() if value is not None}
     if _has_ending(data, PARQUET + CSV):
         if labels is not None or groups is not None:
-            raise ValueError("Got labels= or groups= for a table; expected target= and group=, the names of columns.")
+            raise ValueError(
+                f"Got {setting('labels')} or groups= for a table; expected {setting('target')} and "
+                f"{setting('group')}, the names of columns."
+            )
         kind = ParquetSource if _has_ending(data, PARQUET) else CsvSource
         return kind.open(data, TableOptions(**named))
     if _has_ending(data, NPY):
         if named:
-            raise ValueError(f"Got {sorted(named)} for .npy data, which have no columns; expected labels= instead.")
+            raise ValueError(
+                f"Got {sorted(named)} for .npy data, which have no columns; expected {setting('labels')} instead."
+            )
         return NpySource.open(data, labels=labels, groups=groups)
     every = ", ".join(PARQUET + CSV + NPY)
     raise SourceError(f"Got {str(data)!r}; expected a file, or a folder of files, that end in {every}.")
@@ -195,8 +201,8 @@ class _Column:
         pa = _arrow()
         if not (self._is_real or self.types.is_boolean(self.kind)):
             raise SourceError(
-                f"Got the column {self.name!r} of {self.file}, of type {self.kind}; expected numbers. Leave it out: "
-                "name the channels, `columns=[...]`."
+                f"Got the column {self.name!r} of {self.file}, of type {self.kind}; expected numbers. "
+                f"Leave it out: name the channels, {setting('columns', [...])}."
             )
         return self._as(pa.float32() if self.kind == pa.float32() else pa.float64())
 

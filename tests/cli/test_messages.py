@@ -1,13 +1,14 @@
 """What the library says in Python is said in flags at a shell."""
 
-import inspect
+import pickle
 import re
 
 import numpy as np
 import pytest
 
-from neuralrde.cli.shell import _MODEL, SET, in_flags
-from neuralrde.estimators import NeuralRDEClassifier, NeuralRDERegressor
+from neuralrde import Windows
+from neuralrde.cli.flags import as_flag
+from neuralrde.errors import ParameterError, as_python, notation, setting
 
 from .conftest import QUICK
 
@@ -15,42 +16,50 @@ PYTHON = re.compile(r"\bnp\.|=True|=False|=\[|FillForward|Series\.|\bread\(|_spl
 
 
 @pytest.mark.parametrize(
-    ("python", "shell"),
+    ("name", "value", "shell"),
     [
-        ("Got columns=['acc z', 'b'] and no more", "Got --columns 'acc z,b' and no more"),
-        ("Write `columns=[...]` without it", "Write --columns A,B,... without it"),
-        ("Write header=False if the first row holds data.", "Write --no-header if the first row holds data."),
-        ("Write `drop_unlabelled=True` to leave", "Write --drop-unlabelled to leave"),
-        ("(`wide=True`), or a point (`wide=False`).", "(--wide), or a point (--long)."),
-        ('Write `id="Unnamed: 0"` or the like', "Write --id 'Unnamed: 0' or the like"),
-        ('expected one, `target="column"`.', "expected one, --target column."),
-        ('`decimal=","` or `thousands=","`.', "--decimal , or --thousands ,."),
-        ("Got every=0.5; expected", "Got --every 0.5; expected"),
-        ("Got both step=8 and every=None; expected", "Got both --step 8 and no --every; expected"),
-        ("Got learning_rate=-1.0; expected", "Got --learning-rate -1.0; expected"),
-        ("Got weight_decay=nan; expected", "Got --set optimizer.weight_decay=nan; expected"),
-        ("Got readout='first'; expected", "Got --set model.readout=first; expected"),
-        ('for example `read(path, task="regression")`.', "for example --task regression."),
-        ("Got [np.float64(1.5), np.str_('a')]", "Got [1.5, 'a']"),
-        ('Write `duplicates="mean"` or `duplicates="last"`.', "Write --duplicates mean or --duplicates last."),
-        ("Write closed_form=False to train one.", "Write --set closed_form=false to train one."),
-        ("Write patience=None.", "Write --set patience=none."),
-        # An object is shown as it is, all of it.
-        (
-            "Got windows=Windows(step=None, depth=2, scales=(1, 4)); it was cut into Windows(step=1, depth=3).",
-            "Got --set windows=Windows(step=None, depth=2, scales=(1, 4)); it was cut into Windows(step=1, depth=3).",
-        ),
-        # What is no option of ours stays as it is.
-        ("the channel sex=f and `model(depth=2, key=key)`", "the channel sex=f and `model(depth=2, key=key)`"),
+        ("columns", ["acc z", "b"], "--columns 'acc z,b'"),
+        ("columns", [...], "--columns A,B,..."),
+        ("header", False, "--no-header"),
+        ("drop_unlabelled", True, "--drop-unlabelled"),
+        ("wide", False, "--long"),
+        ("id", "Unnamed: 0", "--id 'Unnamed: 0'"),
+        ("decimal", ",", "--decimal ,"),
+        ("every", 0.5, "--every 0.5"),
+        ("every", None, "no --every"),
+        ("every", ..., "--every ..."),
+        ("learning_rate", -1.0, "--learning-rate -1.0"),
+        ("random_state", np.int64(3), "--seed 3"),
+        ("weight_decay", float("nan"), "--set optimizer.weight_decay=nan"),
+        ("readout", "first", "--set model.readout=first"),
+        ("closed_form", False, "--set closed_form=false"),
+        ("patience", None, "--set patience=none"),
+        ("fill", "forward", "--set transform.fill=forward"),
+        ("shifts", 2, "--set windows.shifts=2"),
+        ("windows", Windows(step=8, scales=(1, 4)), "--set windows=Windows(step=8, depth=2, scales=(1, 4))"),
+        ("sex", "f", "sex='f'"),  # no option of ours
     ],
 )
-def test_translations(python, shell):
-    assert in_flags(python) == shell
+def test_settings_are_named_by_flags(name, value, shell):
+    python = setting(name, value)
+    with notation(as_flag):
+        assert setting(name, value) == shell
+    assert setting(name, value) == python == as_python(name, value)
 
 
-def test_every_parameter_of_the_estimators_is_known():
-    names = {*inspect.signature(NeuralRDEClassifier).parameters, *inspect.signature(NeuralRDERegressor).parameters}
-    assert names - {"random_state", "verbose", "warm_start"} <= {*_MODEL, *SET}
+def test_settings_without_a_value():
+    assert setting("labels_id") == "labels_id="
+    with notation(as_flag):
+        assert (setting("labels_id"), setting("clip")) == ("--labels-id", "--set optimizer.clip")
+
+
+def test_an_error_carries_its_data():
+    error = ParameterError("step", 0, "at least 1", because="a window needs an increment", remedy="Write more.")
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.parameter, again.value, again.expected, again.because) == ("step", 0, "at least 1", error.because)
+    assert str(again) == "Got step=0; expected at least 1, because a window needs an increment. Write more."
+    with notation(as_flag):
+        assert str(again).startswith("Got --step 0; expected")
 
 
 def long_table(rows=24, points=12, **columns):
