@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
+from ._types import Options
 from .errors import ParameterError, setting
 
 # What an estimator knows, and nobody has to say.
@@ -46,7 +47,7 @@ class Registry(Mapping[str, Any]):
         self,
         family: str,
         base: type,
-        entries: dict[str, Any],
+        entries: Options,
         *,
         coerce: Callable[[Any], Any] = lambda value: value,
         later: bool = False,
@@ -137,7 +138,7 @@ class Config:
         given = {name: value for name, value in available.items() if name in known}
         return self.cls(**given | self.made_options())
 
-    def made_options(self) -> dict[str, Any]:
+    def made_options(self) -> Options:
         """The options with objects in place of short names."""
         return {
             name: make(name, value) if name in _NAMED and isinstance(value, str | Mapping | list) else value
@@ -225,7 +226,7 @@ def _checked(registry: Registry, value: Any) -> Config:
     return value
 
 
-def _replaced(family: str, part: Any, options: dict[str, Any]) -> Any:
+def _replaced(family: str, part: Any, options: Options) -> Any:
     known = params_of(part)
     for name in options:
         if name not in known:
@@ -239,7 +240,7 @@ def _replaced(family: str, part: Any, options: dict[str, Any]) -> Any:
     return replace(part, **made)
 
 
-def params_of(value: Any) -> dict[str, Any]:
+def params_of(value: Any) -> Options:
     """The parameters of a part: those of a `Config`, or the fields of a dataclass that are set, not learned."""
     if isinstance(value, Config):
         defaults = {
