@@ -48,7 +48,7 @@ PARTS = (
     "plots",
 )
 # Not public, and on a page all the same: what several estimators share.
-SHARED = {"neuralrde.estimators.neural.BaseNeuralRDE", "neuralrde.estimators.features.ClosedForm"}
+SHARED = {"neuralrde.estimators.neural.BaseNeuralRDE", "neuralrde.estimators.closed_form.ClosedForm"}
 
 
 def named(page: Path) -> str:

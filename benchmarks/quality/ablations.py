@@ -49,37 +49,37 @@ class Variant:
 
 
 def without_statistics() -> Any:
-    from neuralrde.estimators import features
+    from neuralrde.features import features
 
     plain = features.plain_statistics
     return lambda series: 0.0 * plain(series)
 
 
 def squared_error() -> Any:
-    from neuralrde.estimators.ridge import Ridge
+    from neuralrde.features import Ridge
 
     fit = Ridge.fit
     return staticmethod(lambda *given, loss=None, **options: fit(*given, **options))
 
 
-FEATURES = "estimators.random_features"
+FEATURES = "features.random_windows"
 CLOSED = {
     "default": Variant("the defaults"),
-    "windows-256": Variant("at most 256 windows per series and look instead of 2,048", {"windows": 256}),
+    "windows-256": Variant("at most 256 windows per series and draw instead of 2,048", {"windows": 256}),
     "windows-1024": Variant("at most 1,024 windows", {"windows": 1024}),
-    "draws-42": Variant("half of the looks", {"draws": 42}),
-    "draws-168": Variant("twice the looks", {"draws": 168}),
-    "draws-336": Variant("four times the looks", {"draws": 336}),
-    "one-contest": Variant("one contest per look instead of four", {"contests": 1}),
-    "one-map": Variant("one random map per look instead of 24", {"maps": 1}),
+    "draws-42": Variant("half of the draws", {"draws": 42}),
+    "draws-168": Variant("twice the draws", {"draws": 168}),
+    "draws-336": Variant("four times the draws", {"draws": 336}),
+    "one-competition": Variant("one competition per draw instead of four", {"competitions": 1}),
+    "one-map": Variant("one random map per draw instead of 24", {"maps": 1}),
     "one-threshold": Variant("one threshold per map instead of two", {"thresholds": 1}),
     "scaled-only": Variant("series scaled as a whole only: neither each by itself nor changes", constants={
         f"{FEATURES}._CYCLE": (0,)}),
     "whole-only": Variant("one scale: windows that span whole series", constants={f"{FEATURES}._WHOLE": 1}),
     "no-statistics": Variant("no plain statistics beside the shares", constants={
-        "estimators.features.plain_statistics": without_statistics}),
+        "features.features.plain_statistics": without_statistics}),
     "squared-error": Variant("the penalty by the squared error instead of the log loss", constants={
-        "estimators.ridge.Ridge.fit": squared_error}),
+        "features.ridge.Ridge.fit": squared_error}),
 }  # fmt: skip
 NEURAL = {
     name: Variant(meaning, options, seeds=(0,), folds=3, judged=1, estimator="NeuralRDEClassifier")

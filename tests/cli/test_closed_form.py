@@ -137,7 +137,7 @@ def test_the_floor_learns_from_groups_and_from_what_would_validate(monkeypatch):
 @pytest.mark.long
 def test_a_neural_part_of_weight_zero_is_said(run, hearts, tmp_path, monkeypatch):
     """The run is the closed form then, after all the training: the verdict, `inspect` and the files say so."""
-    monkeypatch.setattr("neuralrde.estimators.blend.class_weights", lambda *_: [1.0, 0.0])
+    monkeypatch.setattr("neuralrde.estimators.trainer.class_factors", lambda *_: [1.0, 0.0])
     out = tmp_path / "run"
     said = run("fit", hearts, *COLUMNS, *QUICK, "--set", "members=2", "--no-plots", "--out", out).out
     sentence = "he neural part has weight 0: this is the closed form (its weight is 1)"

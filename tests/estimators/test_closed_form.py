@@ -15,8 +15,8 @@ from neuralrde.estimators import (
     LogSignatureRegressor,
     load,
 )
-from neuralrde.estimators.random_features import POINTS, RandomFeatures
-from neuralrde.estimators.ridge import Ridge
+from neuralrde.features import FeatureSizes, RandomFeatures, Ridge
+from neuralrde.features.random_windows import POINTS
 from neuralrde.signatures import log_signature
 from neuralrde.training import FileRefused
 
@@ -34,21 +34,21 @@ def test_shares_are_those_of_windows_looked_at_one_by_one():
     """Each feature by hand: the windows' log-signatures with the public function, one at a time, in float64."""
     X, _ = turning(samples=6, length=40)
     series = Series.from_array(X)
-    features = RandomFeatures.fit(series, draws=6, maps=5, windows=9, seed=3)
+    features = RandomFeatures.fit(series, FeatureSizes(draws=6, maps=5, windows=9), seed=3)
     found, at = features(series), 0
     scaled, each, changes = (np.swapaxes(array, 1, 2).astype(np.float64) for array in features._seen(series))
-    for draw, (kind, dilation, _, kept, span) in enumerate(np.asarray(features.looks.plan)):
-        path = (scaled, each, changes)[kind] @ features.looks.mixtures[draw, :, :kept].astype(np.float64)
+    for draw, (kind, dilation, _, kept, span) in enumerate(np.asarray(features.drawn.plan)):
+        path = (scaled, each, changes)[kind] @ features.drawn.mixtures[draw, :, :kept].astype(np.float64)
         assert span == POINTS * dilation
         last = max(0, 39 - span)
         count = min(9, last + 1)
         starts = np.minimum(np.arange(count) * max(last, 1) // max(count - 1, 1), last)
-        words = features.looks.words[draw]
+        words = features.drawn.words[draw]
         maps = (
-            np.concatenate([np.eye(words), features.looks.maps[draw, :words]], axis=1)
-            * features.looks.scales[draw, :words, None]
+            np.concatenate([np.eye(words), features.drawn.maps[draw, :words]], axis=1)
+            * features.drawn.scales[draw, :words, None]
         )
-        thresholds = features.looks.thresholds[draw, :, : maps.shape[1]]
+        thresholds = features.drawn.thresholds[draw, :, : maps.shape[1]]
         above = np.zeros((6, *thresholds.shape))
         close = np.zeros_like(above)
         for start in starts:
@@ -171,7 +171,7 @@ def test_files(estimator, tmp_path):
 def test_a_file_with_another_plan_is_refused(tmp_path):
     X, y = turning(samples=20)
     model = LogSignatureClassifier(draws=7).fit(X, y)
-    model.model_.features.random.looks.plan[0, 1] = -5
+    model.model_.features.random.drawn.plan[0, 1] = -5
     model.save(tmp_path / "model")
     with pytest.raises((FileRefused, ValueError), match="plan"):
         load(tmp_path / "model").predict(X)

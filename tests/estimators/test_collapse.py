@@ -7,7 +7,7 @@ import pytest
 
 from neuralrde.datasets import order_of_events
 from neuralrde.estimators import NeuralRDEClassifier
-from neuralrde.estimators.collapse import constant_loss, has_collapsed
+from neuralrde.estimators.trainer import constant_loss, has_collapsed
 from neuralrde.training import AdamW, TrainingWarning
 from tests.estimators.options import options
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from neuralrde import Config, LogSignatureRegressor, NeuralRDE, NeuralRDEClassifier, NeuralRDERegressor
-from neuralrde.estimators import LogSignatureClassifier, fitting
+from neuralrde.estimators import LogSignatureClassifier, trainer
 from neuralrde.estimators.conformal import conformal_score, held_out_scores
 from neuralrde.estimators.division import folds
 from neuralrde.serving.served import ServedModel
@@ -81,7 +81,7 @@ def test_left_out_groups_decide_what_a_regressor_learns():
 def test_a_neural_regressor_counts_groups_too(monkeypatch):
     X, y, group = patients(6, 4, np.random.default_rng(0))
     found = []
-    monkeypatch.setattr(fitting, "folds", lambda *args, **how: found.append(folds(*args, **how)) or found[-1])
+    monkeypatch.setattr(trainer, "folds", lambda *args, **how: found.append(folds(*args, **how)) or found[-1])
     model = NeuralRDERegressor(**TINY, members=2, closed_form=False, random_state=0).fit(X, y, groups=group)
     assert len(model.scores_[0]) == 6
     assert all(len(set(found[0][group == one])) == 1 for one in range(6))  # a member leaves out whole groups

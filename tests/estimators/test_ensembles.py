@@ -1,6 +1,7 @@
 """Ensembles of estimators: folds, predictions for series left out, and the closed form beside them."""
 
 import pickle
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -10,8 +11,9 @@ from sklearn.base import clone
 
 from neuralrde import Config, NeuralRDE, NeuralRDEClassifier, NeuralRDERegressor, Windows
 from neuralrde.estimators import load
-from neuralrde.estimators.blend import blended, class_weights, number_weights
+from neuralrde.estimators.blend import class_factors, number_factors
 from neuralrde.estimators.division import folds
+from neuralrde.estimators.fitted import Blend
 from neuralrde.models import MODELS, MultiScaleRDE
 from neuralrde.registry import accepted
 from neuralrde.training import Listener
@@ -50,10 +52,10 @@ def test_folds_keep_groups_together_and_series_in_order():
 def test_weights_are_what_a_search_over_a_grid_finds():
     target = RNG.integers(3, size=200)
     closed, neural = (2 * np.eye(3)[target] + RNG.normal(size=(200, 3)) * size for size in (1.0, 2.0))
-    best = class_weights(closed, neural, target)
+    best = class_factors(closed, neural, target)
 
     def log_loss(pair):
-        logits = blended(closed, neural, pair)
+        logits = Blend(factors=tuple(pair))(neural, closed)
         return (np.log(np.exp(logits).sum(1)) - logits[np.arange(200), target]).mean()
 
     grid = [(a, b) for a in np.linspace(0, 4, 21) for b in np.linspace(0, 4, 21)]
@@ -64,11 +66,11 @@ def test_an_ensemble_has_no_say_before_it_has_earned_one():
     """Six series, for which both are equally right: the closed form stays as it is. Six hundred: the mean is better."""
     target = np.arange(600) % 2
     closed, neural = (2 * np.eye(2)[target] + RNG.normal(size=(600, 2)) for _ in range(2))
-    few, many = (class_weights(closed[:n], neural[:n], target[:n]) for n in (6, 600))
+    few, many = (class_factors(closed[:n], neural[:n], target[:n]) for n in (6, 600))
     assert abs(few[0] - 1.0) + few[1] < 0.8
     # Independent errors of one size: both have the same factor but for chance, about 10 % with 600 series.
     assert many[1] == pytest.approx(many[0], rel=0.4)
-    nothing = class_weights(np.zeros((6, 2)), neural[:6], target[:6])
+    nothing = class_factors(np.zeros((6, 2)), neural[:6], target[:6])
     assert nothing[0] == 0.0
     assert nothing[1] > 0.0
 
@@ -76,13 +78,13 @@ def test_an_ensemble_has_no_say_before_it_has_earned_one():
 def test_numbers_are_mixed_in_shares():
     target = RNG.normal(size=(100, 1))
     noisy, noisier = (target + RNG.normal(size=(100, 1)) * size for size in (0.5, 1.0))
-    closed, neural = number_weights(noisy, noisier, target)
+    closed, neural = number_factors(noisy, noisier, target)
     assert closed + neural == pytest.approx(1.0)
     assert closed == pytest.approx(0.8, abs=0.1)  # inverse variances, 4 to 1; 100 samples
-    assert number_weights(target, target, target) == [0.5, 0.5]
+    assert number_factors(target, target, target) == [0.5, 0.5]
     gaps = np.concatenate([target, np.full((50, 1), np.nan)])
     more = (np.concatenate([one, np.ones((50, 1))]) for one in (noisy, noisier))
-    assert number_weights(*more, gaps)[0] == pytest.approx(closed, abs=0.05)  # what is unknown decides nothing
+    assert number_factors(*more, gaps)[0] == pytest.approx(closed, abs=0.05)  # what is unknown decides nothing
 
 
 @pytest.mark.parametrize("closed_form", [True, False])
@@ -108,7 +110,7 @@ def test_the_closed_form_has_the_say_it_earns():
     assert closed > neural
     # What is blended is what both predict.
     alone = model.closed_form_.predict_proba(X)
-    model.blend_ = [1.0, 0.0]
+    model.fitted_ = replace(model.fitted_, blend=replace(model.fitted_.blend, factors=(1.0, 0.0)))
     np.testing.assert_allclose(model.predict_proba(X), alone, rtol=1e-5, atol=1e-7)
 
 
@@ -198,15 +200,15 @@ class Said(Listener):
 
 @pytest.mark.parametrize("kind", [NeuralRDEClassifier, pytest.param(NeuralRDERegressor, marks=pytest.mark.long)])
 def test_a_part_without_weight_is_neither_computed_nor_kept(kind, tmp_path, monkeypatch):
-    weights = {"class_weights": [1.5, 0.0], "number_weights": [1.0, 0.0]}
+    weights = {"class_factors": [1.5, 0.0], "number_factors": [1.0, 0.0]}
     for name, found in weights.items():
-        monkeypatch.setattr(f"neuralrde.estimators.blend.{name}", lambda *_, found=found: found)
+        monkeypatch.setattr(f"neuralrde.estimators.trainer.{name}", lambda *_, found=found: found)
     model = kind(**CHEAP).fit(X, Y if kind is NeuralRDEClassifier else X[:, -1, 0])
     assert model.n_iter_ == 3
     assert model.model_ is None
-    monkeypatch.setattr("neuralrde.estimators.sources.predict", None)
-    outputs = model.closed_form_._outputs(X) * float(model.closed_form_.model_.sharpness) * model.blend_[0]
-    np.testing.assert_array_equal(model._outputs(X)[0][0].outputs, outputs)
+    monkeypatch.setattr("neuralrde.estimators.fitted.predict", None)
+    outputs = model.closed_form_._outputs(X).versions[0].outputs * model.blend_[0]
+    np.testing.assert_array_equal(model._outputs(X).versions[0].outputs, outputs)
     model.save(tmp_path / "model")
     again = load(tmp_path / "model")
     for other in (again, pickle.loads(pickle.dumps(model))):
@@ -222,7 +224,7 @@ def test_a_part_without_weight_is_neither_computed_nor_kept(kind, tmp_path, monk
 
 
 def test_a_closed_form_without_weight_is_not_kept(monkeypatch, tmp_path):
-    monkeypatch.setattr("neuralrde.estimators.blend.class_weights", lambda *_: [0.0, 2.0])
+    monkeypatch.setattr("neuralrde.estimators.trainer.class_factors", lambda *_: [0.0, 2.0])
     model = NeuralRDEClassifier(**CHEAP).fit(X, Y)
     assert model.closed_form_ is None
     model.save(tmp_path / "model")
@@ -243,7 +245,7 @@ def test_nothing_is_trained_where_nothing_can_be_gained(kind, tmp_path):
     said = Said()
     model = kind(**CHEAP).fit(apart, y, listeners=[said])
     assert said.epochs == model.n_iter_ == 0
-    assert model.blend_ == [1.0, 0.0]
+    assert model.blend_ == (1.0, 0.0)
     (message,) = said.messages
     assert "no error on any of the 36 series" in message
     assert "closed_form=False" in message

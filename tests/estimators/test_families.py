@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from neuralrde import NeuralRDEClassifier, NeuralRDERegressor
-from neuralrde.estimators import families
+from neuralrde.estimators import trainer
+from neuralrde.estimators.trainer import Trainer
 from neuralrde.models import LinearRDE, NeuralRDE
 
 pytestmark = pytest.mark.long
@@ -21,7 +22,7 @@ def walks(samples=36, length=24, seed=0):
 @pytest.fixture
 def two(monkeypatch):
     """Two families that compile quickly."""
-    monkeypatch.setattr(families, "COMPARED", ("neural-rde", "linear-rde"))
+    monkeypatch.setattr(trainer, "COMPARED", ("neural-rde", "linear-rde"))
 
 
 def test_the_best_is_taken_and_the_others_are_told(two, tmp_path):
@@ -30,7 +31,7 @@ def test_the_best_is_taken_and_the_others_are_told(two, tmp_path):
     *tried, floor = model.trials_
     assert {trial["model"] for trial in tried} == {"neural-rde", "linear-rde"}
     assert floor["model"] == "closed-form"
-    assert all(trial["folds"] == families.FOLDS and trial["seconds"] > 0 for trial in tried)
+    assert all(trial["folds"] == trainer.FOLDS and trial["seconds"] > 0 for trial in tried)
     assert tried[0]["loss"] == min(trial["loss"] for trial in tried)
     assert model.config_.cls is {"neural-rde": NeuralRDE, "linear-rde": LinearRDE}[tried[0]["model"]]
     model.save(tmp_path / "model")
@@ -45,15 +46,15 @@ def test_losses_are_those_of_what_was_left_out(monkeypatch):
     X, y = walks()
     seen = []
 
-    def loss(candidate, estimator, samples, fold, number, mesh):
+    def loss(self, candidate, samples, fold, number):
         seen.append((candidate.model, number, int((fold == number).sum())))
-        return {"neural-rde": 0.5, "log-ncde": 0.2, "linear-rde": 0.9}[candidate.model] + 0.01 * number
+        return {"NeuralRDE": 0.5, "LogNCDE": 0.2, "LinearRDE": 0.9}[candidate.model.cls.__name__] + 0.01 * number
 
-    monkeypatch.setattr(families, "COMPARED", ("neural-rde", "log-ncde", "linear-rde"))
-    monkeypatch.setattr(families, "_loss", loss)
+    monkeypatch.setattr(trainer, "COMPARED", ("neural-rde", "log-ncde", "linear-rde"))
+    monkeypatch.setattr(Trainer, "_left_out_loss", loss)
     estimator = NeuralRDEClassifier(model="auto", closed_form=False, random_state=0, verbose=False)
-    samples = estimator._samples(X, y, reset=True)
-    config, trials = families.choose_model(estimator, samples, 0)
+    comparing, samples = estimator._trainer(X, y, None, None, None)
+    config, trials = comparing.choose_model(samples)
     assert [trial["model"] for trial in trials] == ["log-ncde", "neural-rde", "linear-rde"]
     assert [trial["folds"] for trial in trials] == [3, 3, 1]
     assert trials[0]["loss"] == pytest.approx(0.21)
@@ -63,16 +64,17 @@ def test_losses_are_those_of_what_was_left_out(monkeypatch):
 
 def test_a_time_budget_ends_the_comparison(monkeypatch):
     X, y = walks()
-    monkeypatch.setattr(families, "_loss", lambda *arguments, mesh: 1.0)
+    monkeypatch.setattr(Trainer, "_left_out_loss", lambda *_: 1.0)
     clock = iter(np.arange(0.0, 1000.0, 10.0))  # ten seconds pass between two looks at it
-    monkeypatch.setattr(families.time, "monotonic", lambda: float(next(clock)))
     estimator = NeuralRDEClassifier(model="auto", closed_form=False, time_budget=80.0, random_state=0, verbose=False)
-    _, trials = families.choose_model(estimator, estimator._samples(X, y, reset=True), 0)
+    comparing, samples = estimator._trainer(X, y, None, None, None)
+    monkeypatch.setattr(trainer.time, "monotonic", lambda: float(next(clock)))
+    _, trials = comparing.choose_model(samples)
     assert [trial["folds"] for trial in trials] == [1, 1]
 
 
 def test_regression_and_what_it_says(monkeypatch, capsys):
-    monkeypatch.setattr(families, "COMPARED", ("neural-rde",))
+    monkeypatch.setattr(trainer, "COMPARED", ("neural-rde",))
     X, _ = walks()
     model = NeuralRDERegressor(model="auto", windows=8, epochs=1, random_state=0, verbose=True)
     model.fit(X, X[:, -1, 0])

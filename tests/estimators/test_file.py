@@ -13,9 +13,8 @@ import pandas
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from neuralrde.estimators import ESTIMATORS, LogSignatureTransformer, NeuralRDEClassifier, NeuralRDERegressor, load
-from neuralrde.estimators.file import from_json, to_json
-from neuralrde.estimators.learned import LEARNED
+from neuralrde.estimators import LogSignatureTransformer, NeuralRDEClassifier, NeuralRDERegressor, load
+from neuralrde.estimators.saving import FORMAT, parameter_from_plain, parameter_to_plain, to_parts
 from neuralrde.paths import Series
 from neuralrde.training import FileRefused
 from neuralrde.training.archive import read_archive, write_archive
@@ -81,7 +80,7 @@ def test_others(tmp_path):
     [np.arange(3), np.array([False, True]), np.array(["a", "b"], object), np.array([0.5, 2.0]), np.array(["ä"])],
 )
 def test_labels_of_every_kind(labels):
-    again = from_json(json.loads(json.dumps(to_json(labels))))
+    again = parameter_from_plain(json.loads(json.dumps(parameter_to_plain(labels))))
     assert again.dtype == labels.dtype
     assert again.tolist() == labels.tolist()
 
@@ -110,10 +109,10 @@ def test_damaged_files_are_refused(saved):
 
 def reseal(file, change, *, numbers=lambda arrays: arrays):
     """Write a file again with other content, under a right checksum, as anyone can."""
-    header, arrays = read_archive(file, "model", format=3)
+    header, arrays = read_archive(file, "model", format=FORMAT)
     change(header)
     plain = {key: value for key, value in header.items() if key not in ("kind", "format", "version")}
-    write_archive(file, "model", format=3, header=plain, arrays=numbers(arrays))
+    write_archive(file, "model", format=FORMAT, header=plain, arrays=numbers(arrays))
 
 
 def refusal_of(file) -> str:
@@ -134,7 +133,15 @@ def header(**values):
 
 
 def learned(**values):
-    return lambda header: header["learned"].update(values)
+    return lambda header: header["fitted"].update(values)
+
+
+def inputs(**values):
+    return lambda header: header["fitted"]["inputs"].update(values)
+
+
+def targets(**values):
+    return lambda header: header["fitted"]["targets"].update(values)
 
 
 def parameter(name, value):
@@ -142,19 +149,19 @@ def parameter(name, value):
 
 
 def config(**options):
-    return lambda header: header["learned"]["config_"]["part"].update(options)
+    return lambda header: header["fitted"]["config"].update(options)
 
 
 def windows(**values):
-    return lambda header: header["learned"]["windows_"]["part"].update(values)
+    return lambda header: header["fitted"]["windows"].update(values)
 
 
 def transform(number, **values):
-    return lambda header: header["learned"]["transform_"]["transform"]["transforms"][number].update(values)
+    return lambda header: header["fitted"]["transform"]["transforms"][number].update(values)
 
 
 def composed(*transforms):
-    return {"transform": {"transform": "compose", "transforms": list(transforms)}}
+    return {"transform": "compose", "transforms": list(transforms)}
 
 
 SPECTROGRAM = {"transform": "spectrogram", "frame": 2 * 10**9, "channels_": ["x0", "x1"], "floors_": [1.0, 1.0]}
@@ -168,12 +175,12 @@ SPECTROGRAM = {"transform": "spectrogram", "frame": 2 * 10**9, "channels_": ["x0
         (header(estimator=None), "expected one of"),
         (header(parameters=[]), "make no"),
         (header(parameters={"pairs": [[[], 1]]}), "make no"),
-        (header(learned=[]), "make no"),
+        (header(fitted=[]), "make no"),
         (lambda h: h.pop("parameters"), "make no"),
-        (lambda h: h.pop("learned"), "make no"),
-        (lambda h: h["learned"].pop("windows_"), "'windows_'.*missing"),
-        (lambda h: h["learned"].pop("classes_"), "'classes_'.*missing"),
-        (lambda h: h["learned"].pop("config_"), "'config_'.*missing"),
+        (lambda h: h.pop("fitted"), "make no"),
+        (lambda h: h["fitted"].pop("windows"), "'windows'.*missing"),
+        (lambda h: h["fitted"]["targets"].pop("classes"), "'classes'.*missing"),
+        (lambda h: h["fitted"].pop("config"), "'config'.*missing"),
         (learned(__class__="str"), "nothing that"),
         (parameter("evil", 1), "Invalid parameter"),
         (parameter("model", {"part": {"name": "os.system"}}), "'os.system'; expected one of"),
@@ -193,56 +200,56 @@ SPECTROGRAM = {"transform": "spectrogram", "frame": 2 * 10**9, "channels_": ["x0
         (config(layers=100), "without the array|expected many more"),
         (config(depth=3), "of shape|without|expected"),
         (config(evil=1), "evil="),
-        (learned(config_={"part": {"name": "neural-rde"}}), "expected many more|of shape|without the array"),
-        (learned(config_="neural-rde"), "config_"),
-        (learned(loss_={"part": {"name": "histogram", "bins": 10**9, "start": 0.0, "width": 1.0}}), "with a histogram"),
-        (learned(loss_={"part": {"name": "evil"}}), "'evil'; expected one of"),
-        (learned(loss_=3), "loss_"),
+        (learned(config={"name": "neural-rde"}), "expected many more|of shape|without the array"),
+        (learned(config="neural-rde"), "config"),
+        (learned(loss={"name": "histogram", "bins": 10**9, "start": 0.0, "width": 1.0}), "with a histogram"),
+        (learned(loss={"name": "evil"}), "'evil'; expected one of"),
+        (learned(loss=3), "loss=3"),
         # Sizes.
-        (learned(path_channels_=10**4), "path_channels_=10000; expected 4"),
-        (learned(path_channels_=10**12), "path_channels_"),
-        (learned(path_channels_=["time", "x0", "x1", "x1 count"]), "path_channels_"),
-        (learned(outputs_=10**9), "expected many more"),
-        (learned(outputs_=10**30), "outputs_"),
-        (learned(outputs_=4), "of shape|3 classes and 4"),
-        (learned(outputs_=True), "outputs_=True"),
+        (learned(path_channels=10**4), "expected many more"),
+        (learned(path_channels=10**12), "path_channels"),
+        (learned(path_channels=["time", "x0", "x1", "x1 count"]), "path_channels"),
+        (targets(outputs=10**9), "3 classes and 1000000000"),
+        (targets(outputs=10**30), "outputs"),
+        (targets(outputs=4), "3 classes and 4"),
+        (targets(outputs=True), "outputs=True"),
         (windows(depth=20000), "depth=20000; expected a whole number from 1 to 12"),
         (windows(depth=10**6), "depth=1000000"),
         (windows(depth=12), "expected many more"),
-        (windows(depth="auto"), "windows_"),
+        (windows(depth="auto"), "windows"),
         (windows(step=0), "step=0; expected a whole number"),
         (windows(step=4.0), "step=4.0; expected a whole number"),
-        (windows(step=None), "windows_"),
+        (windows(step=None), "windows"),
         (windows(step=10**30), "step="),
         (windows(every=2.0), "at most one"),
         (windows(shifts=10**9), "shifts="),
-        (lambda h: [windows(shifts=2)(h), learned(per_time_=True)(h)], "shifts=1"),
-        (learned(windows_="evil"), "windows_"),
-        (learned(per_time_=1), "per_time_=1; expected True or False"),
-        (learned(n_channels_in_=10**9, n_features_in_=10**9), "transform of 3 channels|channels"),
-        (learned(n_channels_in_=1, n_features_in_=1), "channels"),
-        (learned(n_features_in_=5), "2 channels and 5 features"),
-        (learned(flat_=True), "flat_"),
-        (learned(feature_names_in_="evil"), "feature_names_in_"),
+        (lambda h: [windows(shifts=2)(h), targets(per_time=True)(h)], "shifts=1"),
+        (learned(windows="evil"), "windows="),
+        (targets(per_time=1), "per_time=1; expected bool"),
+        (inputs(channels=["x0", "x1", "x2"], columns=3), "channels"),
+        (inputs(channels=["x0"], columns=1), "channels"),
+        (inputs(columns=5), "2 channels and 5 columns"),
+        (inputs(flat=True), "flat"),
+        (inputs(column_names="evil"), "column_names"),
         # Labels.
-        (learned(classes_={"array": ["left"], "type": "<U5"}), "at least two"),
-        (learned(classes_={"array": ["a", "b"], "type": "<U5"}), "2 classes and 3 outputs"),
-        (learned(classes_={"array": ["a", "a", "b"], "type": "<U5"}), "different labels"),
-        (learned(classes_={"array": [1, 2, 3], "type": "<U5"}), "items are something else"),
-        (learned(classes_={"array": ["a", "b", "c"], "type": "V400000000"}), "of the type 'V4"),
-        (learned(classes_={"array": ["a", "b", "c"], "type": "<M8[s]"}), "of the type '<M8"),
-        (learned(classes_={"array": [1, 2, 300], "type": "|u1"}), "make no"),
-        (learned(classes_={"array": [1, 2, 3], "type": ["<i8"]}), "of the type"),
-        (learned(classes_={"array": [[1], [2], [3]], "type": "<i8"}), "something else than a list"),
-        (learned(classes_={"array": 10**9, "type": "<i8"}), "something else than a list"),
-        (learned(classes_=["left", "right", "up"]), "classes_"),
+        (targets(classes={"array": ["left"], "type": "<U5"}), "at least two"),
+        (targets(classes={"array": ["a", "b"], "type": "<U5"}), "2 classes and 3 outputs"),
+        (targets(classes={"array": ["a", "a", "b"], "type": "<U5"}), "different labels"),
+        (targets(classes={"array": [1, 2, 3], "type": "<U5"}), "items are something else"),
+        (targets(classes={"array": ["a", "b", "c"], "type": "V400000000"}), "of the type 'V4"),
+        (targets(classes={"array": ["a", "b", "c"], "type": "<M8[s]"}), "of the type '<M8"),
+        (targets(classes={"array": [1, 2, 300], "type": "|u1"}), "make no"),
+        (targets(classes={"array": [1, 2, 3], "type": ["<i8"]}), "of the type"),
+        (targets(classes={"array": [[1], [2], [3]], "type": "<i8"}), "something else than a list"),
+        (targets(classes={"array": 10**9, "type": "<i8"}), "something else than a list"),
+        (targets(classes=["left", "right", "up"]), "classes"),
         # Transforms.
-        (learned(transform_="evil"), "transform_='evil'; expected a transform"),
-        (learned(transform_={"transform": {"transform": "scale"}}), "Got the transform Scale"),
-        (learned(transform_={"transform": SPECTROGRAM}), "frame=2000000000"),
-        (learned(transform_=composed(SPECTROGRAM | {"frame": 2**20})), "Got the transform"),
-        (learned(transform_=composed(*[{"transform": "products"}] * 9)), "Got the transform"),
-        (lambda h: h["learned"]["transform_"]["transform"].update(transform="Popen"), "'Popen'; expected one of"),
+        (learned(transform="evil"), "transform='evil'; expected Transform"),
+        (learned(transform={"transform": "scale"}), "Got the transform Scale"),
+        (learned(transform=SPECTROGRAM), "frame=2000000000"),
+        (learned(transform=composed(SPECTROGRAM | {"frame": 2**20})), "Got the transform"),
+        (learned(transform=composed(*[{"transform": "products"}] * 9)), "Got the transform"),
+        (lambda h: h["fitted"]["transform"].update(transform="Popen"), "'Popen'; expected one of"),
         (transform(2, deviations_=[1.0, 1.0]), "3 channels and 2 deviations_"),
         (transform(2, deviations_=[1.0, 0.0, 1.0]), "above 0"),
         (transform(2, deviations_=[1e-320, 1e-320, 1e-320]), "infinity"),
@@ -255,12 +262,12 @@ SPECTROGRAM = {"transform": "spectrogram", "frame": 2 * 10**9, "channels_": ["x0
         (transform(3, duration_=0.0), "infinity"),
         (transform(3, duration_="evil"), "duration_"),
         # Records.
-        (learned(history_="evil"), "history_"),
-        (learned(history_=[1]), "history_"),
-        (learned(history_=[{"pairs": [["loss", {"pairs": []}]]}]), "history_"),
-        (learned(trials_={"transform": {"transform": "scale"}}), "trials_"),
-        (learned(best_epoch_="evil"), "best_epoch_"),
-        (learned(validation_loss_=None), "validation_loss_"),
+        (learned(history="evil"), "history"),
+        (learned(history=[1]), "history"),
+        (learned(history=[{"loss": {}}]), "history"),
+        (learned(trials={"transform": {"transform": "scale"}}), "trials"),
+        (learned(best_epoch="evil"), "best_epoch"),
+        (learned(validation_loss=None), "validation_loss"),
     ],
 )
 def test_a_file_from_elsewhere_can_do_no_harm(saved, change, words):
@@ -293,16 +300,16 @@ def test_weights_from_elsewhere(saved, change, words):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (learned(windows_per_series_=10**12), "windows_per_series_"),
-        (learned(windows_per_series_=10**6), "windows_per_series_=1000000; expected at most 5"),
+        (learned(windows_per_series=10**12), "windows_per_series"),
+        (learned(windows_per_series=10**6), "windows_per_series=1000000; expected at most 5"),
         (
-            lambda h: [learned(windows_per_series_=10**7)(h), transform(3, duration_=1e12)(h)],
+            lambda h: [learned(windows_per_series=10**7)(h), transform(3, duration_=1e12)(h)],
             "features; expected at most",
         ),
-        (parameter("windows", {"part": {"count": 1}}), "windows_per_series_=5; expected at most 1"),
-        (learned(path_channels_=3), "make no"),
-        (learned(path_channels_=["a"] * 3), "make no"),
-        (learned(path_channels_=["time", "x0", "x1"]), "path_channels_"),
+        (parameter("windows", {"part": {"count": 1}}), "windows_per_series=5; expected at most 1"),
+        (learned(path_channels=3), "make no"),
+        (learned(path_channels=["a"] * 3), "make no"),
+        (learned(path_channels=["time", "x0", "x1"]), "path_channels"),
         (parameter("flatten", 1), "flatten=1"),
         (parameter("prepare", {"part": {"name": "standard", "scale": False, "base_point": True}}), "Got the transform"),
         (parameter("windows", {"part": {"step": 4, "depth": 10**6}}), "depth"),
@@ -318,22 +325,17 @@ def test_a_transformer_from_elsewhere(tmp_path, change, words):
 
 def test_a_regressor_from_elsewhere(tmp_path):
     NeuralRDERegressor(**options(**SMALL)).fit(X, X[:, 0]).save(tmp_path / "regressor")
-    reseal(tmp_path / "regressor", learned(one_dimensional_=True))
+    reseal(tmp_path / "regressor", targets(one_dimensional=True))
     assert "2 outputs; expected one" in refusal_of(tmp_path / "regressor")
 
 
 def test_a_file_cannot_make_long_strings_of_short_ones(saved):
     """A type of 1.6 GB per label, which the labels themselves do not need."""
-    reseal(saved, learned(classes_={"array": ["left", "right", "up"], "type": "<U400000000"}))
+    reseal(saved, targets(classes={"array": ["left", "right", "up"], "type": "<U400000000"}))
     tracemalloc.start()
     assert load(saved).classes_.tolist() == ["left", "right", "up"]
     assert tracemalloc.get_traced_memory()[1] < 2**24
     tracemalloc.stop()
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS.values())
-def test_every_learned_attribute_has_a_check(estimator):
-    assert set(estimator._learned) <= set(LEARNED)
 
 
 TIMED = Series(np.nan_to_num(X), times=np.cumsum(RNG.uniform(0.5, 1.5, (30, 17)), axis=1), channels=["pulse", "breath"])
@@ -366,9 +368,9 @@ def test_what_was_fitted_in_any_way_loads(tmp_path, fitted):
     estimator = fitted()
     estimator.save(tmp_path / "model")
     again = load(tmp_path / "model")
-    for name in estimator._learned:
-        one, other = (getattr(model, name, None) for model in (again, estimator))
-        assert one is other is None or to_json(one, name) == to_json(other, name), name
+    (plain, arrays), (expected, others) = (to_parts(model.fitted_) for model in (again, estimator))
+    assert plain == expected
+    assert all(np.array_equal(array, others[name]) for name, array in arrays.items())
 
 
 def test_a_program_in_float64_reads_the_same_model(classifier, saved):

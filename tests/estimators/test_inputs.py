@@ -192,7 +192,7 @@ def test_a_mesh_is_passed_on(monkeypatch, fitted):
     assert seen[-1] == ("predict", None)
 
 
-PLACES = (("run", "fit"), ("sources", "predict"))
+PLACES = (("trainer", "fit"), ("fitted", "predict"))
 
 
 def test_the_package_lists_its_estimators():

@@ -141,7 +141,7 @@ def test_an_interrupted_fit_leaves_no_mixture(monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("neuralrde.estimators.run.fit", interrupt)
+    monkeypatch.setattr("neuralrde.estimators.trainer.fit", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, np.where(Y, "x", "y"))
     assert not hasattr(model, "model_")

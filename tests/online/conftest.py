@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from neuralrde import Config, NeuralRDE, NeuralRDERegressor, Series
+from neuralrde.estimators.fitted import FittedNeural, build_model
+from neuralrde.estimators.neural import ARCHITECTURE_PARAMETERS
 from neuralrde.estimators.sources import inputs_of
 from neuralrde.models import READOUTS
 from neuralrde.paths import concatenate
@@ -28,14 +30,34 @@ def untrained(
     """All that `fit` learns, but with the first weights: training would take most of the tests' time, to compile."""
     estimator = kind(**SMALL | {"model": TINY, "windows": 8, "members": members} | options)
     parts = estimator._check_parameters()
-    estimator._samples(series, np.nanmean(series.values, axis=(1, 2)) if y is None else y, reset=True)
-    estimator.transform_, prepared = parts.transform.fit_and_call(series)
-    estimator.config_, estimator.loss_, estimator.members_ = parts.model, parts.loss, members
-    estimator.windows_, estimator.path_channels_ = parts.windows.resolved(prepared), prepared.values.shape[2]
-    model = estimator._build(estimator.path_channels_, estimator.windows_, 1)
-    inputs = inputs_of(model, prepared, estimator.windows_)
-    estimator.model_ = model.fit_inputs(inputs.arrays, windows=inputs.windows)
-    return estimator
+    y = np.nanmean(series.values, axis=(1, 2)) if y is None else y
+    _, inputs, targets = estimator._samples(series, y)
+    transform, prepared = parts.transform.fit_and_call(series)
+    windows, channels = parts.windows.resolved(prepared), prepared.values.shape[2]
+    sizes = {"channels": channels, "targets": targets, "loss": parts.loss, "members": members}
+    model = build_model(parts.model, windows, **sizes, seed=1)
+    arrays = inputs_of(model, prepared, windows)
+    return estimator._of(
+        FittedNeural(
+            inputs=inputs,
+            targets=targets,
+            transform=transform,
+            windows=windows,
+            config=parts.model,
+            members=members,
+            loss=parts.loss,
+            augmentation=parts.augmentation,
+            path_channels=channels,
+            history=[],
+            trials=[],
+            restarts=[],
+            best_epoch=0,
+            validation_loss=0.0,
+            model=model.fit_inputs(arrays.arrays, windows=arrays.windows),
+            given={name: estimator.get_params()[name] for name in ARCHITECTURE_PARAMETERS},
+        ),
+        estimator.get_params(deep=False),
+    )
 
 
 def prefixes(series: Series, row: int, ends: list[int]) -> Series:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tracemalloc
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -15,7 +16,8 @@ import pytest
 
 from neuralrde import LogSignatureRegressor, NeuralRDERegressor, Series, Windows
 from neuralrde.models import MODELS
-from neuralrde.online import buffers, programs
+from neuralrde.online import model as stream_model
+from neuralrde.online import stream as stream_module
 from neuralrde.registry import Config
 from neuralrde.transforms import Compose, FillForward, ScaleEach, Standard, TimeChannel
 
@@ -108,7 +110,7 @@ def test_a_batch_is_many_single_streams(estimator, walks):
     assert streams.predict(known) == pytest.approx({name: singles[name].predict() for name in known}, rel=1e-5)
     # What is kept is the same but for the states, whose last bits depend on the size of the batch.
     kept = streams.state(known[0]), singles[known[0]].state()
-    assert kept[0]["carried"]["tracks"][0]["windows"] == kept[1]["carried"]["tracks"][0]["windows"]
+    assert kept[0]["carried"]["shifts"][0]["windows"] == kept[1]["carried"]["shifts"][0]["windows"]
     state = streams.close(known[0])
     assert known[0] not in streams
     assert len(streams) == 4
@@ -165,8 +167,8 @@ def test_nothing_is_compiled_after_warm_up(estimator, walks, monkeypatch):
     sizes = (1, 4)
     for name in ("begin", "advance", "output"):
         most = len(sizes) * (2 if name == "advance" else 1)  # for few windows and for many
-        counted = eqx.debug.assert_max_traces(getattr(programs, name), max_traces=most)
-        monkeypatch.setattr(programs, f"_{name}", eqx.filter_jit(counted))
+        counted = eqx.debug.assert_max_traces(getattr(stream_model, name), max_traces=most)
+        monkeypatch.setattr(stream_model, f"_{name}", eqx.filter_jit(counted))
     streams = estimator.streams()
     streams.warm_up(sizes)
     for row in range(7):
@@ -204,11 +206,10 @@ def test_memory_is_flat(estimator):
 
 
 def test_models_that_read_whole_windows_are_refused_by_name(walks):
+    fitted = untrained(walks).fitted_
     for name, why in (("ode-rnn", "reads all points"), ("cubic-cde", "smooth path")):
-        estimator = NeuralRDERegressor(model=name)
-        estimator.model_ = Config(MODELS[name])(channels=2, outputs=1, points=9, key=jax.random.key(0))
-        estimator.transform_, estimator.n_channels_in_ = Standard().fit(walks), 2
-        estimator.windows_ = Windows(step=8)
+        model = Config(MODELS[name])(channels=2, outputs=1, points=9, key=jax.random.key(0))
+        estimator = NeuralRDERegressor._of(replace(fitted, model=model))
         with pytest.raises(
             ValueError, match=f"Got a model of the class .*{why}.*Fit with model='multi-scale-rde' or 'ne"
         ):
@@ -236,7 +237,7 @@ def test_refusals(estimator, walks, monkeypatch):
     by_time = untrained(walks, windows=Windows(every=0.01))
     with pytest.raises(ValueError, match=r"Got a gap of 1000 between points, 1e\+05 windows of 0\.01; expected fewer"):
         by_time.stream().push([[1.0, 1.0], [2.0, 2.0]], [0.0, 1000.0])
-    monkeypatch.setattr(buffers, "MOST", 10)
+    monkeypatch.setattr(stream_module, "MOST", 10)
     closed = LogSignatureRegressor(draws=2, maps=2).fit(walks, np.nanmean(walks.values, axis=(1, 2)))
     stream = closed.stream()
     stream.push(*piece(walks, 0, 0, 10))
@@ -294,7 +295,7 @@ def test_hostile_states_are_refused_and_never_crash(estimator, walks, begun):
     for without in begun:
         with pytest.raises(ValueError, match="Got "):
             estimator.stream({name: value for name, value in begun.items() if name != without})
-    for wrong in (changed(begun, ("points",), 5), changed(begun, ("carried", "tracks", 0, "windows", "window"), 3)):
+    for wrong in (changed(begun, ("points",), 5), changed(begun, ("carried", "shifts", 0, "windows", "window"), 3)):
         with pytest.raises(ValueError, match=r"Got a state that is not one of this model: it counts"):
             estimator.stream(wrong)
 

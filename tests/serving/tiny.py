@@ -6,10 +6,12 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from neuralrde.estimators.inputs import InputDescription
+from neuralrde.estimators.targets import TargetCoding
 from neuralrde.online import StreamBatch
 from neuralrde.serving import Limits, Service, create_app
 from neuralrde.transforms import Resample
@@ -29,24 +31,24 @@ def predicted(values: Any, times: Any = None) -> float:
     return float((points * np.arange(1, len(points) + 1)[:, None]).sum() + clock.sum())
 
 
-class Tiny:
-    """A fitted regressor, as far as streams and the service look at one."""
+class FittedSum:
+    """What a regressor has learned, as far as streams and the service look at it."""
 
-    n_channels_in_, outputs_, per_time_ = 2, 1, False
+    inputs, targets = InputDescription(("x0", "x1"), 2), TargetCoding(1, one_dimensional=True)
+    transform, scores, neural_model = Resample(), None, None
+    model: ClassVar = {"weight": np.ones(1)}
 
-    def __init__(self):
-        self.transform_ = Resample()
-        self.model_ = {"weight": np.ones(1)}
+    @property
+    def closed_form(self) -> "FittedSum":
+        return self
 
-    def _check_fitted(self) -> None: ...
+    def blended(self, neural: None, closed: np.ndarray) -> np.ndarray:
+        return closed
 
-    def streams(self, *, last: int | None = None) -> StreamBatch:
-        return StreamBatch(self, last=last)
+    def one_per_series(self, outputs: np.ndarray) -> np.ndarray:
+        return outputs
 
-    def _blended(self, outputs: None, closed: Any) -> np.ndarray:
-        return closed(self)
-
-    def _outputs(self, series: Any) -> np.ndarray:
+    def whole_outputs(self, series: Any) -> np.ndarray:
         found = np.zeros((len(series), 1))
         for k, length in enumerate(series.lengths):
             values = series.values[k, :length]
@@ -55,8 +57,17 @@ class Tiny:
                 found[k] = np.inf
         return found
 
-    def _predicted_from(self, outputs: np.ndarray) -> np.ndarray:
+    def predictions(self, outputs: np.ndarray, interval: None = None) -> np.ndarray:
         return outputs[:, 0]
+
+
+class Tiny:
+    """A fitted regressor."""
+
+    fitted_ = FittedSum()
+
+    def streams(self, *, last: int | None = None) -> StreamBatch:
+        return StreamBatch(self.fitted_, last=last)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from ..datasets import Dataset
-from ..paths.statistics import running_statistics, summary_statistics
+from ..features.statistics import running_statistics, summary_statistics
 
 TRIVIAL, LAST, PREVIOUS, CHEAP = "trivial", "last value", "previous target", "cheap model"
 FLOOR = "closed form"

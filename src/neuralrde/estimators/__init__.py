@@ -3,11 +3,9 @@
 import os
 from typing import Any
 
-from .classifier import NeuralRDEClassifier
-from .closed_form import LogSignatureClassifier, LogSignatureRegressor
-from .features import LogSignatureFeatures
-from .file import load_any
-from .regressor import NeuralRDERegressor
+from .closed_form import LogSignatureClassifier, LogSignatureFeatures, LogSignatureRegressor
+from .neural import NeuralRDEClassifier, NeuralRDERegressor
+from .saving import load_estimator
 from .transformer import LogSignatureTransformer
 
 ESTIMATORS: dict[str, Any] = {
@@ -35,4 +33,4 @@ __all__ = [
 
 def load(path: str | os.PathLike) -> Any:
     """The estimator that `save` wrote to a file: a classifier, a regressor or a transformer."""
-    return load_any(path, ESTIMATORS)
+    return load_estimator(path, ESTIMATORS)

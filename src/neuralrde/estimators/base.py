@@ -1,37 +1,39 @@
-"""What all estimators share: parameters by name, X and y as series and targets, saving, streams."""
+"""What all estimators share: parameters by name, X and y as samples, `fitted_` and its attributes, saving, streams."""
 
-import importlib
+import os
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ..paths import Series
+from ..online import Stream, StreamBatch
 from ..transforms import Transform
 from .division import Samples, check_groups, check_sample_weight
-from .file import Saved
-from .inputs import as_series
-from .parameters import Parameters
-from .sources import SeriesInMemory
-from .targets import are_known
+from .inputs import InputDescription, described_series
+from .parameters import Learned, Parameters
+from .saving import load_estimator, save_estimator
+from .sources import HasSource, SampleSource, SeriesInMemory
+from .targets import TargetCoding, are_known
 
 
-class SeriesEstimator(Parameters, Saved, BaseEstimator):
+class SeriesEstimator(Parameters, BaseEstimator):
     """An estimator of series with scikit-learn's interface. Subclasses say how anything is learned.
 
-    A subclass is a dataclass whose fields are its parameters. It says which of them are parts (`_parts`), which
-    attributes it learns (`_learned`), and how targets are checked: `ClassTargets` and `NumberTargets` do that.
+    A subclass is a dataclass whose fields are its parameters. It says which of them are parts (`_parts`) and of which
+    class `fitted_` is (`_kind`), the frozen value that `fit` keeps. Attributes such as `model_` read from it.
     """
 
-    transform_: Transform
-    flat_: bool
-    n_channels_in_: int
-    n_features_in_: int
-    feature_names_in_: np.ndarray
-    per_time_: bool
-    _learned = ("transform_", "flat_", "n_channels_in_", "n_features_in_", "feature_names_in_")
+    fitted_: Any
+    _kind: ClassVar[Any]
+    _task: ClassVar[str]
+    transform_ = Learned[Transform]("transform")
+    n_channels_in_ = Learned[int]("inputs.n_channels")
+    n_features_in_ = Learned[int]("inputs.columns")
+    feature_names_in_ = Learned[np.ndarray]("inputs.feature_names", optional=True)
+    outputs_ = Learned[int]("targets.outputs")
+    per_time_ = Learned[bool]("targets.per_time")
 
     def _check_parameters(self) -> SimpleNamespace:
         """The parts that parameters stand for, by parameter. Raises if a parameter is wrong."""
@@ -41,32 +43,99 @@ class SeriesEstimator(Parameters, Saved, BaseEstimator):
             setattr(parts, name, part.expanded() if family == "transform" else part)
         return parts
 
-    def _check_targets(self, y: Any, series: Series, *, reset: bool) -> np.ndarray:
-        """Targets as numbers; with `reset` learns the classes, or how many outputs there are."""
-        raise NotImplementedError
-
-    def _check_learned(self, parts: SimpleNamespace, numbers: int) -> None:
-        """Raise unless what a file says was learned fits together, and needs no more numbers than its arrays hold."""
+    def _code_targets(
+        self, y: Any, series: Any, coding: TargetCoding | None, classes: Any = None
+    ) -> tuple[np.ndarray, TargetCoding]:
+        """Targets as numbers, and their coding; see `ClassTargets` and `NumberTargets`."""
         raise NotImplementedError
 
     def _check_fitted(self) -> None:
-        check_is_fitted(self, "transform_")
+        check_is_fitted(self, "fitted_")
 
-    def _source(self, X: Any, *, reset: bool) -> Any:
-        """X as a source of samples. With `reset` the estimator learns its channels."""
-        return SeriesInMemory(as_series(self, X, reset=reset))
+    def _forget(self) -> None:
+        """Drop an earlier fit, so that one that fails or is interrupted does not leave it."""
+        vars(self).pop("fitted_", None)
 
-    def _samples(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, *, reset: bool) -> Samples:
-        """The arguments of `fit`, checked. Series without a weight, or without a target at any point, are left out."""
-        source = self._source(X, reset=reset)
-        target = self._check_targets(source.targets(self, y), source.series, reset=reset)
+    @classmethod
+    def _of(cls, fitted: Any, parameters: dict[str, Any] | None = None) -> Self:
+        """An estimator that has learned this."""
+        estimator = cls(**parameters or {})
+        estimator.fitted_ = fitted
+        return estimator
+
+    def _source(self, X: Any, described: InputDescription | None = None) -> tuple[SampleSource, InputDescription]:
+        """X as a source of samples, and its description, which must be that of an earlier `fit` if one is given."""
+        if isinstance(X, HasSource):
+            return X.as_source(), described or InputDescription(tuple(X.channels), len(X.channels))
+        series, described = described_series(X, described, estimator=type(self).__name__)
+        return SeriesInMemory(series), described
+
+    def _source_and_targets(self, X: Any, y: Any) -> tuple[SampleSource, Any]:
+        """For `score`: the same, with the targets to compare predictions with."""
+        source, _ = self._source(X, self.fitted_.inputs)
+        y = source.targets(y, self._task)
+        if y is None:
+            raise ValueError("Got no y; expected the targets to compare predictions with.")
+        return source, y
+
+    def _samples(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        *,
+        described: InputDescription | None = None,
+        coding: TargetCoding | None = None,
+        classes: Any = None,
+    ) -> tuple[Samples, InputDescription, TargetCoding]:
+        """The arguments of `fit`, checked. Series without a weight, or without a target at any point, are left out.
+
+        Args:
+            X, y, sample_weight, groups: as a user gives them.
+            described, coding: those of an earlier `fit`, which these must follow; None in the first one.
+            classes: all labels, if y may lack some of them.
+        """
+        source, described = self._source(X, described)
+        y = source.targets(y, self._task)
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        target, coding = self._code_targets(y, source.series, coding, classes)
         groups = check_groups(source.groups if groups is None else groups, len(source))
         samples = Samples(source, target, groups=groups).times(check_sample_weight(sample_weight, len(source)))
-        if not self.per_time_ or (rows := are_known(target).any(axis=1)).all():
-            return samples
-        if not rows.any():
-            raise ValueError("Got series without any label that is known; expected some to compare with.")
-        return samples[rows]
+        if coding.per_time and not (rows := are_known(target).any(axis=1)).all():
+            if not rows.any():
+                raise ValueError("Got series without any label that is known; expected some to compare with.")
+            samples = samples[rows]
+        return samples, described, coding
+
+    def _outputs(self, X: Any) -> Any:
+        """The outputs for series X, of which predictions are made."""
+        self._check_fitted()
+        return self.fitted_.outputs(self._source(X, self.fitted_.inputs)[0])
+
+    # Saving.
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the fitted estimator to one file: weights in safetensors, settings in JSON, no pickle."""
+        self._check_fitted()
+        # A part that was set after `fit` has no part in what was fitted.
+        given = getattr(self.fitted_, "given", None) or {}
+        save_estimator(path, type(self).__name__, self.get_params(deep=False) | given, self.fitted_)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> Any:
+        """The estimator that `save` wrote, with the same predictions. A file from elsewhere can do no harm.
+
+        `FileRefused` says what is wrong with a file that is damaged, of another version, or makes no model.
+        """
+        return load_estimator(path, {cls.__name__: cls})
+
+    @classmethod
+    def _loaded(cls, parameters: dict[str, Any], read: Any) -> Self:
+        """The estimator of a file's parameters and of what `read(expected transform)` finds in it."""
+        parts = cls(**parameters)._check_parameters()
+        return cls._of(read(cls._kind, getattr(parts, "transform", None)), parameters)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -76,12 +145,11 @@ class SeriesEstimator(Parameters, Saved, BaseEstimator):
 
 
 class Streaming:
-    """For estimators that the part `online` can follow.
+    """For estimators that can follow series that are still arriving."""
 
-    That part builds on estimators, so that they may not import it. They find it by its name when they are asked.
-    """
+    fitted_: Any
 
-    def stream(self, state: Any = None, *, last: int | None = None) -> Any:
+    def stream(self, state: Any = None, *, last: int | None = None) -> Stream:
         """A series that is still arriving: push points, and predict at any moment what the whole series would get.
 
         See `neuralrde.online.Stream`.
@@ -89,15 +157,13 @@ class Streaming:
         Args:
             state: that of a stream to go on with, as `stream.state()` returned it.
             last: for estimators that look at series as a whole (those in closed form, and neural ones in which the
-                closed form has a weight): predict from the last so many points, as if they were the whole series.
+                closed form has a weight): predict from this many of the last points, as if they were the whole series.
                 None keeps all points, up to 131,072.
         """
-        return _online().Stream(self, state, last=last)
+        check_is_fitted(self, "fitted_")
+        return Stream(self.fitted_, state, last=last)
 
-    def streams(self, *, last: int | None = None) -> Any:
+    def streams(self, *, last: int | None = None) -> StreamBatch:
         """Many streams by name, which are advanced as one batch; see `neuralrde.online.StreamBatch`."""
-        return _online().StreamBatch(self, last=last)
-
-
-def _online() -> Any:
-    return importlib.import_module("neuralrde.online")
+        check_is_fitted(self, "fitted_")
+        return StreamBatch(self.fitted_, last=last)

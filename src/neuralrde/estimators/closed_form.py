@@ -1,48 +1,149 @@
-"""Classification and regression in closed form: random log-signature features and ridge regression."""
+"""Classification, regression and features in closed form: random log-signature features and ridge regression."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from types import SimpleNamespace
 from typing import Any, Self
 
-import equinox as eqx
 import numpy as np
-import scipy.optimize
-import scipy.special
 from jaxtyping import Float
+from sklearn.base import TransformerMixin
+from sklearn.utils import check_random_state
 
-from .base import Streaming
-from .conformal import conformal_score, held_out_scores
-from .division import check_several_groups
-from .features import ClosedForm, SeriesFeatures
-from .parameters import check_number
-from .ridge import Ridge
-from .targets import ClassTargets, NumberTargets
+from ..features import FeatureSizes, LinearModel, SeriesFeatures, ridge_of_classes, ridge_of_numbers
+from ..paths import Series
+from ..transforms import Resample
+from .base import SeriesEstimator, Streaming
+from .conformal import held_out_scores
+from .division import Samples, check_several_groups
+from .fitted import FittedClosedForm, FittedFeatures
+from .inputs import InputDescription
+from .parameters import Learned
+from .sources import whole_series
+from .targets import ClassTargets, NumberTargets, TargetCoding, class_weights
 
 
-class LinearModel(eqx.Module):
-    """Features and a linear map of them; with classes also how far apart scores are to be taken."""
+def fit_closed_form(
+    samples: Samples,
+    inputs: InputDescription,
+    targets: TargetCoding,
+    *,
+    sizes: FeatureSizes | None = None,
+    random_state: Any = 0,
+) -> tuple[FittedClosedForm, Float[np.ndarray, "samples outputs"]]:
+    """Features and a ridge regression; and its outputs for each training sample, had that sample been left out."""
+    series, sizes = whole_series(samples.source), sizes or FeatureSizes()
+    transform, features, values = _fit_features(series, sizes, random_state)
+    if targets.classes is not None:
+        ridge, sharpness = ridge_of_classes(values, samples.target, targets.outputs, samples.weight, samples.groups)
+        scores = None
+    else:
+        ridge, sharpness = ridge_of_numbers(values, samples.target, samples.weight, samples.groups), 1.0
+        scores = held_out_scores(np.abs(samples.target.astype(np.float64) - ridge.left_out), samples.groups)
+    arrays = (ridge.coefficients, ridge.intercept, np.asarray(sharpness))
+    model = LinearModel(features, *(array.astype(np.float32) for array in arrays))
+    fitted = FittedClosedForm(
+        inputs=inputs,
+        targets=targets,
+        transform=transform,
+        sizes=sizes,
+        features=values.shape[1],
+        penalty=ridge.penalty,
+        scores=scores,
+        model=model,
+    )
+    return fitted, ridge.left_out
 
-    features: SeriesFeatures
-    coefficients: Float[Any, "features outputs"]
-    intercept: Float[Any, "outputs"]
-    sharpness: Float[Any, ""]
 
-    def __call__(self, features: Float[np.ndarray, "samples features"]) -> Float[np.ndarray, "samples outputs"]:
-        return np.asarray(features, np.float64) @ self.coefficients + self.intercept
+def _fit_features(
+    series: Series, sizes: FeatureSizes, random_state: Any
+) -> tuple[Resample, SeriesFeatures, Float[np.ndarray, "samples features"]]:
+    seed = int(check_random_state(random_state).randint(2**31 - 1))
+    transform = Resample().fit(series)
+    return transform, *SeriesFeatures.fit(series, transform(series), sizes, seed=seed)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ClosedForm(SeriesEstimator):
+    """The parameters that estimators in closed form share.
+
+    Args:
+        draws: how many random draws of windows are taken from the series; each has some 130 features.
+        maps: random linear maps of each draw's log-signatures.
+        thresholds: thresholds for each of these maps.
+        competitions: groups of eight other maps in each draw, which compete.
+        windows: the largest number of windows of a series in a draw.
+        random_state: the seed of everything that is drawn; with the same one, results are the same to the bit.
+
+    Attributes:
+        model_: all that was learned, as arrays.
+        transform_: the fitted transform, which puts series on a regular grid.
+        features_: how many features a series has.
+    """
+
+    draws: int = FeatureSizes.draws
+    maps: int = FeatureSizes.maps
+    thresholds: int = FeatureSizes.thresholds
+    competitions: int = FeatureSizes.competitions
+    windows: int = FeatureSizes.windows
+    random_state: Any = 0
+
+    model_ = Learned[Any]("model")
+    features_ = Learned[int]("features")
+
+    def _sizes(self) -> FeatureSizes:
+        return FeatureSizes(**{field.name: getattr(self, field.name) for field in fields(FeatureSizes)})
+
+    def _check_parameters(self) -> SimpleNamespace:
+        self._sizes()
+        return super()._check_parameters()
+
+    @classmethod
+    def _loaded(cls, parameters: dict[str, Any], read: Any) -> Self:
+        cls(**parameters)._check_parameters()
+        return cls._of(read(cls._kind, None), parameters)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LogSignatureFeatures(TransformerMixin, ClosedForm):
+    """Random multi-scale log-signature features and plain statistics of series, for any linear model that comes after.
+
+    X is `(n, length, channels)`, `(n, length)` of one channel, a list of arrays or DataFrames `(length, channels)`, or
+    a `neuralrde.Series`: with any times, of any lengths, and with NaN for missing values.
+
+    >>> X = np.random.default_rng(0).normal(size=(8, 100, 3))
+    >>> LogSignatureFeatures(draws=10).fit_transform(X).shape[0]
+    8
+    """
+
+    _kind = FittedFeatures
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn scales and thresholds."""
+        self.fit_transform(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+        """As `fit` and then `transform`, in half the time."""
+        self._check_parameters()
+        source, inputs = self._source(X)
+        transform, model, values = _fit_features(whole_series(source), self._sizes(), self.random_state)
+        self.fitted_ = FittedFeatures(
+            inputs=inputs, transform=transform, sizes=self._sizes(), features=values.shape[1], model=model
+        )
+        return values
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The features of each series."""
+        self._check_fitted()
+        return self.fitted_.of(whole_series(self._source(X, self.fitted_.inputs)[0]))
 
 
 class _RidgeOnFeatures(Streaming, ClosedForm):
-    """`fit` and what follows from it; a subclass says what targets are, and how the penalty is judged."""
+    """`fit` and what follows from it."""
 
-    outputs_: int
-    model_: LinearModel
-
-    def _weights(self, target: np.ndarray, training: np.ndarray) -> np.ndarray | None:
-        """How much each sample counts, by its target."""
-        return None
-
-    def _ridge(self, samples: Any, features: np.ndarray) -> tuple[Ridge, float]:
-        raise NotImplementedError
+    _kind = FittedClosedForm
+    class_weight: Any
+    penalty_ = Learned[float]("penalty")
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Compute features of series X, and the ridge regression of targets y on them.
@@ -55,34 +156,18 @@ class _RidgeOnFeatures(Streaming, ClosedForm):
                 chosen and predictions are calibrated.
         """
         self._check_parameters()
-        vars(self).pop("model_", None)
-        samples = self._samples(X, y, sample_weight, groups, reset=True)
-        if self.per_time_:
+        self._forget()
+        samples, inputs, targets = self._samples(X, y, sample_weight, groups)
+        if targets.per_time:
             raise ValueError(
                 f"Got a target at every point; expected one per series, because {type(self).__name__} looks at series "
-                f"as a whole. Use NeuralRDE{'Classifier' if hasattr(self, 'classes_') else 'Regressor'} for that."
+                f"as a whole. Use NeuralRDE{'Regressor' if targets.classes is None else 'Classifier'} for that."
             )
-        samples = samples.times(self._weights(samples.target, samples.target))
+        samples = samples.times(class_weights(self.class_weight, targets, samples.target, samples.target))
         check_several_groups(samples)
-        features, values = self._fit_features(samples.series)
-        ridge, sharpness = self._ridge(samples, values)
-        arrays = (ridge.coefficients, ridge.intercept, np.asarray(sharpness))
-        self.model_ = LinearModel(features, *(array.astype(np.float32) for array in arrays))
-        self.penalty_ = ridge.penalty
-        self._left_out = ridge.left_out
+        options = {"sizes": self._sizes(), "random_state": self.random_state}
+        self.fitted_, _ = fit_closed_form(samples, inputs, targets, **options)
         return self
-
-    def _outputs(self, X: Any) -> Float[np.ndarray, "samples outputs"]:
-        features = self._features(X)
-        return self.model_(features)
-
-    def _blended(self, outputs: None, closed: Callable[[Any], np.ndarray]) -> np.ndarray:
-        """As in a neural estimator, where nothing neural is: `closed` gives this estimator's outputs."""
-        return closed(self)
-
-    def _template(self) -> Any:
-        shape = lambda *sizes: np.zeros(sizes, np.float32)
-        return LinearModel(super()._template(), shape(self.features_, self.outputs_), shape(self.outputs_), shape())
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -111,26 +196,11 @@ class LogSignatureClassifier(ClassTargets, _RidgeOnFeatures):
 
     class_weight: dict | str | None = None
 
-    _learned = (*ClosedForm._learned, "classes_", "outputs_", "per_time_", "penalty_")
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """The probability of each class, `(n, classes)`."""
-        return self._proba_from(self._outputs(X))
-
-    def _proba_from(self, outputs: np.ndarray) -> np.ndarray:
-        return scipy.special.softmax(outputs * float(self.model_.sharpness), axis=1)
-
     def decision_function(self, X: Any) -> np.ndarray:
         """The score of each class, near 1 for the right one and near -1 for others; of two classes, the second's."""
-        scores = self._outputs(X)
+        self._check_fitted()
+        scores = self.fitted_.values(whole_series(self._source(X, self.fitted_.inputs)[0]))
         return (scores[:, 1] - scores[:, 0]) / 2 if self.outputs_ == 2 else scores
-
-    def _ridge(self, samples, features):
-        targets = np.where(samples.target[:, None] == np.arange(self.outputs_), 1.0, -1.0)
-        weight = np.ones(len(samples)) if samples.weight is None else samples.weight
-        loss = lambda scores, rows: calibrated(scores, samples.target[rows], weight[rows])[1]
-        ridge = Ridge.fit(features, targets, weight=samples.weight, groups=samples.groups, loss=loss)
-        return ridge, calibrated(ridge.left_out, samples.target, samples.weight)[0]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -153,60 +223,4 @@ class LogSignatureRegressor(NumberTargets, _RidgeOnFeatures):
         scores_: how far targets that were left out were from their predictions, for each output; as many as groups.
     """
 
-    scores_ = None
-    _learned = (*ClosedForm._learned, "one_dimensional_", "outputs_", "per_time_", "penalty_", "scores_")
-
-    def predict(self, X: Any, interval: float | None = None) -> Any:
-        """A number, or one for each output, of each series.
-
-        Args:
-            X: as in `fit`.
-            interval: the share of targets that an interval should hold, such as 0.9. Then the result is a pair: the
-                predictions, and the intervals with their lower and upper ends on the last axis.
-        """
-        return self._predicted_from(self._outputs(X), interval)
-
-    def _predicted_from(self, outputs: np.ndarray, interval: float | None = None) -> Any:
-        shaped = lambda values: values[:, 0] if self.one_dimensional_ else values
-        if interval is None:
-            return shaped(outputs)
-        check_number("interval", interval, high=1.0, above=True)
-        width = conformal_score(self.scores_, interval)
-        return shaped(outputs), np.stack([shaped(outputs - width), shaped(outputs + width)], axis=-1)
-
-    def _ridge(self, samples, features):
-        target = samples.target.astype(np.float64)
-        weight = np.ones(len(samples)) if samples.weight is None else samples.weight
-        left_out, penalty = np.empty_like(target), 0.0
-        coefficients, intercept = np.empty((features.shape[1], self.outputs_)), np.empty(self.outputs_)
-        # Outputs that are known for the same series share a regression and its penalty.
-        patterns, pattern = np.unique(~np.isnan(target), axis=1, return_inverse=True)
-        for number, known in enumerate(patterns.T):
-            own = pattern == number
-            wanted = np.ascontiguousarray(target[:, own])
-            spread = wanted[known].std(axis=0)
-            spread = np.where(spread > 0, spread, 1.0)
-            ridge = Ridge.fit(features, np.nan_to_num(wanted) / spread, weight=weight * known, groups=samples.groups)
-            coefficients[:, own], intercept[own] = ridge.coefficients * spread, ridge.intercept * spread
-            left_out[:, own], penalty = ridge.left_out * spread, max(penalty, ridge.penalty)
-        self.scores_ = held_out_scores(np.abs(target - left_out), samples.groups)
-        return Ridge(coefficients, intercept, penalty, left_out), 1.0
-
-
-def calibrated(
-    scores: Float[np.ndarray, "samples classes"], target: np.ndarray, weight: np.ndarray | None = None
-) -> tuple[float, float]:
-    """By how much to multiply scores, so that a softmax makes the best probabilities of them; and their log loss.
-
-    >>> sharpness, loss = calibrated(np.array([[1.0, -1.0], [0.8, -0.8], [-0.2, 0.2]]), np.array([0, 0, 0]))
-    >>> 0.5 < sharpness < 20, bool(loss < np.log(2))
-    (True, True)
-    """
-
-    def loss(logarithm: float) -> float:
-        logits = scores * np.exp(logarithm)
-        losses = scipy.special.logsumexp(logits, axis=1) - logits[np.arange(len(target)), target]
-        return float(np.average(losses, weights=weight))
-
-    found = scipy.optimize.minimize_scalar(loss, bounds=(-6.0, 4.0), method="bounded", options={"xatol": 1e-2})
-    return float(np.exp(found.x)), float(found.fun)
+    scores_ = Learned[Any]("scores")

@@ -11,6 +11,7 @@ from ..datasets import Dataset, by_group, random_split, stratified
 from ..paths import Series
 from ..training import AbstractAugmentation
 from ..transforms import Transform
+from .sources import SampleSource
 
 # Fewer series do not decide when to stop or which weights to keep: an accuracy of 0.8 has a standard error of 0.07 with
 # 30 of them and of 0.16 with 6, more than most epochs differ by.
@@ -22,8 +23,7 @@ _TRIES = 10
 class Samples:
     """A source of series, their targets, how much each counts, and the group of each."""
 
-    source: Any
-    """`SeriesInMemory`, or `SeriesOnDisk`."""
+    source: SampleSource
     target: np.ndarray
     weight: np.ndarray | None = None
     groups: np.ndarray | None = None
@@ -108,7 +108,7 @@ class Division:
 
     training: Samples
     validation: Samples | None = None
-    decides: bool = False
+    selects_weights: bool = False
 
 
 def divide(

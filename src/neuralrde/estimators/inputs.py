@@ -1,8 +1,10 @@
 """What the estimators take: arrays, lists of arrays or of tables, or a Series."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
@@ -11,15 +13,52 @@ from ..paths import Series, concatenate
 _FORMS = "X is (n, length, channels), (n, length) of one channel, or a list of arrays (length, channels)."
 
 
-def as_series(estimator: Any, X: Any, *, reset: bool) -> Series:
+@dataclass(frozen=True)
+class InputDescription:
+    """The series that an estimator was fitted on, as far as later ones must be like them."""
+
+    channels: tuple[str, ...]
+    columns: int
+    """Columns of a table `(n, length)`; for series in any other form, their channels."""
+    flat: bool = False
+    """Whether X was such a table, of one channel."""
+    column_names: tuple[str, ...] | None = None
+
+    def __post_init__(self):
+        channels = len(self.channels)
+        if not channels or (channels != 1 if self.flat else channels != self.columns):
+            raise ValueError(f"Got flat={self.flat} with {channels} channels and {self.columns} columns")
+        if self.column_names is not None and (not self.flat or len(self.column_names) != self.columns):
+            raise ValueError(f"Got {len(self.column_names)} names of columns for {self.columns} columns")
+
+    @property
+    def n_channels(self) -> int:
+        return len(self.channels)
+
+    @property
+    def feature_names(self) -> np.ndarray | None:
+        """The names of columns as scikit-learn has them."""
+        return None if self.column_names is None else np.array(self.column_names, object)
+
+
+def as_series(X: Any, described: InputDescription | None = None, *, estimator: str = "") -> Series:
     """A Series from `(n, length, channels)`, from `(n, length)` of one channel, or from a list of arrays or DataFrames.
+
+    Args:
+        X: series in any of these forms.
+        described: the series of `fit`; these must have the same channels or columns. None in `fit` itself.
+        estimator: the name of the estimator, for messages.
+    """
+    return described_series(X, described, estimator=estimator)[0]
+
+
+def described_series(
+    X: Any, described: InputDescription | None = None, *, estimator: str = ""
+) -> tuple[Series, InputDescription]:
+    """A Series, and its description, which in `fit` is new and later the given one.
 
     A table `(n, length)` is checked as scikit-learn checks its tables: the same columns as in `fit`. In the
     other forms the channels must be the same, and lengths may be any.
-
-    Args:
-        estimator: learns the number of columns or channels, or is asked for it.
-        reset: whether to learn it.
     """
     checks: dict[str, Any] = {"dtype": (np.float64, np.float32), "ensure_all_finite": "allow-nan"}
     if isinstance(X, Series):
@@ -30,12 +69,12 @@ def as_series(estimator: Any, X: Any, *, reset: bool) -> Series:
         series = _from_tables(X)
     elif is_list_of_series(X):
         arrays = [np.asarray(sample) for sample in X]
-        if reset:
+        if described is None:
             _check_list_not_transposed(arrays)
         series = Series.from_arrays(arrays)
     elif dimensions(X) > 2:
         array = check_array(X, allow_nd=True, **checks)
-        if reset and looks_transposed(array.shape[1:]):
+        if described is None and looks_transposed(array.shape[1:]):
             _, points, channels = array.shape
             raise ValueError(
                 f"Got X of shape {array.shape}, which would be {points} points of {channels} channels; expected (n, "
@@ -43,17 +82,16 @@ def as_series(estimator: Any, X: Any, *, reset: bool) -> Series:
                 f"{points} points of {channels} channels indeed, write Series.from_array(X)."
             )
         series = Series.from_array(array)
-    elif reset or estimator.flat_:
-        array = _checked_table(estimator, X, reset=reset, **checks)
-        if reset:
-            estimator.flat_, estimator.n_channels_in_ = True, 1
-        return Series.from_array(array)
+    elif described is None or described.flat:
+        array, columns, names = _checked_table(X, described, estimator, **checks)
+        series = Series.from_array(array)
+        return series, described or InputDescription(series.channels, columns, flat=True, column_names=names)
     else:
         series = Series.from_array(check_array(X, **checks))
     channels = series.values.shape[2]
-    if reset:
-        estimator.flat_, estimator.n_channels_in_, estimator.n_features_in_ = False, channels, channels
-    elif channels != (expected := estimator.n_channels_in_):
+    if described is None:
+        return series, InputDescription(series.channels, channels)
+    if channels != (expected := len(described.channels)):
         hint = ""
         shape = getattr(X, "shape", ())
         if len(shape) == 2 and shape[1] == expected:
@@ -61,7 +99,7 @@ def as_series(estimator: Any, X: Any, *, reset: bool) -> Series:
         elif series.values.shape[1] == expected:
             hint = " If it is (n, channels, length), write X.transpose(0, 2, 1)."
         raise ValueError(f"Got series of {channels} channels; expected {expected}, as in `fit`. {_FORMS}{hint}")
-    return series
+    return series, described
 
 
 def looks_transposed(shape: tuple[int, ...]) -> bool:
@@ -161,9 +199,17 @@ def _check_list_not_transposed(arrays: list[np.ndarray]) -> None:
         )
 
 
-def _checked_table(estimator: Any, X: Any, *, reset: bool, **checks: Any) -> np.ndarray:
+def _checked_table(
+    X: Any, described: InputDescription | None, estimator: str, **checks: Any
+) -> tuple[np.ndarray, int, tuple[str, ...] | None]:
+    """The table, its number of columns and their names. scikit-learn compares them with those of `fit`."""
+    remembered: Any = type(estimator or "The estimator", (BaseEstimator,), {})()
+    if described is not None:
+        remembered.n_features_in_ = described.columns
+        if described.column_names is not None:
+            remembered.feature_names_in_ = np.array(described.column_names, object)
     try:
-        return np.asarray(validate_data(estimator, X, reset=reset, **checks))
+        array = np.asarray(validate_data(remembered, X, reset=described is None, **checks))
     except ValueError as error:
         if not (is_table(X) and "could not convert" in str(error)):
             raise
@@ -173,3 +219,5 @@ def _checked_table(estimator: Any, X: Any, *, reset: bool, **checks: Any) -> np.
             f"Got a table whose column {name!r} holds text; expected numbers: a row per series, a column per point. A "
             f"long table, with a row per time, becomes series by `Series.from_table(table, id={name!r}, time=...)`."
         ) from None
+    names = getattr(remembered, "feature_names_in_", None)
+    return array, remembered.n_features_in_, None if names is None else tuple(names.tolist())

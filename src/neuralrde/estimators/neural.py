@@ -1,65 +1,41 @@
-"""What the neural classifier and regressor share: parameters, models, saving. `fitting.py` trains them."""
+"""The neural classifier and regressor: parameters, `fit`, and what is read from `fitted_`. `trainer.py` trains them."""
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
-import equinox as eqx
-import jax
 import numpy as np
-from jax.core import Tracer
 from jax.sharding import Mesh
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import check_random_state
 
-from ..models import Ensemble, MultiScaleRDE, Recommended, as_model
-from ..models.base import model_class
+from ..devices import try_all_cores
+from ..models import MultiScaleRDE
 from ..paths import Windows
-from ..registry import FROM_DATA, Config, accepted
-from ..stores import Store
+from ..processes import Processes
+from ..registry import FROM_DATA, Config
 from ..training import (
     LOSSES,
-    AbstractAugmentation,
     AbstractLoss,
     FunctionLoss,
     Listener,
     interrupts_between_steps,
 )
-from ..training.archive import arrays_of, with_arrays
-from . import fitting
 from .base import SeriesEstimator, Streaming
 from .closed_form import LogSignatureClassifier, LogSignatureRegressor
-from .division import Samples
-from .families import is_auto
-from .learned import check_file
-from .parameters import Hidden, check_augmentation, check_flag, check_number, check_whole
-from .sources import AtPoints, VersionOutputs
-from .stored import SeriesOnDisk
+from .division import Samples, check_several_groups
+from .fitted import FittedNeural, held_out_calibration
+from .parameters import Hidden, Learned, check_augmentation, check_flag, check_number, check_whole
+from .targets import ClassTargets, NumberTargets, class_weights
+from .trainer import Trainer, TrainingPlan
 
-
-class _Learned:
-    """What a neural estimator learns beside its model, and saves. Fields of a dataclass would become parameters."""
-
-    windows_: Windows
-    config_: Config
-    members_: int
-    blend_: list[float]
-    loss_: AbstractLoss
-    augmentation_: AbstractAugmentation | None
-    per_time_: bool
-    outputs_: int
-    path_channels_: int
-    history_: list[dict[str, Any]]
-    trials_: list[dict[str, Any]]
-    best_epoch_: int
-    validation_loss_: float
-    label_share_: float
-    restarts_: list[dict[str, Any]]
+# A fitted estimator was built from these parameters. `warm_start` and `partial_fit` refuse to continue with others.
+ARCHITECTURE_PARAMETERS = ("model", "members", "transform", "windows", "loss")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
+class BaseNeuralRDE(Streaming, SeriesEstimator):
     """A neural differential equation with scikit-learn's interface. Subclasses define the targets.
 
     Args:
@@ -132,36 +108,39 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
 
     _parts: ClassVar = {name: name for name in ("model", "transform", "windows", "loss", "optimizer", "augmentation")}
     _defaults: ClassVar[dict[str, Any]] = {"windows": Windows()}
-    members_, blend_, closed_form_, augmentation_ = 1, [0.0, 1.0], None, None
-    _learned = (*SeriesEstimator._learned, *_Learned.__annotations__)
-    _task: ClassVar[str]
+    _kind = FittedNeural
+    _closed_form: ClassVar[Any]
+    """The class of `closed_form_`."""
+    class_weight: ClassVar[Any] = None
+
+    model_ = Learned[Any]("model")
+    windows_ = Learned[Windows]("windows")
+    config_ = Learned[Config]("config")
+    members_ = Learned[int]("members")
+    blend_ = Learned[tuple[float, float]]("blend.factors")
+    loss_ = Learned[AbstractLoss]("loss")
+    augmentation_ = Learned[Any]("augmentation")
+    path_channels_ = Learned[int]("path_channels")
+    history_ = Learned[list[dict[str, Any]]]("history")
+    n_iter_ = Learned[int]("epochs")
+    trials_ = Learned[list[dict[str, Any]]]("trials")
+    best_epoch_ = Learned[int]("best_epoch")
+    validation_loss_ = Learned[float]("validation_loss")
+    label_share_ = Learned[float]("label_share")
+    restarts_ = Learned[list[dict[str, Any]]]("restarts")
 
     def __init_subclass__(cls, **options: Any):
-        """`help` shows the parameters of both, too."""
+        """Merge the shared Args and Attributes into the subclass's docstring."""
         super().__init_subclass__(**options)
         shared = (BaseNeuralRDE.__doc__ or "").partition("    Args:\n")[2]
         parameters, _, learned = shared.partition("    Attributes:\n")
         own = (cls.__doc__ or "").replace("    Args:\n", f"    Args:\n{parameters.rstrip()}\n", 1)
         cls.__doc__ = own.replace("    Attributes:\n", f"    Attributes:\n{learned.rstrip()}\n", 1)
 
-    # Defined by subclasses.
-
-    def _metric(self) -> Callable:
-        raise NotImplementedError
-
-    def _weights(self, target: np.ndarray, training: np.ndarray) -> np.ndarray | None:
-        """How much each example counts; may depend on the training targets."""
-        return None
-
-    def _calibrate(self, held_out: Samples | None) -> None:
-        """Learn from held-out series how wide intervals must be; None forgets what was learned."""
-
-    def _calibrate_with(
-        self, versions: Sequence[VersionOutputs], target: np.ndarray, groups: np.ndarray | None = None
-    ) -> None:
-        """Learn the same from outputs for series that were left out of training."""
-
-    # Fitting.
+    @property
+    def closed_form_(self) -> Any:
+        closed = self.fitted_.blend.closed_form
+        return None if closed is None else self._closed_form._of(closed)
 
     def fit(
         self,
@@ -194,62 +173,100 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
             listeners: told of every epoch; see `neuralrde.training`.
             mesh: the devices to train and predict on, as `neuralrde.devices.device_mesh` makes it; None takes all.
         """
+        previous = getattr(self, "fitted_", None) if self.warm_start else None
+        previous = None if previous is None or previous.model is None else previous
         with interrupts_between_steps():
-            fitting.fit(
-                self,
-                X,
-                y,
-                sample_weight,
-                groups=groups,
-                validation=validation,
-                checkpoint=checkpoint,
-                resume=resume,
-                listeners=listeners,
-                mesh=mesh,
-            )
+            trainer, samples = self._trainer(X, y, sample_weight, groups, previous, listeners=listeners, mesh=mesh)
+            others = None
+            if validation is not None:
+                like = {"described": trainer.inputs, "coding": trainer.targets}
+                others, _, _ = self._samples(*samples.source.validation(validation), **like)
+            given = {"previous": previous, "checkpoint": checkpoint, "resume": resume}
+            self.fitted_ = trainer.fit(samples, others, **given)
         return self
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, listeners: Sequence[Listener] = ()) -> Self:
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        classes: Any = None,
+        listeners: Sequence[Listener] = (),
+    ) -> Self:
         """Continue training with one pass over these series, at a constant learning rate, without weight decay.
 
-        The first call learns the transform's statistics, the windows and the classes: let it see series of every kind,
-        or call `fit` first. Nothing is held out.
+        The first call learns the transform's statistics and the windows: let it see series of every kind, or call `fit`
+        first. Of a classifier it learns the classes too, unless `classes` lists all of them. Nothing is held out.
         """
+        previous: FittedNeural | None = getattr(self, "fitted_", None)
+        if previous is not None and previous.model is None:
+            raise ValueError(
+                "Got `partial_fit` after a `fit` in which the closed form alone decides, so that there is no neural "
+                "model to go on with; expected one. Write `clone(model).set_params(closed_form=False)` and fit that "
+                "first."
+            )
         with interrupts_between_steps():
-            fitting.partial_fit(self, X, y, sample_weight, listeners=listeners)
+            trainer, samples = self._trainer(X, y, sample_weight, None, previous, classes=classes, listeners=listeners)
+            self.fitted_ = trainer.partial_fit(samples, previous)
         return self
 
-    @property
-    def n_iter_(self) -> int:
-        check_is_fitted(self, "model_")
-        return len(self.history_)
+    def _trainer(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        groups: Any,
+        previous: FittedNeural | None,
+        *,
+        classes: Any = None,
+        listeners: Sequence[Listener] = (),
+        mesh: Mesh | None = None,
+    ) -> tuple[Trainer, Samples]:
+        """A trainer, and the samples to fit to. Everything is checked here, before anything is computed."""
+        if mesh is None:
+            try_all_cores()
+        parts = self._check_parameters()
+        like = {} if previous is None else {"described": previous.inputs, "coding": previous.targets}
+        samples, inputs, targets = self._samples(X, y, sample_weight, groups, classes=classes, **like)
+        # Classes without weight are left out here; the others are weighted later, by what is trained on.
+        weight = class_weights(self.class_weight, targets, samples.target, samples.target)
+        samples = samples.times(None if weight is None else (weight > 0).astype(np.float32))
+        check_several_groups(samples)
+        given = {name: vars(self)[name] for name in ARCHITECTURE_PARAMETERS}
+        auto = is_auto(self.model)
+        scalars = ("members", "closed_form", "epochs", "batch_size", "validation_fraction", "shuffle", "patience")
+        scalars += ("time_budget", "class_weight", "verbose")
+        plan = TrainingPlan(
+            **vars(parts) | ({"model": None} if auto else {}),
+            **{name: getattr(self, name) for name in scalars},
+            # Without `agree`, every process would draw another seed.
+            seed=Processes(mesh).agree(int(check_random_state(self.random_state).randint(2**31 - 1))),
+            given=given,
+        )
+        warm = self.warm_start and hasattr(self, "fitted_")
+        samples.source.check_possible(plan, per_time=targets.per_time, warm=warm)
+        if plan.windows.shifts > 1 and targets.per_time:
+            raise ValueError(
+                "Got windows with shifts and a target at every point; expected shifts=1, because predictions come at "
+                "the windows' ends, which differ from shift to shift."
+            )
+        if plan.augmentation is not None and targets.per_time:
+            raise ValueError(
+                f"Got augmentation={plan.augmentation!r} and a target at every point; expected augmentation=None, "
+                "because another version of a series may have its points elsewhere."
+            )
+        if previous is None:
+            self._forget()  # so that an interrupted `fit` leaves nothing behind
+        for name, first in ((previous and previous.given) or {}).items():
+            if given[name] is not first and given[name] != first:
+                raise ValueError(
+                    f"Got {name}={given[name]!r}; expected {first!r} as in the first `fit`, because training continues "
+                    "from its weights. Write warm_start=False, or `clone(model)` before `partial_fit`, for a new model."
+                )
+        return Trainer(plan, inputs, targets, listeners, mesh), samples
 
-    # Predicting.
-
-    def _outputs(self, X: Any) -> tuple[list[VersionOutputs], AtPoints]:
-        """The model's outputs, for each series or after every window; several, if an augmentation says so."""
-        self._check_fitted()
-        return self._source(X, reset=False).outputs(self)
-
-    def _source(self, X: Any, *, reset: bool) -> Any:
-        if not isinstance(X, Store):
-            return super()._source(X, reset=reset)
-        if reset:
-            channels = len(X.channels)
-            self.flat_, self.n_channels_in_, self.n_features_in_ = False, channels, channels
-        return SeriesOnDisk(X)
-
-    def _blended(self, outputs: Any, closed: Callable[[Any], np.ndarray], factor: float = 1.0) -> np.ndarray:
-        """The model's outputs, if there is one, blended with those that `closed` computes by the closed form."""
-        if self.members_ == 1:
-            return outputs
-        beside: Any = 0.0
-        outputs = 0.0 if self.model_ is None else outputs
-        if self.closed_form_ is not None and self.blend_[0] != 0:
-            beside = closed(self.closed_form_) * (factor * float(self.closed_form_.model_.sharpness))
-        return self.blend_[0] * beside + self.blend_[1] * outputs
-
-    # Models and losses, from the parameters.
+    # Parameters.
 
     def _as_loss(self, loss: Any) -> AbstractLoss:
         if not callable(loss):
@@ -263,28 +280,6 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
                 f"Got loss={self.loss!r} for {self._task}; expected one of {fitting}, or a loss of your own for it."
             )
         return loss
-
-    @property
-    def _recommended(self) -> Recommended:
-        return model_class(self.config_.cls).recommended
-
-    def _build(self, channels: int, windows: Windows, seed: int) -> Any:
-        config, step = self.config_, windows.step
-        if self.per_time_:
-            if "readout" not in accepted(config.cls):
-                raise ValueError(
-                    f"Got a target at every point and model={config!r}, which has no `readout`; expected a model that "
-                    'takes readout="every" and predicts after every window.'
-                )
-            config = config.with_options(readout="every")
-        if windows.every is not None and {"step", "points"} & set(accepted(config.cls)):
-            raise ValueError(f"Got every={windows.every} and model={config!r}; expected windows by `step` for it.")
-        sizes = {"channels": channels, "outputs": self.loss_.outputs(self.outputs_), "depth": windows.depth}
-        sizes |= {} if step is None else {"step": step, "points": step + 1}  # type: ignore
-        sizes |= _scales_for(config, windows)
-        key = jax.random.key(seed)
-        make = _make if isinstance(key, Tracer) else _made  # only its shapes, or its numbers
-        return make(key, config, self.members_, sizes)
 
     def _part(self, name: str) -> Any:
         # Until "auto" has chosen a model, the default stands in for it.
@@ -313,69 +308,88 @@ class BaseNeuralRDE(_Learned, Streaming, SeriesEstimator):
         check_whole("patience", self.patience, also=(None,))
         return parts
 
-    # Saving. A JAX function in a model cannot be pickled, but arrays can. So the model is built again around them.
-
-    def _check_fitted(self) -> None:
-        check_is_fitted(self, "model_")
-
-    def _check_learned(self, parts: SimpleNamespace, numbers: int) -> None:
-        check_file(self, parts.transform, numbers)
-        self._kept = {name: vars(self)[name] for name in fitting.KEPT}
-
-    def _kind_inside(self) -> Any:
-        """The class of `closed_form_`."""
-        return {"classification": LogSignatureClassifier, "regression": LogSignatureRegressor}[self._task]
-
-    def _put_inside(self, closed_form: Any) -> None:
-        """Take the closed form that a file holds."""
-        shared = ("n_channels_in_", "outputs_", "per_time_")
-        if any(getattr(self, name) != getattr(closed_form, name) for name in shared) or self.members_ == 1:
-            raise ValueError("Got an estimator in closed form inside, which is one of other series")
-        self.closed_form_ = closed_form
-
-    @property
-    def _only_closed_form(self) -> bool:
-        """Whether the closed form alone has a weight in predictions."""
-        return self.blend_[0] > 0 == self.blend_[1]
-
-    def _template(self) -> Any:
-        """The model's shapes, without its numbers; None if it has no weight."""
-        if self._only_closed_form:
-            return None
-        return eqx.filter_eval_shape(lambda: self._build(self.path_channels_, self.windows_, 0))
-
-    def __getstate__(self):
-        state: dict[str, Any] = dict(super().__getstate__())  # type: ignore
-        for name in ("_mesh", "_state"):  # devices are those of a process
-            state.pop(name, None)
-        return state | {"model_": arrays_of(state["model_"])} if "model_" in state else state
-
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        if isinstance(getattr(self, "model_", None), dict):
-            self.model_ = with_arrays(self._template(), self.model_)
+    @classmethod
+    def _loaded(cls, parameters: dict[str, Any], read: Any) -> Self:
+        estimator = super()._loaded(parameters, read)
+        given = {name: parameters[name] for name in ARCHITECTURE_PARAMETERS}
+        return cls._of(replace(estimator.fitted_, given=given), parameters)
 
 
 BaseNeuralRDE.transform = Hidden("transform")  # the dataclass has taken its default from there
 
 
-def _make(key, config: Config, members: int, sizes: dict[str, Any]) -> Any:
-    if members > 1:
-        return Ensemble.of(config, members, key=key, **sizes)
-    return as_model(config(key=key, **sizes), **{name: sizes[name] for name in ("depth", "scales") if name in sizes})
+def is_auto(model: Any) -> bool:
+    return isinstance(model, str) and model == "auto"
 
 
-# One compilation instead of one for every little array, and a quick one, because it runs once.
-_made: Any = eqx.filter_jit(_make, compiler_options={"xla_backend_optimization_level": 0})  # type: ignore
+@dataclass(kw_only=True, eq=False, repr=False)
+class NeuralRDEClassifier(ClassTargets, BaseNeuralRDE):
+    """Classifies time series by a neural RDE, with scikit-learn's interface.
+
+    X is `(n, length, channels)`, `(n, length)` of one channel, a list of arrays or DataFrames `(length, channels)`, or
+    a `neuralrde.Series`; NaN is a missing value. y is one label per series. With labels `(n, length)`, or an array for
+    each series, one label per point (NaN, None or "" where there is none), it predicts one for each point, from the
+    past only. Windows then end at labels as well, so that all are trained on; where labels are too dense for
+    that, those at the windows' ends are, and a warning says their share.
+
+    >>> from neuralrde import Config, NeuralRDE
+    >>> from neuralrde.datasets import order_of_events
+    >>> data = order_of_events(samples=60, length=64)
+    >>> model = NeuralRDEClassifier(windows=8, model=Config(NeuralRDE, state=8, width=16), epochs=20, random_state=0)
+    >>> model.fit(data.series.values, data.target).score(data.series.values, data.target) > 0.9
+    True
+
+    Args:
+        class_weight: None, "balanced", or a dictionary from labels to weights, 0 for a class that should not count.
+
+    Attributes:
+        classes_: the labels.
+    """
+
+    class_weight: dict | str | None = None
+
+    _closed_form = LogSignatureClassifier
+    _defaults: ClassVar = {**BaseNeuralRDE._defaults, "loss": "cross-entropy"}
 
 
-def _scales_for(config: Config, windows: Windows) -> dict[str, Any]:
-    """The scales as an option of the model's constructor; an error if it takes none."""
-    if windows.scales == (1,):
-        return {}
-    if "scales" not in accepted(config.cls):
-        raise ValueError(
-            f"Got windows={windows!r} and model={config!r}, which looks at one window at a time; expected scales=(1,), "
-            "or a model whose constructor takes `scales`."
-        )
-    return {"scales": windows.scales}
+@dataclass(kw_only=True, eq=False, repr=False)
+class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
+    """Predicts numbers from time series by a neural RDE, with scikit-learn's interface.
+
+    X is `(n, length, channels)`, `(n, length)` of one channel, a list of arrays or DataFrames `(length, channels)`, or
+    a `neuralrde.Series`; NaN is a missing value. y is `(n,)` or `(n, outputs)`, with NaN for outputs that are not
+    known. With targets `(n, length, outputs)`, for each point, it predicts for each point, from the past only.
+    Windows then end at points with a target as well, so that all are trained on; where targets are too dense for that,
+    those at the windows' ends are, and a warning says their share.
+
+    The loss is "squared-error", "huber", "quantiles" or "histogram". `predict(X, interval=0.9)` gives intervals that
+    held-out series have calibrated; with quantiles or a histogram they are wide where the model is unsure, with the
+    others equally wide everywhere.
+
+    >>> from neuralrde import Config, NeuralRDE
+    >>> X = np.cumsum(np.random.default_rng(0).normal(size=(60, 65)), axis=1)
+    >>> model = NeuralRDERegressor(windows=8, model=Config(NeuralRDE, state=8, width=16), epochs=40, random_state=0)
+    >>> model.fit(X, X[:, -1]).score(X, X[:, -1]) > 0.8
+    True
+
+    Args:
+
+    Attributes:
+        scores_: how far held-out targets were from predictions, for each output; None before anything calibrated it.
+    """
+
+    scores_ = Learned[Any]("scores")
+    _closed_form = LogSignatureRegressor
+    _defaults: ClassVar = {**BaseNeuralRDE._defaults, "loss": "squared-error"}
+
+    def calibrate(self, X: Any, y: Any, *, groups: Any = None) -> "NeuralRDERegressor":
+        """Learn from series that were not trained on how wide intervals must be. Returns the estimator.
+
+        `fit` does so with its validation set, if it has one. Series must be drawn as those to come: where they come
+        from patients or machines, take others of them here, and say in `groups` which series belong to which.
+        """
+        self._check_fitted()
+        like = {"described": self.fitted_.inputs, "coding": self.fitted_.targets}
+        samples, _, _ = self._samples(X, y, groups=groups, **like)
+        self.fitted_ = replace(self.fitted_, scores=held_out_calibration(self.fitted_, samples))
+        return self

@@ -6,7 +6,8 @@ place.
 """
 
 import inspect
-from typing import Any, ClassVar
+import operator
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from ..registry import FROM_DATA, Registry, accepted, did_you_mean, make, params
 from ..training import AbstractAugmentation
 
 __all__ = ["Parameters", "check_augmentation", "check_choice", "check_flag", "check_number", "check_whole"]
+
+
+T = TypeVar("T")
 
 
 class Parameters:
@@ -81,6 +85,34 @@ class Hidden:
 
     def __set__(self, estimator: Any, value: Any) -> None:
         vars(estimator)[self.name] = value
+
+
+class Learned(Generic[T]):
+    """A read-only attribute of an estimator, `model_`, that reads one field of `fitted_`.
+
+    Args:
+        path: of the field, "targets.classes".
+        optional: whether None means that there is no such attribute.
+    """
+
+    def __init__(self, path: str, *, optional: bool = False):
+        self.read, self.optional = operator.attrgetter(path), optional
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, estimator: Any, owner: type | None = None) -> T:
+        if estimator is None:
+            return self  # type: ignore
+        fitted, value = vars(estimator).get("fitted_"), None
+        if fitted is not None:
+            value = self.read(fitted)
+        if fitted is None or (value is None and self.optional):
+            raise AttributeError(f"{type(estimator).__name__} has no attribute {self.name!r} before `fit`.")
+        return value  # type: ignore
+
+    def __set__(self, estimator: Any, value: Any) -> None:
+        raise AttributeError(f"{self.name!r} is learned by `fit`, and is not set.")
 
 
 def check_names(cls: Any, parameters: dict[str, Any], error: type[Exception]) -> None:

@@ -53,17 +53,17 @@ def candidates(windows: Windows, prepared: Series) -> list[Windows]:
     return sorted(every, key=cost)
 
 
-def check_size(build: Callable[[], Any], channels: int, windows: Windows) -> None:
-    """Raise if a model of so many channels (time included) would have too many weights."""
+def check_size(shapes: Callable[[], Any], channels: int, windows: Windows) -> Any:
+    """The shapes of a model. Raises if it has too many weights; `channels` are those of the path, time included."""
     depth: Any = windows.depth
     logs = basis_channels(channels, depth, scales=windows.scales)
     # A model has at least a weight for each of them; the exact number is that of its shapes, if they can be had.
-    weights = logs
+    weights, found = logs, None
     if logs <= MOST_WEIGHTS:
-        leaves = jax.tree.leaves(eqx.filter_eval_shape(lambda: weights_of(build())))
-        weights = sum(leaf.size for leaf in leaves)
+        found = shapes()
+        weights = sum(leaf.size for leaf in jax.tree.leaves(eqx.filter_eval_shape(weights_of, found)))
     if weights <= MOST_WEIGHTS:
-        return
+        return found
     lower = ""
     if max(windows.depths) > 1:
         less: Any = tuple(max(1, n - 1) for n in depth) if isinstance(depth, tuple) else depth - 1

@@ -4,8 +4,9 @@ Targets at every point are one array, as long as the longest series, or an array
 """
 
 import warnings
+from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
@@ -18,49 +19,61 @@ from sklearn.utils.validation import assert_all_finite, column_or_1d
 from ..paths import Series, Windows, window_counts
 from ..training import label_scale
 from .inputs import check_as_many, dimensions, is_list_of_series
-from .parameters import check_choice, check_number
+from .parameters import Learned, check_choice, check_number, check_whole
 
 # Cutting at labels too may multiply the windows, and with them the work, by this factor at most.
 _MOST_TIMES = 2
 
 
+@dataclass(frozen=True, eq=False)
+class TargetCoding:
+    """How targets become numbers: labels by their place among the classes, numbers as they are."""
+
+    outputs: int
+    """Numbers to predict for a series, or classes to tell apart."""
+    per_time: bool = False
+    """Whether there is a target at every point."""
+    classes: np.ndarray | None = None
+    """The labels in order; None for regression."""
+    one_dimensional: bool = False
+    """Whether y was `(n,)`, and predictions are too."""
+
+    def __post_init__(self):
+        check_whole("outputs", self.outputs, high=2**31)
+        if self.classes is not None:
+            if len(self.classes) < 2 or not np.array_equal(np.unique(self.classes), self.classes):
+                raise ValueError(f"Got classes={self.classes!r}; expected at least two different labels, in order.")
+            if len(self.classes) != self.outputs:
+                raise ValueError(f"Got {len(self.classes)} classes and {self.outputs} outputs; expected one for each")
+        if self.one_dimensional and (self.per_time or self.outputs != 1 or self.classes is not None):
+            raise ValueError(f"Got one_dimensional=True with {self.outputs} outputs; expected one, of whole series")
+
+    @property
+    def task(self) -> str:
+        return "regression" if self.classes is None else "classification"
+
+
 class ClassTargets(ClassifierMixin):
-    """Labels: learns which there are, and scores by the share that is right.
+    """Labels: `predict`, `predict_proba` and the share of right labels, for an estimator with `class_weight`."""
 
-    For an estimator with `predict_proba` and the parameter `class_weight`. It learns `classes_`, `outputs_`, and
-    `per_time_`: whether there is a label at every point.
-    """
-
-    classes_: np.ndarray
-    outputs_: int
-    per_time_: bool
+    classes_ = Learned[np.ndarray]("targets.classes")
     class_weight: Any
-    _all_classes: Any = None
-    """Those that are to be learned, if y may lack some of them."""
+    _task = "classification"
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class, `(n, classes)`, or `(n, length, classes)` for labels at each point."""
-        raise NotImplementedError
+        outputs = self._outputs(X)  # type: ignore
+        return self.fitted_.probabilities(outputs)  # type: ignore
 
     def predict(self, X: Any) -> np.ndarray:
         """The most likely label of each series, or of each point."""
         likely = self.predict_proba(X).argmax(axis=-1)
         return self.classes_[likely]
 
-    def _proba_from(self, outputs: np.ndarray) -> np.ndarray:
-        """Probabilities from what a model puts out."""
-        raise NotImplementedError
-
-    def _predicted_from(self, outputs: np.ndarray, interval: None = None) -> np.ndarray:
-        if interval is not None:
-            raise ValueError(f"Got interval={interval!r} for a classifier; expected None. Write `predict_proba`.")
-        return self.classes_[self._proba_from(outputs).argmax(axis=-1)]
-
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The share of series, or of points, whose label is right."""
-        predicted, source = self.predict(X), self._source(X, reset=False)  # type: ignore
-        y = _given(source.targets(self, y))
-        if not self.per_time_:
+        predicted, (source, y) = self.predict(X), self._source_and_targets(X, y)  # type: ignore
+        if not self.fitted_.targets.per_time:  # type: ignore
             return float(np.average(predicted == np.asarray(y).reshape(predicted.shape), weights=sample_weight))
         series = source.series
         if not are_at_points(y, series, expected=True):
@@ -69,10 +82,18 @@ class ClassTargets(ClassifierMixin):
         weights = point_weights(sample_weight, series)
         return float(np.average((predicted == labels)[known], weights=weights[known]))
 
-    def _check_targets(self, y: Any, series: Series, *, reset: bool) -> np.ndarray:
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        per_time = are_at_points(y, series, expected=not reset and self.per_time_)
+    def _code_targets(
+        self, y: Any, series: Series, coding: TargetCoding | None, classes: Any = None
+    ) -> tuple[np.ndarray, TargetCoding]:
+        """Labels as numbers from 0, -1 where none is known, by the coding of an earlier `fit` or a new one.
+
+        Args:
+            y: labels of the series, or of their points.
+            series: the series that they belong to.
+            coding: of an earlier `fit`.
+            classes: all labels, if y may lack some of them.
+        """
+        per_time = are_at_points(y, series, expected=coding is not None and coding.per_time)
         if per_time:
             labels, known = labels_at_points(y, series)
         else:
@@ -81,87 +102,85 @@ class ClassTargets(ClassifierMixin):
             _check_one_type(labels)
             check_classification_targets(labels)
             known = np.ones(len(labels), bool)
-        if reset:
-            self.per_time_ = per_time
-            self.classes_ = np.unique(labels[known] if self._all_classes is None else self._all_classes)
-            self.outputs_ = len(self.classes_)
-            if self.outputs_ < 2:
+        if coding is None:
+            labels_in_order = np.unique(labels[known] if classes is None else classes)
+            if len(labels_in_order) < 2:
                 raise ValueError(
-                    f"Got only one class, {self.classes_.tolist()[0]!r}; expected at least two classes to tell apart."
+                    f"Got only one class, {labels_in_order.tolist()[0]!r}; expected at least two classes to tell apart."
                 )
-        elif per_time != self.per_time_:
+            coding = TargetCoding(len(labels_in_order), per_time, labels_in_order)
+        assert coding.classes is not None
+        if per_time != coding.per_time:
             raise ValueError(f"Got labels of shape {labels.shape}; expected them as in the first `fit`.")
-        elif self._all_classes is not None and not np.array_equal(np.unique(self._all_classes), self.classes_):
-            raise ValueError(
-                f"Got classes={self._all_classes!r}; expected {self.classes_.tolist()}, as in the first call."
-            )
-        target = np.searchsorted(self.classes_, labels)
-        unknown = self.classes_[np.minimum(target, self.outputs_ - 1)] != labels
+        if classes is not None and not np.array_equal(np.unique(classes), coding.classes):
+            raise ValueError(f"Got classes={classes!r}; expected {coding.classes.tolist()}, as in the first call.")
+        target = np.searchsorted(coding.classes, labels)
+        unknown = coding.classes[np.minimum(target, coding.outputs - 1)] != labels
         if unknown.any() and not per_time:
             raise ValueError(
-                f"Got the label {str(labels[unknown][0])!r}; expected one of {self.classes_.tolist()}, the classes of "
+                f"Got the label {str(labels[unknown][0])!r}; expected one of {coding.classes.tolist()}, the classes of "
                 "the training set. Leave its samples out, or divide the data in another way."
             )
-        return np.where(unknown | ~known, -1, target).astype(np.int32)
-
-    def _weights(self, target: np.ndarray, training: np.ndarray) -> np.ndarray | None:
-        """How much each target counts by its class; "balanced" counts those of the training set."""
-        if self.class_weight is None:
-            return None
-        if self.per_time_:
-            raise ValueError("Got class_weight with labels at each point; expected None there.")
-        if isinstance(self.class_weight, dict):
-            if unknown := set(self.class_weight) - set(self.classes_.tolist()):
-                raise ValueError(
-                    f"Got class_weight for {sorted(unknown, key=str)}; expected labels among {self.classes_.tolist()}."
-                )
-            for label, value in self.class_weight.items():
-                check_number(f"class_weight[{label!r}]", value, high=float(np.finfo(np.float32).max))
-            weights = np.array([self.class_weight.get(label, 1.0) for label in self.classes_.tolist()], np.float32)
-        else:
-            counts = np.bincount(training, minlength=self.outputs_)
-            weights = (len(training) / (self.outputs_ * np.maximum(counts, 1))).astype(np.float32)
-        return weights[target]
+        return np.where(unknown | ~known, -1, target).astype(np.int32), coding
 
     def _check_parameters(self) -> SimpleNamespace:
         if not isinstance(self.class_weight, dict):
             check_choice("class_weight", self.class_weight, ["balanced", None])
         return super()._check_parameters()  # type: ignore
 
-    def _check_learned(self, parts: SimpleNamespace, numbers: int) -> None:
-        super()._check_learned(parts, numbers)  # type: ignore
-        if len(self.classes_) != self.outputs_:
-            raise ValueError(f"Got {len(self.classes_)} classes and {self.outputs_} outputs; expected one for each")
+
+def class_weights(
+    class_weight: dict | str | None, coding: TargetCoding, target: np.ndarray, training: np.ndarray
+) -> np.ndarray | None:
+    """How much each target counts by its class; "balanced" counts the classes of the training set."""
+    if class_weight is None:
+        return None
+    if coding.per_time:
+        raise ValueError("Got class_weight with labels at each point; expected None there.")
+    assert coding.classes is not None
+    labels = coding.classes.tolist()
+    if isinstance(class_weight, dict):
+        if unknown := set(class_weight) - set(labels):
+            raise ValueError(f"Got class_weight for {sorted(unknown, key=str)}; expected labels among {labels}.")
+        for label, value in class_weight.items():
+            check_number(f"class_weight[{label!r}]", value, high=float(np.finfo(np.float32).max))
+        weights = np.array([class_weight.get(label, 1.0) for label in labels], np.float32)
+    else:
+        counts = np.bincount(training, minlength=coding.outputs)
+        weights = (len(training) / (coding.outputs * np.maximum(counts, 1))).astype(np.float32)
+    return weights[target]
 
 
 class NumberTargets(RegressorMixin):
-    """Numbers, one or several: learns how many there are, and scores by R squared.
+    """Numbers, one or several, for series or for their points: `predict`, intervals, and R squared."""
 
-    For an estimator with `predict`. It learns `outputs_`, `one_dimensional_` and `per_time_`: whether there are targets
-    at every point.
-    """
+    _task = "regression"
+    class_weight: ClassVar[None] = None
 
-    outputs_: int
-    one_dimensional_: bool
-    per_time_: bool
+    def predict(self, X: Any, interval: float | None = None) -> Any:
+        """A number, or one for each output, of each series; or of each point of it.
 
-    def predict(self, X: Any) -> Any:
-        """A number, or one for each output, of each series; or of each point of it."""
-        raise NotImplementedError
+        Args:
+            X: as in `fit`.
+            interval: the share of targets that an interval should hold, such as 0.9. Then the result is a pair: the
+                predictions, and the intervals with their lower and upper ends on the last axis.
+        """
+        outputs = self._outputs(X)  # type: ignore
+        return self.fitted_.predictions(outputs, interval)  # type: ignore
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The coefficient of determination, R squared, where targets are known; the mean over outputs."""
-        predicted, source = self.predict(X), self._source(X, reset=False)  # type: ignore
-        series: Series = source.series
-        y = np.asarray(numbers_at_points(_given(source.targets(self, y)), series, expected=self.per_time_))
-        if not self.per_time_:
+        predicted, (source, y) = self.predict(X), self._source_and_targets(X, y)  # type: ignore
+        series, per_time = source.series, self.fitted_.targets.per_time  # type: ignore
+        y = np.asarray(numbers_at_points(y, series, expected=per_time))
+        if not per_time:
             y = y.reshape(predicted.shape) if y.size == predicted.size else y
         if y.shape != predicted.shape:
             raise ValueError(
                 f"Got targets of shape {y.shape}; expected {predicted.shape}, "
-                f"{'one at every point' if self.per_time_ else 'one per series'}, as in `fit`."
+                f"{'one at every point' if per_time else 'one per series'}, as in `fit`."
             )
-        if self.per_time_:
+        if per_time:
             real, weights = series.valid, point_weights(sample_weight, series)
         else:
             real = np.ones(len(series), bool)
@@ -173,10 +192,11 @@ class NumberTargets(RegressorMixin):
                 scores.append(r2_score(target[known], output[known], sample_weight=weights[known, 0]))
         return float(np.mean(scores))
 
-    def _check_targets(self, y: Any, series: Series, *, reset: bool) -> np.ndarray:
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        y = numbers_at_points(y, series, expected=not reset and self.per_time_)
+    def _code_targets(
+        self, y: Any, series: Series, coding: TargetCoding | None, classes: None = None
+    ) -> tuple[np.ndarray, TargetCoding]:
+        """Targets in float32, NaN where none is known, by the coding of an earlier `fit` or a new one."""
+        y = numbers_at_points(y, series, expected=coding is not None and coding.per_time)
         per_time = dimensions(y) == 3
         check_as_many(series, y)
         checks: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
@@ -193,18 +213,19 @@ class NumberTargets(RegressorMixin):
                 f"Got targets of shape {target.shape} for series of up to {series.values.shape[1]} points; expected "
                 "(n, length, outputs), one for each point (NaN where there is none)."
             )
-        if reset and target.ndim == 2 and target.shape[1] > 1 and target.shape == series.values.shape[:2]:
+        first = coding is None
+        if first and target.ndim == 2 and target.shape[1] > 1 and target.shape == series.values.shape[:2]:
             warnings.warn(
                 f"Got targets of shape {target.shape} for series of {target.shape[1]} points, and takes them for "
                 f"{target.shape[1]} outputs of the whole series. For a target at every point, predicted from the past "
                 "alone, write `y[..., None]`.",
                 stacklevel=6,
             )
-        if reset:
-            self.per_time_, self.one_dimensional_ = per_time, target.ndim == 1
-            self.outputs_ = 1 if target.ndim == 1 else target.shape[-1]
+        one_dimensional = target.ndim == 1
         target = target.reshape(len(target), -1) if target.ndim < 3 else target
-        if per_time != self.per_time_ or target.shape[-1] != self.outputs_:
+        if coding is None:
+            coding = TargetCoding(target.shape[-1], per_time, one_dimensional=one_dimensional)
+        if per_time != coding.per_time or target.shape[-1] != coding.outputs:
             raise ValueError(f"Got targets of shape {np.shape(y)}; expected them as in the first `fit`.")
         if per_time:
             target = np.where(series.valid[..., None], target, np.nan)
@@ -213,25 +234,14 @@ class NumberTargets(RegressorMixin):
                 f"Got targets up to {largest:.3g}; expected at most {np.finfo(np.float32).max:.3g}, because models "
                 "compute in float32. Take other units, or the logarithm."
             )
-        if reset:
+        if first:
             label_scale(target)  # before float32 would round away what they differ by
-        return target.astype(np.float32)
-
-    def _check_learned(self, parts: SimpleNamespace, numbers: int) -> None:
-        super()._check_learned(parts, numbers)  # type: ignore
-        if self.one_dimensional_ and (self.per_time_ or self.outputs_ != 1):
-            raise ValueError(f"Got one_dimensional_=True with {self.outputs_} outputs; expected one, of whole series")
+        return target.astype(np.float32), coding
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def _given(y: Any) -> Any:
-    if y is None:
-        raise ValueError("Got no y; expected the targets to compare predictions with.")
-    return y
 
 
 def are_at_points(y: Any, series: Series, *, expected: bool = False) -> bool:

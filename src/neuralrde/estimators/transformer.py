@@ -10,10 +10,24 @@ from sklearn.base import TransformerMixin
 from ..paths import Series, Windows
 from ..signatures import basis_channels, lyndon_words
 from ..signatures.rounding import driving_log_signatures
-from ..transforms import Standard
+from ..transforms import BasePoint, Compose, Standard, TimeChannel, Transform
 from .base import SeriesEstimator
-from .inputs import as_series
-from .learned import check_inputs, check_transform, most_windows, prepared_channels
+from .inputs import InputDescription
+from .parameters import Learned, check_flag, check_whole
+from .sources import whole_series
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FittedTransformer:
+    """A fitted transform, and how many windows its features are of."""
+
+    inputs: InputDescription
+    transform: Transform
+    path_channels: list[str]
+    windows_per_series: int
+
+    def __post_init__(self):
+        check_whole("windows_per_series", self.windows_per_series, high=2**24)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -47,22 +61,29 @@ class LogSignatureTransformer(TransformerMixin, SeriesEstimator):
 
     _parts: ClassVar = {"windows": "windows", "prepare": "transform"}
     _defaults: ClassVar = {"windows": Windows(count=1), "prepare": Standard(base_point=True)}
-    _learned = (*SeriesEstimator._learned, "windows_per_series_", "path_channels_")
+    _kind = FittedTransformer
+    windows_per_series_ = Learned[int]("windows_per_series")
+    path_channels_ = Learned[list[str]]("path_channels")
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn how to fill and scale, and the number of windows."""
         parts = self._check_parameters()
-        series = as_series(self, X, reset=True)
-        self.transform_ = parts.prepare.fit(series)
-        self.path_channels_ = list(self.transform_(series[:1]).channels)
-        longest = self.transform_(series[[int(series.lengths.argmax())]] if parts.windows.every is None else series)
-        self.windows_per_series_ = self._windows(longest).cuts(longest).shape[-1] - 1
+        source, inputs = self._source(X)
+        series = whole_series(source)
+        transform = parts.prepare.fit(series)
+        longest = transform(series[[int(series.lengths.argmax())]] if parts.windows.every is None else series)
+        self.fitted_ = FittedTransformer(
+            inputs=inputs,
+            transform=transform,
+            path_channels=list(transform(series[:1]).channels),
+            windows_per_series=self._windows(longest).cuts(longest).shape[-1] - 1,
+        )
         return self
 
     def transform(self, X: Any) -> np.ndarray:
         """The features of each series."""
         self._check_fitted()
-        prepared = self.transform_(as_series(self, X, reset=False))
+        prepared = self.transform_(whole_series(self._source(X, self.fitted_.inputs)[0]))
         windows, path = self._windows(prepared), np.asarray(prepared.values, np.float64)
         depth: Any = windows.depth
         features = driving_log_signatures(path, depth, windows.cuts(prepared), scales=windows.scales)
@@ -99,6 +120,7 @@ class LogSignatureTransformer(TransformerMixin, SeriesEstimator):
 
     def _check_parameters(self) -> SimpleNamespace:
         parts = super()._check_parameters()
+        check_flag("flatten", self.flatten)
         windows = parts.windows
         if windows.searched or windows.shifts > 1:
             raise ValueError(
@@ -106,18 +128,28 @@ class LogSignatureTransformer(TransformerMixin, SeriesEstimator):
             )
         return parts
 
-    def _check_learned(self, parts: SimpleNamespace, numbers: int) -> None:
-        channels, windows, most = check_inputs(self), parts.windows, np.inf
-        check_transform(self.transform_, parts.prepare)
-        if isinstance(self._part("prepare"), Standard):
-            names = self.path_channels_[self._part("prepare").time :][:channels]
-            path = prepared_channels(self.transform_, channels, timed=windows.every is not None, names=names)
-            if list(path) != self.path_channels_:
-                raise ValueError(f"Got path_channels_={self.path_channels_}; expected {list(path)}")
-            most = 1 if windows.count == 1 else most_windows(self.transform_, windows.step, windows.every)  # type: ignore
-        if self.windows_per_series_ > most:
-            raise ValueError(f"Got windows_per_series_={self.windows_per_series_}; expected at most {most:g}")
-        logs = basis_channels(len(self.path_channels_), windows.depth, scales=windows.scales)
-        features = self.windows_per_series_ * logs
+    @classmethod
+    def _loaded(cls, parameters: dict[str, Any], read: Any) -> Self:
+        parts = cls(**parameters)._check_parameters()
+        fitted, windows, most = read(cls._kind, parts.prepare), parts.windows, np.inf
+        if windows.count == 1:
+            most = 1
+        elif isinstance(cls(**parameters)._part("prepare"), Standard):
+            most = _most_windows(fitted.transform, windows.step, windows.every)
+        if fitted.windows_per_series > most:
+            raise ValueError(f"Got windows_per_series={fitted.windows_per_series}; expected at most {most:g}")
+        features = fitted.windows_per_series * basis_channels(
+            len(fitted.path_channels), windows.depth, scales=windows.scales
+        )
         if features > 2**24:
             raise ValueError(f"Got {features} features; expected at most {2**24}")
+        return cls._of(fitted, parameters)
+
+
+def _most_windows(transform: Any, step: int | None, every: float | None) -> float:
+    """Windows of the longest series that transforms were fitted on, as far as a channel of time tells its length."""
+    inner = transform.transforms if isinstance(transform, Compose) else (transform,)
+    durations = [one.duration_ or 0.0 for one in inner if isinstance(one, TimeChannel)]
+    gaps = [one.gap_ or 1.0 for one in inner if isinstance(one, BasePoint)]
+    # One more, for the part of a window at the end.
+    return (sum(durations) + sum(gaps)) // (every or step or 1) + 1 if durations else np.inf

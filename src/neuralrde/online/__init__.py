@@ -1,7 +1,6 @@
 """Predictions while data arrive: the same that the whole series would get, from a state that does not grow."""
 
-from .batch import StreamBatch
 from .export import export_model
-from .single import Stream
+from .stream import Stream, StreamBatch
 
 __all__ = ["Stream", "StreamBatch", "export_model"]

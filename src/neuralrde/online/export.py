@@ -24,9 +24,7 @@ from .._version import __version__
 from .._write import private_folder, writing
 from ..errors import setting
 from ..models import Ensemble
-from .buffers import has_a_neural_part, looks_at_whole_series
-from .following import Follower
-from .programs import Programs
+from .model import Programs, StreamModel
 from .state import fingerprint
 
 # float32, by another compiler: some hundred products and sums, each rounded to 6e-8 of its size.
@@ -72,28 +70,29 @@ def export_model(
         raise ValueError(f"Got formats={formats!r}; expected a list of some of {list(FORMATS)}.")
     if unknown := [one for one in formats if one not in FORMATS]:
         raise ValueError(f"Got the format {unknown[0]!r}; expected some of {list(FORMATS)}.")
-    if not hasattr(estimator, "windows_"):
+    fitted = estimator.fitted_
+    if not hasattr(fitted, "windows"):
         raise ValueError(
             f"Got {type(estimator).__name__}, which has no state to advance; expected a neural estimator. It looks at "
             "series as a whole: load it with neuralrde where it is to predict."
         )
-    if not has_a_neural_part(estimator):
+    if fitted.neural_model is None:
         raise ValueError(
             f"Got {type(estimator).__name__} whose predictions are the closed form's alone, because "
             "its neural model has no weight; expected a neural model. Fit with "
             f"{setting('closed_form', False)} to train one."
         )
-    blended = looks_at_whole_series(estimator)
+    blended = fitted.closed_form is not None
     if blended and not neural_part:
         raise ValueError(
             f"Got {type(estimator).__name__} in whose predictions the closed form has a weight of "
-            f"{estimator.blend_[0]:.2g}, and that looks at series as a whole; expected a neural model "
+            f"{fitted.blend.factors[0]:.2g}, and that looks at series as a whole; expected a neural model "
             f"alone. Fit with {setting('closed_form', False)}, or export the neural model alone, with "
             "other predictions: neural_part=True."
         )
-    follower, folder = Follower(estimator), Path(folder)
+    follower, folder = StreamModel(fitted), Path(folder)
     # The members' mean is multiplied before it is a prediction, unless its factor is for a blend.
-    factor = 1.0 if estimator.members_ == 1 or blended else float(estimator.blend_[1])
+    factor = 1.0 if fitted.members == 1 or blended else float(fitted.blend.factors[1])
     functions, made = _functions(follower.programs, factor), {}
     for name, function in functions.items():
         expected = [[np.asarray(one) for one in jax.jit(function.call)(*example)] for example in function.examples]
@@ -195,22 +194,23 @@ def _reach(arrays: list[np.ndarray]) -> float:
     return max(1.0, *(float(np.abs(one).max(initial=0)) for one in arrays if one.dtype.kind == "f"))
 
 
-def _manifest(estimator: Any, follower: Follower, functions: dict[str, _Function]) -> dict[str, Any]:
-    track, windows, step = follower.tracks[0], estimator.windows_, functions["step"]
+def _manifest(estimator: Any, follower: StreamModel, functions: dict[str, _Function]) -> dict[str, Any]:
+    fitted, step = estimator.fitted_, functions["step"]
+    track, windows = follower.shifts[0], fitted.windows
     arrays = dict(zip(step.inputs, step.examples[0], strict=True))
-    classes = estimator.classes_.tolist() if hasattr(estimator, "classes_") else None
+    classes = None if fitted.targets.classes is None else fitted.targets.classes.tolist()
     outputs = int(np.shape(jax.eval_shape(step.call, *step.examples[0])[0])[1])
     return {
         "neuralrde": __version__,
-        "model": fingerprint(estimator),
+        "model": fingerprint(fitted),
         "estimator": type(estimator).__name__,
-        "loss": type(estimator.loss_).__name__,
+        "loss": type(fitted.loss).__name__,
         "classes": classes,
         # A regressor's outputs are in the units of its training targets.
         "output": {"size": outputs, "means": "targets' units" if classes is None else "logits"},
         "channels": list(follower.names),
-        "transform": estimator.transform_.state(),
-        "windows": {"step": windows.step, "every": windows.every, "shifts": [one.shift for one in follower.tracks]},
+        "transform": fitted.transform.state(),
+        "windows": {"step": windows.step, "every": windows.every, "shifts": [one.shift for one in follower.shifts]},
         "log_signature": {
             "channels": track.channels,
             "depth": list(track.depths),

@@ -18,25 +18,21 @@ FORMAT = 1
 _MOST = 2**53
 
 
-def fingerprint(estimator: Any) -> str:
+def fingerprint(fitted: Any) -> str:
     """Of all that a prediction depends on: the same for the same fitted model, wherever it was loaded."""
     digest = hashlib.sha256()
-    _tell(digest, estimator)
-    if (inside := getattr(estimator, "closed_form_", None)) is not None:
-        _tell(digest, inside)
+    for part in (fitted,) if fitted.closed_form in (None, fitted) else (fitted, fitted.closed_form):
+        targets, blend = part.targets, getattr(part, "blend", None)
+        plain = [type(part).__name__, part.transform.state(), repr(getattr(part, "windows", None))]
+        plain += [getattr(part, "members", 1), None if blend is None else blend.factors, list(part.inputs.channels)]
+        plain += [targets.one_dimensional, None if targets.classes is None else targets.classes.tolist()]
+        digest.update(json.dumps(plain).encode())
+        for name, array in sorted(arrays_of(part.model, "model").items()):
+            # The same model where JAX computes in float64: its weights have been converted.
+            array = np.ascontiguousarray(array, np.float32 if array.dtype == np.float64 else None)
+            digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+            digest.update(array.tobytes())
     return digest.hexdigest()[:32]
-
-
-def _tell(digest: Any, estimator: Any) -> None:
-    plain = [type(estimator).__name__, estimator.transform_.state(), repr(getattr(estimator, "windows_", None))]
-    plain += [getattr(estimator, name, None) for name in ("members_", "blend_", "n_channels_in_", "one_dimensional_")]
-    plain += [getattr(estimator, "classes_", np.zeros(0)).tolist()]
-    digest.update(json.dumps(plain).encode())
-    for name, array in sorted(arrays_of(estimator.model_, "model").items()):
-        # The same model where JAX computes in float64: its weights have been converted.
-        array = np.ascontiguousarray(array, np.float32 if array.dtype == np.float64 else None)
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(array.tobytes())
 
 
 def to_plain(tree: Any) -> Any:

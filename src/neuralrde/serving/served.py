@@ -1,18 +1,17 @@
 """A model as the service has it: its streams in memory, and what its predictions look like."""
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..estimators.inputs import as_series
-from ..online.arrivals import fitted_with_times
-from ..online.buffers import looks_at_whole_series
-from ..online.following import channel_names
-from ..online.programs import SIZES
+from ..online.model import SIZES
+from ..online.stream import fitted_with_times
 from ..paths import Series
+from .jobs import LastAnswer, Prediction
 from .limits import RequestError
 
 
@@ -40,32 +39,34 @@ class ServedModel:
 
     def __init__(self, name: str, estimator: Any, *, interval: float | None = 0.9, last: int | None = None):
         self.name, self.estimator = name, estimator
-        self.classes = [str(one) for one in estimator.classes_] if hasattr(estimator, "classes_") else None
+        self.classes = (
+            None if (labels := estimator.fitted_.targets.classes) is None else [str(label) for label in labels]
+        )
         self.interval = interval if self.classes is None and _has_intervals(estimator, interval) else None
         self.live: OrderedDict[str, Live] = OrderedDict()
         """By last use, the longest unused first."""
         self.known: dict[str, tuple[int, str]] = {}
         """Number and owner of every stream, live or kept."""
-        self.ended: dict[str, dict[str, Any]] = {}
+        self.ended: dict[str, LastAnswer] = {}
         """The last answers to streams that have ended, oldest first: so `end` can be sent again."""
-        self.timed = fitted_with_times(estimator)
+        self.timed = fitted_with_times(estimator.fitted_)
         """Whether its series have times; None if they may or may not."""
         self.whole_only: str | None = None
         """Why this model takes no streams; None if it does."""
         try:
-            self.streams: Any = estimator.streams(last=last if looks_at_whole_series(estimator) else None)
+            self.streams: Any = estimator.streams(last=None if estimator.fitted_.closed_form is None else last)
         except (ValueError, TypeError, NotImplementedError) as error:
             self.streams, self.whole_only = None, str(error)
 
     @property
     def channels(self) -> list[str]:
         """The names of the channels that it was trained on."""
-        return list(channel_names(self.estimator.transform_, int(self.estimator.n_channels_in_)))
+        return list(self.estimator.fitted_.inputs.channels)
 
     @property
     def window(self) -> dict[str, float] | None:
         """How long a window is, in points or in time; None if that depends on the series."""
-        windows = getattr(self.estimator, "windows_", None)
+        windows = getattr(self.estimator.fitted_, "windows", None)
         if self.streams is None or windows is None:
             return None
         if windows.every is not None:
@@ -88,7 +89,7 @@ class ServedModel:
         """How many points a stream has had."""
         return self.streams.points(name)
 
-    def predictions(self, names: Iterable[str]) -> dict[str, dict[str, Any] | RequestError]:
+    def predictions(self, names: Iterable[str]) -> Mapping[str, Prediction | RequestError]:
         """A prediction for each stream. One that fails is an error of its own."""
         names = list(names)
         if not names:
@@ -100,45 +101,45 @@ class ServedModel:
                 return {names[0]: RequestError(400, str(error))}
             return {name: found for one in names for name, found in self.predictions([one]).items()}
 
-    def _predictions(self, names: list[str]) -> dict[str, Any]:
+    def _predictions(self, names: list[str]) -> dict[str, Prediction]:
         if self.classes is not None:
             found = self.streams.predict_proba(names)
             return {name: self.classified(np.asarray(found[name], float)) for name in names}
         if self.interval is None:
             found = self.streams.predict(names)
-            return {name: {"prediction": plain(found[name])} for name in names}
+            return {name: Prediction(plain(found[name])) for name in names}
         found = self.streams.predict(names, interval=self.interval)
         return {name: self.measured(*found[name]) for name in names}
 
-    def whole(self, values: np.ndarray, times: np.ndarray | None) -> dict[str, Any]:
+    def whole(self, values: np.ndarray, times: np.ndarray | None) -> Prediction:
         """The prediction for one series, for a model that takes no streams."""
         series = as_series(
-            self.estimator, Series(values[None], times=None if times is None else times[None]), reset=False
+            Series(values[None], times=None if times is None else times[None]), self.estimator.fitted_.inputs
         )
         if self.classes is not None:
             return self.classified(self._last(self.estimator.predict_proba(series)))
         if self.interval is None:
-            return {"prediction": plain(self._last(self.estimator.predict(series)))}
+            return Prediction(plain(self._last(self.estimator.predict(series))))
         return self.measured(*(self._last(one) for one in self.estimator.predict(series, interval=self.interval)))
 
     def _last(self, predicted: Any) -> Any:
         """Of the one series; at its last point, if there is a prediction at every point."""
-        return np.asarray(predicted)[0, -1] if self.estimator.per_time_ else np.asarray(predicted)[0]
+        return np.asarray(predicted)[0, -1] if self.estimator.fitted_.targets.per_time else np.asarray(predicted)[0]
 
-    def classified(self, shares: np.ndarray) -> dict[str, Any]:
-        """A class and what speaks for each."""
+    def classified(self, shares: np.ndarray) -> Prediction:
+        """The most probable class, and the probability of each."""
         assert self.classes is not None
         probabilities = dict(zip(self.classes, shares.tolist(), strict=True))
-        return {"prediction": self.classes[int(shares.argmax())], "probabilities": probabilities}
+        return Prediction(self.classes[int(shares.argmax())], probabilities)
 
-    def measured(self, value: Any, ends: Any) -> dict[str, Any]:
+    def measured(self, value: Any, ends: Any) -> Prediction:
         """A number and its interval."""
-        return {"prediction": plain(value), "interval": plain(ends)}
+        return Prediction(plain(value), interval=plain(ends))
 
 
 def _has_intervals(estimator: Any, share: float | None) -> bool:
     """Whether it was calibrated with enough targets, or groups of them, to promise so large a share."""
-    scores = getattr(estimator, "scores_", None)
+    scores = estimator.fitted_.scores
     return scores is not None and share is not None and share <= (n := min(map(len, scores))) / (n + 1)
 
 

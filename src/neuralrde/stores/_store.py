@@ -147,6 +147,12 @@ class Store:
         every = self._manifest["windows"]["every"] is not None
         return every or len(np.unique(self._series["lengths"])) > 1
 
+    def as_source(self) -> Any:
+        """This store as estimators take it: a source of samples."""
+        from .source import StoreSource  # it is made of stores
+
+        return StoreSource(self)
+
     def __len__(self) -> int:
         return len(self._rows)
 

@@ -1,12 +1,20 @@
-"""Ridge regression whose penalty is chosen by leaving out examples, or groups of them, in closed form."""
+"""Ridge regression whose penalty is chosen by leaving out examples, or groups of them, in closed form.
+
+`ridge_of_classes` and `ridge_of_numbers` fit it to the two kinds of targets; `LinearModel` is what they lead to.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import numpy as np
 import scipy.linalg
-from jaxtyping import Float
+import scipy.optimize
+import scipy.special
+from jaxtyping import Float, Int
+
+from .features import SeriesFeatures
 
 # Penalties that are compared, as multiples of the mean squared length of a centred example. Features of many windows
 # are nearly collinear, so the best penalty lies anywhere between almost none and almost everything.
@@ -210,3 +218,73 @@ def _members(groups: Any) -> list[np.ndarray]:
     _, number = np.unique(np.asarray(groups), return_inverse=True)
     order = np.argsort(number, kind="stable")
     return np.split(order, np.cumsum(np.bincount(number))[:-1])
+
+
+class LinearModel(eqx.Module):
+    """Features and a linear map of them; with classes also how far apart scores are to be taken."""
+
+    features: SeriesFeatures
+    coefficients: Float[Any, "features outputs"]
+    intercept: Float[Any, "outputs"]
+    sharpness: Float[Any, ""]
+
+    def __call__(self, features: Float[np.ndarray, "samples features"]) -> Float[np.ndarray, "samples outputs"]:
+        return np.asarray(features, np.float64) @ self.coefficients + self.intercept
+
+
+def ridge_of_classes(
+    features: Float[np.ndarray, "samples features"],
+    target: Int[np.ndarray, " samples"],
+    classes: int,
+    weight: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
+) -> tuple[Ridge, float]:
+    """The regression of 1 for the right class and -1 for others, with the smallest log loss; and its sharpness."""
+    targets = np.where(target[:, None] == np.arange(classes), 1.0, -1.0)
+    each = np.ones(len(target)) if weight is None else weight
+    loss = lambda scores, rows: calibrated(scores, target[rows], each[rows])[1]
+    ridge = Ridge.fit(features, targets, weight=weight, groups=groups, loss=loss)
+    return ridge, calibrated(ridge.left_out, target, weight)[0]
+
+
+def ridge_of_numbers(
+    features: Float[np.ndarray, "samples features"],
+    target: Float[np.ndarray, "samples outputs"],
+    weight: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
+) -> Ridge:
+    """The regression of numbers, NaN where they are not known: each output is fitted to the samples that have it."""
+    target = target.astype(np.float64)
+    weight = np.ones(len(target)) if weight is None else weight
+    left_out, penalty, outputs = np.empty_like(target), 0.0, target.shape[1]
+    coefficients, intercept = np.empty((features.shape[1], outputs)), np.empty(outputs)
+    # Outputs that are known for the same series share a regression and its penalty.
+    patterns, pattern = np.unique(~np.isnan(target), axis=1, return_inverse=True)
+    for number, known in enumerate(patterns.T):
+        own = pattern == number
+        wanted = np.ascontiguousarray(target[:, own])
+        spread = wanted[known].std(axis=0)
+        spread = np.where(spread > 0, spread, 1.0)
+        ridge = Ridge.fit(features, np.nan_to_num(wanted) / spread, weight=weight * known, groups=groups)
+        coefficients[:, own], intercept[own] = ridge.coefficients * spread, ridge.intercept * spread
+        left_out[:, own], penalty = ridge.left_out * spread, max(penalty, ridge.penalty)
+    return Ridge(coefficients, intercept, penalty, left_out)
+
+
+def calibrated(
+    scores: Float[np.ndarray, "samples classes"], target: np.ndarray, weight: np.ndarray | None = None
+) -> tuple[float, float]:
+    """By how much to multiply scores, so that a softmax makes the best probabilities of them; and their log loss.
+
+    >>> sharpness, loss = calibrated(np.array([[1.0, -1.0], [0.8, -0.8], [-0.2, 0.2]]), np.array([0, 0, 0]))
+    >>> 0.5 < sharpness < 20, bool(loss < np.log(2))
+    (True, True)
+    """
+
+    def loss(logarithm: float) -> float:
+        logits = scores * np.exp(logarithm)
+        losses = scipy.special.logsumexp(logits, axis=1) - logits[np.arange(len(target)), target]
+        return float(np.average(losses, weights=weight))
+
+    found = scipy.optimize.minimize_scalar(loss, bounds=(-6.0, 4.0), method="bounded", options={"xatol": 1e-2})
+    return float(np.exp(found.x)), float(found.fun)

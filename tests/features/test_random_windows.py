@@ -1,41 +1,41 @@
-"""Random looks at series: the kernel beside the library's own log-signatures and plain NumPy."""
+"""Random windows of series: the kernel beside the library's own log-signatures and plain NumPy."""
 
 import numpy as np
 import pytest
 
-from neuralrde.signatures import _kernel
-from neuralrde.signatures.looks import (
+from neuralrde.features.random_windows import (
     CHANGES,
     EACH,
     MOST_WORDS,
     SCALED,
-    Looks,
+    RandomWindows,
     check_plan,
-    log_signatures_of_looks,
     shares,
+    window_log_signatures,
 )  # fmt: skip
+from neuralrde.signatures import _kernel
 
 # Kind, dilation, lag, channels kept, span.
 PLAN = np.array([[SCALED, 1, 0, 1, 8], [EACH, 3, 0, 2, 24], [CHANGES, 2, 5, 2, 8], [SCALED, 1, 0, 1, 40]], np.int32)
 KERNEL = pytest.mark.skipif(not _kernel.available(), reason="the kernel was not built")
 
 
-def made(lengths=(60, 60, 33, 9, 1), channels=3, windows=20, maps=5, thresholds=2, rivals=16):
-    """Looks and what they look at; small whole numbers, so that nothing is rounded before log-signatures."""
+def made(lengths=(60, 60, 33, 9, 1), channels=3, windows=20, maps=5, thresholds=2, competitors=16):
+    """Draws and what they see; small whole numbers, so that nothing is rounded before log-signatures."""
     rng = np.random.default_rng(0)
     draws, length = len(PLAN), max(lengths)
     seen = tuple(rng.integers(-3, 4, size=(len(lengths), channels, length)).astype(np.float32) for _ in range(3))
     normal = lambda *shape: rng.normal(size=shape).astype(np.float32)
-    looks = Looks(
+    drawn = RandomWindows(
         PLAN,
         rng.integers(-1, 2, size=(draws, channels, 2)).astype(np.float32),
         1.0 + 0.1 * normal(draws, MOST_WORDS) ** 2,
         normal(draws, MOST_WORDS, maps),
         normal(draws, thresholds, MOST_WORDS + maps),
-        normal(draws, MOST_WORDS, rivals),
+        normal(draws, MOST_WORDS, competitors),
         windows,
     )
-    return looks, seen, np.array(lengths)
+    return drawn, seen, np.array(lengths)
 
 
 def without_kernel(monkeypatch, function, *arguments):
@@ -47,10 +47,10 @@ def without_kernel(monkeypatch, function, *arguments):
 @pytest.mark.long
 @KERNEL
 def test_the_kernel_follows_windows_as_log_signatures_does(monkeypatch):
-    looks, seen, lengths = made()
-    found = log_signatures_of_looks(looks, seen, lengths, 20)
-    expected = without_kernel(monkeypatch, log_signatures_of_looks, looks, seen, lengths, 20)
-    assert [one.shape[1] for one in found] == looks.words
+    drawn, seen, lengths = made()
+    found = window_log_signatures(drawn, seen, lengths, 20)
+    expected = without_kernel(monkeypatch, window_log_signatures, drawn, seen, lengths, 20)
+    assert [one.shape[1] for one in found] == drawn.words
     for got, also in zip(found, expected, strict=True):
         # Rounding of float32: products of up to four increments of size 10, relative to the largest.
         np.testing.assert_allclose(got, also, atol=1e-5 * np.abs(also).max())
@@ -58,8 +58,8 @@ def test_the_kernel_follows_windows_as_log_signatures_does(monkeypatch):
 
 @KERNEL
 def test_shares_are_those_of_plain_counting(monkeypatch):
-    looks, seen, lengths = made()
-    got, expected = shares(looks, seen, lengths), without_kernel(monkeypatch, shares, looks, seen, lengths)
+    drawn, seen, lengths = made()
+    got, expected = shares(drawn, seen, lengths), without_kernel(monkeypatch, shares, drawn, seen, lengths)
     # A window within rounding of a threshold may fall on either side of it: few do.
     assert np.mean(np.abs(got - expected) > 1e-6) < 2e-3
     assert np.abs(got - expected).mean() < 1e-4
@@ -74,11 +74,11 @@ def test_shares_of_known_windows(kernel, monkeypatch):
     ramp = np.arange(10, dtype=np.float32)[None, None]
     at = np.full((1, 1, MOST_WORDS), 0.5, np.float32)
     at[0, 0, 7] = 4.5  # where a window starts, behind the seven numbers of its log-signature
-    looks = Looks(
+    drawn = RandomWindows(
         plan, np.array([[[1.0, 0.0]]], np.float32), np.ones((1, MOST_WORDS), np.float32),
         np.zeros((1, MOST_WORDS, 0), np.float32), at, np.zeros((1, MOST_WORDS, 0), np.float32), 100,
     )  # fmt: skip
-    found = shares(looks, (ramp, ramp, ramp), np.array([10]))
+    found = shares(drawn, (ramp, ramp, ramp), np.array([10]))
     # A straight line has the increment, 1, and no more; four of nine windows start above 4.5.
     np.testing.assert_allclose(found, [[1.0, 0, 0, 0, 0, 0, 0, np.float32(4 / 9)]], rtol=1e-6)
 
@@ -87,12 +87,12 @@ def test_shares_of_known_windows(kernel, monkeypatch):
 def test_what_comes_behind_a_series_end_changes_nothing(kernel, monkeypatch):
     if not kernel:
         monkeypatch.setattr(_kernel, "available", lambda *depth: False)
-    looks, seen, lengths = made()
+    drawn, seen, lengths = made()
     other = tuple(one.copy() for one in seen)
     for one in other:
         one[2, :, lengths[2] :] = 99.0
         one[4, :, 1:] = -99.0
-    np.testing.assert_array_equal(shares(looks, seen, lengths), shares(looks, other, lengths))
+    np.testing.assert_array_equal(shares(drawn, seen, lengths), shares(drawn, other, lengths))
 
 
 def test_a_plan_that_cannot_be():

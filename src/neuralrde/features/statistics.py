@@ -7,7 +7,7 @@ changes, and last minus first value. Missing values are left out: a change is fr
 import numpy as np
 from jaxtyping import Bool, Float
 
-from .series import Series
+from ..paths import Series
 
 # Numbers that are worked on at once, for memory.
 _PIECE = 2_000_000

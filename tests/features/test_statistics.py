@@ -5,7 +5,7 @@ import pytest
 
 from neuralrde import Series
 from neuralrde.assessment import running_statistics, summary_statistics
-from neuralrde.paths import statistics
+from neuralrde.features import statistics
 
 
 def ragged(missing=0.3, seed=0):

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from neuralrde.estimators.ridge import PENALTIES, Ridge
+from neuralrde.features.ridge import PENALTIES, Ridge
 
 
 def _without(features, targets, weight, left, penalty):
@@ -86,7 +86,7 @@ def test_many_samples_are_fitted_with_the_penalty_of_a_part(monkeypatch):
     rng = np.random.default_rng(4)
     x = rng.normal(size=(120, 90))
     y = x[:, :1] + rng.normal(size=(120, 1))
-    monkeypatch.setattr("neuralrde.estimators.ridge._LARGEST", 60)
+    monkeypatch.setattr("neuralrde.features.ridge._LARGEST", 60)
     for groups in (None, np.arange(120) // 10):
         found = Ridge.fit(x, y, groups=groups)
         assert found.penalty / _unit(x) == pytest.approx(

@@ -1,0 +1,460 @@
+"""What estimators have learned, as frozen values: all that predictions, streams, files and reports need.
+
+    FittedFeatures     inputs, transform, features
+    FittedClosedForm   the same, and a linear map of the features
+    FittedNeural       inputs, transform, windows, a trained model, and the closed form that is blended in
+
+The trainer and the closed form return them, an estimator keeps one as `fitted_`, and `saving.py` writes them to files.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+import scipy.special
+from jax.core import Tracer
+from jax.sharding import Mesh
+from jaxtyping import Float
+
+from ..features import FeatureSizes, LinearModel, SeriesFeatures
+from ..features.features import STATISTICS
+from ..features.random_windows import MOST_WORDS
+from ..models import Ensemble, as_model
+from ..models.base import model_class
+from ..paths import Series, Windows
+from ..paths.checks import check_whole
+from ..registry import Config, accepted, params_of
+from ..signatures import basis_channels
+from ..training import AbstractAugmentation, AbstractLoss, SquaredError, TrainingState, predict
+from ..training.archive import arrays_of, with_arrays
+from ..transforms import Transform
+from .conformal import conformal_score, held_out_scores
+from .division import Samples
+from .inputs import InputDescription
+from .parameters import check_augmentation, check_number
+from .sources import SampleSource, held_until_next, whole_series
+from .targets import TargetCoding, are_known
+
+# Options of a model that make none of its arrays larger.
+_FREE = {"substeps", "max_steps", "depth"}
+Record = dict[str, Any]
+"""Plain values by name: an epoch, a trial of a search, a restart."""
+
+
+class VersionOutputs(NamedTuple):
+    """A model's outputs for one version of new series."""
+
+    outputs: np.ndarray
+    factor: float = 1.0
+    """What targets are multiplied by in this version."""
+
+
+class Outputs(NamedTuple):
+    """A model's outputs, of one version of the series or of several."""
+
+    versions: Sequence[VersionOutputs]
+    at_points: Callable[[np.ndarray], np.ndarray] | None = None
+    """From outputs after every window to outputs at every point; None where there is one output per series."""
+
+
+class Predictor:
+    """What both kinds of fitted values make of outputs: probabilities, or numbers with intervals."""
+
+    targets: TargetCoding
+    loss: Any
+    scores: Any
+
+    def one_per_series(self, outputs: np.ndarray) -> Outputs:
+        """Outputs of whole series, such as those of streams."""
+        return Outputs([VersionOutputs(outputs)])
+
+    def probabilities(self, outputs: Outputs) -> np.ndarray:
+        """The probability of each class."""
+        mean = np.mean([version.outputs for version in outputs.versions], axis=0)
+        probabilities = scipy.special.softmax(mean.astype(np.float64), axis=-1)
+        return probabilities if outputs.at_points is None else outputs.at_points(probabilities)
+
+    def predictions(self, outputs: Outputs, interval: float | None = None) -> Any:
+        """Labels or numbers; with `interval`, a pair of numbers and of intervals that hold this share of targets."""
+        if self.targets.classes is not None:
+            if interval is not None:
+                raise ValueError(f"Got interval={interval!r} for a classifier; expected None. Write `predict_proba`.")
+            return self.targets.classes[self.probabilities(outputs).argmax(axis=-1)]
+        versions = [VersionOutputs(one.astype(np.float64), factor) for one, factor in outputs.versions]
+        one_dimensional = self.targets.one_dimensional
+        shaped = outputs.at_points or (lambda values: values[:, 0] if one_dimensional else values)
+        predicted = shaped(median_of(versions, self.loss.predict))
+        if interval is None:
+            return predicted
+        check_number("interval", interval, high=1.0, above=True)
+        score = conformal_score(self.scores, interval)
+        ends = median_of(versions, lambda values: np.stack(self.loss.interval(values, score)))
+        return predicted, np.stack([shaped(end) for end in ends], axis=-1)
+
+
+def median_of(versions: Sequence[VersionOutputs], predict: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """The median of the versions' predictions, in the targets' own units.
+
+    >>> versions = [VersionOutputs(np.array([60.0 * factor]), factor) for factor in (1.0, 2.0, 0.5)]
+    >>> median_of(versions, np.asarray)
+    array([60.])
+    """
+    return np.median([predict(version.outputs) / version.factor for version in versions], axis=0)
+
+
+def median_scores(versions: Sequence[VersionOutputs], target: np.ndarray, loss: AbstractLoss) -> np.ndarray:
+    """The scores of targets with which the medians of all versions' intervals just hold them.
+
+    The lower end of the median interval is below a target where the ends of most versions are. So the median score of
+    the versions that lie above the target decides, those below counting as 0; the same holds for the upper end.
+    """
+    low, high = [], []
+    for outputs, factor in versions:
+        scores, scaled = loss.scores(outputs, target * factor), target * factor
+        below = scaled < loss.predict(outputs)
+        low.append(np.where(below, scores, 0.0))
+        high.append(np.where(below, 0.0, scores))
+    return np.maximum(np.median(low, axis=0), np.median(high, axis=0))
+
+
+def calibration_scores(
+    loss: AbstractLoss, versions: Sequence[VersionOutputs], target: np.ndarray, groups: np.ndarray | None = None
+) -> list[list[float]]:
+    """The scores that intervals are made of, from outputs for series that were left out of training."""
+    versions = [VersionOutputs(outputs.astype(np.float64), factor) for outputs, factor in versions]
+    return held_out_scores(median_scores(versions, target.astype(np.float64), loss), groups)
+
+
+def held_out_calibration(fitted: "FittedNeural", held_out: Samples) -> list[list[float]] | None:
+    """The same from held-out series; None for classes."""
+    if fitted.targets.classes is not None:
+        return None
+    (versions, at_points), target = fitted.outputs(held_out.source), held_out.target
+    if at_points is not None:
+        # Points of one series are alike, and an interval is promised for a point of a new series. So one point of
+        # each series, drawn at random, counts.
+        outputs = at_points(versions[0].outputs)
+        known, rng = are_known(target), np.random.default_rng(0)
+        points = np.array([rng.choice(np.flatnonzero(row)) for row in known])
+        outputs, target = (array[np.arange(len(array)), points] for array in (outputs, target))
+        versions = [VersionOutputs(outputs)]  # targets at points have no augmentation
+    return calibration_scores(fitted.loss, versions, target, held_out.groups)
+
+
+# The closed form.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FittedFeatures:
+    """Random log-signature features and statistics of series, standardised."""
+
+    inputs: InputDescription
+    transform: Transform
+    """Puts series on a regular grid."""
+    sizes: FeatureSizes
+    features: int
+    model: Any
+    """`SeriesFeatures`; None while a file's sizes are checked."""
+
+    def __post_init__(self):
+        check_feature_count(self.features, self.inputs)
+
+    def of(self, series: Series) -> Float[np.ndarray, "samples features"]:
+        return self.model(series, self.transform(series))
+
+    def least_sizes(self) -> dict[str, int]:
+        return least_feature_sizes(self.features, self.sizes, self.inputs)
+
+    def shapes(self) -> Any:
+        """The model's shapes, without its numbers."""
+        return SeriesFeatures.template(len(self.inputs.channels), self.features, self.sizes)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FittedClosedForm(Predictor):
+    """Ridge regression on the features of series."""
+
+    inputs: InputDescription
+    targets: TargetCoding
+    transform: Transform
+    sizes: FeatureSizes
+    features: int
+    penalty: float
+    scores: list[list[float]] | None = None
+    """For each output, how far left-out targets were from their predictions, in order."""
+    model: Any
+    """`LinearModel`; None while a file's sizes are checked."""
+
+    def __post_init__(self):
+        check_feature_count(self.features, self.inputs)
+        check_number("penalty", self.penalty, above=True)
+        check_scores(self.scores)
+        if self.targets.per_time:
+            raise ValueError("Got a closed form with a target at every point; expected one per series")
+
+    @property
+    def loss(self) -> AbstractLoss:
+        return SquaredError()
+
+    @property
+    def neural_model(self) -> None:
+        return None
+
+    @property
+    def closed_form(self) -> "FittedClosedForm":
+        """The part that looks at series as a whole."""
+        return self
+
+    def values(self, series: Series) -> Float[np.ndarray, "samples outputs"]:
+        """The regression's values: the scores of classes, or numbers."""
+        return self.model(self.model.features(series, self.transform(series)))
+
+    def whole_outputs(self, series: Series) -> Float[np.ndarray, "samples outputs"]:
+        """The logits of classes, or numbers."""
+        return self.values(series) * float(self.model.sharpness)
+
+    def outputs(self, source: SampleSource) -> Outputs:
+        return Outputs([VersionOutputs(self.whole_outputs(whole_series(source)))])
+
+    def blended(self, neural: None, closed: np.ndarray) -> np.ndarray:
+        """The closed form's outputs, beside which there are no others."""
+        return closed
+
+    def least_sizes(self) -> dict[str, int]:
+        return least_feature_sizes(self.features, self.sizes, self.inputs) | {"outputs": self.targets.outputs}
+
+    def shapes(self) -> Any:
+        """The model's shapes, without its numbers."""
+        shape = lambda *sizes: np.zeros(sizes, np.float32)
+        features = SeriesFeatures.template(len(self.inputs.channels), self.features, self.sizes)
+        return LinearModel(features, shape(self.features, self.targets.outputs), shape(self.targets.outputs), shape())
+
+
+def check_feature_count(features: int, inputs: InputDescription) -> None:
+    check_whole("features", features, low=STATISTICS * inputs.n_channels + 2, high=2**31)
+
+
+def least_feature_sizes(features: int, sizes: FeatureSizes, inputs: InputDescription) -> dict[str, int]:
+    """Numbers that a model has at least."""
+    channels = sizes.draws * inputs.n_channels
+    return {"features": features, "channels": channels, "maps": sizes.draws * MOST_WORDS * (sizes.maps + 1)}
+
+
+# The neural models.
+
+
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """The closed form in an ensemble's predictions, and the factors of both outputs."""
+
+    closed_form: FittedClosedForm | None = None
+    factors: tuple[float, float] = (0.0, 1.0)
+    """Of the closed form, and of the neural model."""
+
+    def __post_init__(self):
+        if len(self.factors) != 2 or not all(0 <= factor < np.inf for factor in self.factors):
+            raise ValueError(f"Got the factors {self.factors} of a blend; expected two numbers of 0 or more")
+
+    @property
+    def only_closed_form(self) -> bool:
+        return self.factors[0] > 0 == self.factors[1]
+
+    def __call__(self, neural: Any, closed: Any, factor: float = 1.0) -> np.ndarray:
+        """Both outputs as one; None stands for outputs without weight.
+
+        Args:
+            neural, closed: the outputs of the model and of the closed form.
+            factor: what targets are multiplied by in the version that the model saw.
+        """
+        closed = 0.0 if closed is None else closed * factor
+        return self.factors[0] * closed + self.factors[1] * (0.0 if neural is None else neural)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FittedNeural(Predictor):
+    """A trained model, or an ensemble, and everything between raw series and its predictions."""
+
+    inputs: InputDescription
+    targets: TargetCoding
+    transform: Transform
+    windows: Windows
+    config: Config
+    members: int
+    loss: AbstractLoss
+    augmentation: AbstractAugmentation | None
+    path_channels: int
+    """Channels of prepared series."""
+    blend: Blend = Blend()
+    scores: list[list[float]] | None = None
+    """For each output, how far held-out targets were from their predictions, in order."""
+    label_share: float = 1.0
+    history: list[Record]
+    trials: list[Record]
+    restarts: list[Record]
+    best_epoch: int
+    validation_loss: float
+    model: Any
+    """None if it has no weight in predictions, which are then the closed form's."""
+    given: Any = None
+    """The parameters that decide what is built: training continues with the same ones only."""
+    training: TrainingState | None = None
+    """What `partial_fit` continues from. It stays in this process, as the mesh does."""
+    mesh: Mesh | Sequence[Any] | None = None
+    """The devices to predict on; None for all."""
+
+    def __post_init__(self):
+        windows, per_time = self.windows, self.targets.per_time
+        if windows.searched or (windows.step is None) == (windows.every is None):
+            raise ValueError(f"Got windows={windows!r}; expected a depth and a step or a time")
+        if windows.shifts > 1 and per_time:
+            raise ValueError(f"Got windows={windows!r}; expected shifts=1, for these settings")
+        check_augmentation(self.augmentation, self.targets.task)
+        if self.augmentation is not None and per_time:
+            raise ValueError(f"Got augmentation={self.augmentation!r}; expected None, for these settings")
+        check_whole("members", self.members, high=1000)
+        check_whole("path_channels", self.path_channels, high=2**31)
+        check_whole("best_epoch", self.best_epoch, low=0, high=2**31)
+        check_number("label_share", self.label_share, high=1.0)
+        check_scores(self.scores)
+        closed = self.blend.closed_form
+        if closed is not None and (
+            closed.inputs != self.inputs or closed.targets.outputs != self.targets.outputs or self.members == 1
+        ):
+            raise ValueError("Got a closed form to blend in, which is one of other series")
+        if self.blend.only_closed_form and closed is None:
+            raise ValueError("Got a model without weight and no closed form beside it.")
+
+    @property
+    def neural_model(self) -> Any:
+        """The model, if it has a weight."""
+        return self.model
+
+    @property
+    def epochs(self) -> int:
+        return len(self.history)
+
+    @property
+    def closed_form(self) -> FittedClosedForm | None:
+        """The closed form, if it has a weight: it looks at series as a whole."""
+        return self.blend.closed_form if self.blend.factors[0] != 0 else None
+
+    def outputs(self, source: SampleSource) -> Outputs:
+        """Outputs for raw series: averaged over shifts of the windows, and blended with the closed form."""
+        # The closed form never saw another version: it predicts from the series as they are, once.
+        closed = None if self.closed_form is None else self.closed_form.whole_outputs(whole_series(source))
+        if self.model is None:
+            return Outputs([VersionOutputs(self.blended(None, closed))])
+        versions, per_time, at_points = [], self.targets.per_time, None
+        for version, factor in source.versions(self.augmentation):
+            prepared, outputs = version.prepared(self.transform), []
+            for shift in self.windows.all_shifts():
+                examples = prepared.examples(self.model, self.windows, shift=shift, per_time=per_time)
+                outputs.append(predict(self.model, examples, mesh=self.mesh))
+            mean = np.mean(outputs, axis=0)
+            prepared.check_finite(mean)
+            versions.append(VersionOutputs(self.blended(mean, closed, factor), factor))
+            if per_time:  # without augmentation, so that there is one version
+                cuts, length = self.windows.cuts(prepared.series), source.series.values.shape[1]
+                at_points = lambda values, cuts=cuts, length=length: held_until_next(values, cuts, length)
+        return Outputs(versions, at_points)
+
+    def blended(self, neural: Any, closed: Any, factor: float = 1.0) -> np.ndarray:
+        """The outputs that predictions are made of, from those of the model and of the closed form."""
+        return neural if self.members == 1 else self.blend(neural, closed, factor)
+
+    def shapes(self) -> Any:
+        """The model's shapes, without its numbers; None if it has no weight."""
+        return None if self.blend.only_closed_form else self._shapes()
+
+    def least_sizes(self) -> dict[str, int]:
+        """Numbers that a model of ours has at least; other sizes are bounded by the constructors.
+
+        Of a model of one's own nothing is known before it is made, and one without weight is not made.
+        """
+        if not self.config.cls.__module__.startswith("neuralrde.") or self.blend.only_closed_form:
+            return {}
+        sizes = {name: value for name, value in params_of(self.config).items() if type(value) is int}
+        for name in _FREE & set(sizes):
+            check_whole(name, sizes[name], low=0, high=2**20)
+        seen = model_class(self.config.cls).channels_seen(self.path_channels)
+        depth: Any = self.windows.depth
+        logs = basis_channels(seen, depth, scales=self.windows.scales)
+        outputs = self.loss.outputs(self.targets.outputs)
+        least = {"path channels": self.path_channels, "log-signature channels": logs, "outputs": outputs}
+        least |= {name: size for name, size in sizes.items() if name not in _FREE}
+        if "state" in sizes and "width" in sizes:  # the last layer of a field, or of a stack of them
+            least["weights"] = sizes["state"] * min(logs, sizes["width"])
+        return least
+
+    def _shapes(self) -> Any:
+        sizes = {"channels": self.path_channels, "targets": self.targets, "loss": self.loss, "members": self.members}
+        return model_shapes(self.config, self.windows, **sizes)
+
+    # A JAX function in a model cannot be pickled, but arrays can. So the model is built again around them.
+
+    def __getstate__(self):
+        arrays = None if self.model is None else arrays_of(self.model)
+        return vars(self) | {"model": arrays, "training": None, "mesh": None}
+
+    def __setstate__(self, state: dict[str, Any]):
+        vars(self).update(state)
+        if self.model is not None:
+            vars(self)["model"] = with_arrays(self._shapes(), self.model)
+
+
+def check_scores(scores: list[list[float]] | None) -> None:
+    if scores is not None and any(one != sorted(one) for one in scores):
+        raise ValueError("Got scores that are not in order.")
+
+
+def build_model(
+    config: Config,
+    windows: Windows,
+    *,
+    channels: int,
+    targets: TargetCoding,
+    loss: AbstractLoss,
+    members: int,
+    seed: int,
+) -> Any:
+    """A model, or an ensemble of several, with its first weights."""
+    if targets.per_time:
+        if "readout" not in accepted(config.cls):
+            raise ValueError(
+                f"Got a target at every point and model={config!r}, which has no `readout`; expected a model that "
+                'takes readout="every" and predicts after every window.'
+            )
+        config = config.with_options(readout="every")
+    if windows.every is not None and {"step", "points"} & set(accepted(config.cls)):
+        raise ValueError(f"Got every={windows.every} and model={config!r}; expected windows by `step` for it.")
+    step: Any = windows.step
+    sizes = {"channels": channels, "outputs": loss.outputs(targets.outputs), "depth": windows.depth}
+    sizes |= {} if step is None else {"step": step, "points": step + 1}
+    if windows.scales != (1,):
+        if "scales" not in accepted(config.cls):
+            raise ValueError(
+                f"Got windows={windows!r} and model={config!r}, which looks at one window at a time; expected "
+                "scales=(1,), or a model whose constructor takes `scales`."
+            )
+        sizes["scales"] = windows.scales
+    key = jax.random.key(seed)
+    make = _make if isinstance(key, Tracer) else _made  # only its shapes, or its numbers
+    return make(key, config, members, sizes)
+
+
+def model_shapes(config: Config, windows: Windows, **sizes: Any) -> Any:
+    """The same model's shapes, without its numbers."""
+    return eqx.filter_eval_shape(lambda: build_model(config, windows, **sizes, seed=0))
+
+
+def _make(key, config: Config, members: int, sizes: dict[str, Any]) -> Any:
+    if members > 1:
+        return Ensemble.of(config, members, key=key, **sizes)
+    return as_model(config(key=key, **sizes), **{name: sizes[name] for name in ("depth", "scales") if name in sizes})
+
+
+# One compilation instead of one for every little array, and a quick one, because it runs once.
+_made: Any = eqx.filter_jit(_make, compiler_options={"xla_backend_optimization_level": 0})  # type: ignore

@@ -1,0 +1,141 @@
+"""The series of a store as a source of samples for estimators; see `neuralrde.estimators.sources.SampleSource`.
+
+They were transformed and cut into windows when the store was prepared. So whatever needs whole series is refused: a
+search for windows or models, augmentation, and the closed form beside an ensemble.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from ..paths import Series, Windows
+from ..transforms import Transform
+from ._store import Store
+from .examples import StoredExamples
+from .format import StoreError
+
+
+@dataclass(frozen=True)
+class StoreSource:
+    """The series of a store, whose log-signatures stay on the disk."""
+
+    store: Store
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def __getitem__(self, rows: Any) -> "StoreSource":
+        return StoreSource(self.store[rows])
+
+    @property
+    def series(self) -> Series:
+        # All different, because equal series are not divided.
+        return Series.from_array(np.arange(float(len(self)))[:, None])
+
+    @property
+    def groups(self) -> np.ndarray | None:
+        return self.store.groups
+
+    def targets(self, y: Any, task: str) -> Any:
+        if y is not None:
+            return y
+        own = self.store.task
+        if own is None:
+            raise StoreError("Got a store without a target; expected one, or y=.... Prepare it with target=....")
+        if own != task:
+            names = {"classification": "NeuralRDEClassifier", "regression": "NeuralRDERegressor"}
+            raise StoreError(
+                f"Got a store of a {own} for {names[task]}; expected a {task}. Write `{names[own]}()`, or prepare it "
+                f"with task={task!r}."
+            )
+        return self.store.labels
+
+    def validation(self, given: Any) -> Sequence[Any]:
+        given = given if isinstance(given, tuple | list) else (given, None)
+        other = given[0]
+        if not isinstance(other, Store):
+            raise StoreError(
+                f"Got validation of type {type(other).__name__} beside a store; expected a store too, prepared like it."
+            )
+        if other.transform != self.store.transform or other.windows != self.store.windows:
+            raise StoreError("Got a validation store that was prepared in another way; expected it made with like=....")
+        return given
+
+    def check_possible(self, plan: Any, *, per_time: bool, warm: bool) -> None:
+        windows, given, why = self.store.windows, plan.given, None
+        if plan.model is None:
+            why = 'model="auto"', "a model", "families are compared on series in memory"
+        elif given["windows"] is not None and plan.windows != windows:
+            why = f"windows={given['windows']!r}", "None", f"the store was cut into {windows!r}"
+        elif plan.augmentation is not None:
+            why = f"augmentation={plan.augmentation!r}", "None", "its log-signatures are of the series as they are"
+        elif warm:
+            why = "warm_start=True", "False", "a store has its own transform; go on by checkpoint= and resume=True"
+        elif given["transform"] != "standard":
+            why = f"transform={given['transform']!r}", '"standard"', "`prepare` has applied the store's own transform"
+        elif per_time:
+            why = "a target at every point", "one per series", "it holds nothing between the ends of windows"
+        if why is not None:
+            raise StoreError(f"Got {why[0]} for a store; expected {why[1]}, because {why[2]}.")
+
+    def whole(self) -> None:
+        return None
+
+    def fit_and_prepare(self, transform: Transform) -> tuple[Transform, "StoreSource"]:
+        return self.store.transform, self
+
+    def prepared(self, transform: Callable[[Series], Series]) -> "StoreSource":
+        if transform != self.store.transform:
+            raise self._prepared_otherwise()
+        return self
+
+    def versions(self, augmentation: Any) -> Iterator[tuple["StoreSource", float]]:
+        return iter([(self, 1.0)])
+
+    @property
+    def channels(self) -> int:
+        return len(self.store.path_channels)
+
+    def candidates(self, windows: Windows) -> list[Windows]:
+        return [self.store.windows]
+
+    def window_counts(self, windows: Windows) -> Int[np.ndarray, "samples"]:
+        return self.store.window_counts
+
+    def examples(
+        self,
+        model: Any,
+        windows: Windows,
+        target: np.ndarray | None = None,
+        *,
+        weight: np.ndarray | None = None,
+        extra_inputs: Sequence[np.ndarray] = (),
+        per_time: bool = False,
+        **_: Any,
+    ) -> StoredExamples:
+        if windows != self.store.windows:
+            raise self._prepared_otherwise()
+        if per_time:
+            raise StoreError("Got a store for an estimator that predicts at every point; expected series.")
+        return StoredExamples(self.store, model, target=target, weight=weight, others=extra_inputs)
+
+    def fit_inputs(self, model: Any, examples: StoredExamples) -> Any:
+        return model.fit_inputs((None, examples.sizes()))
+
+    def check_finite(self, outputs: np.ndarray) -> None:
+        wrong = ~np.isfinite(outputs).all(axis=tuple(range(1, outputs.ndim)))
+        if wrong.any():
+            raise StoreError(
+                f"Got series {self.store.ids[int(wrong.argmax())]}, for which the model's prediction is not a finite "
+                "number. Look for values in it that are no measurements, and write NaN for them."
+            )
+
+    def _prepared_otherwise(self) -> StoreError:
+        return StoreError(
+            f"Got a store with the windows {self.store.windows!r} and statistics of its own; expected the windows and "
+            "the statistics of the training set. Prepare it like the store that was trained from: `neuralrde prepare "
+            "DATA STORE --like TRAINED`, or `prepare(..., like=Store(...))`."
+        )
