@@ -280,7 +280,7 @@ class Rest:
     async def read(self, request: Request) -> Response:
         job = self._job(request, "read")
         outcome = await self.service.ask(job)
-        return json_response(protocol.Stream(job.stream, outcome.points, outcome.state))
+        return json_response(protocol.Stream(job.stream, outcome.points, outcome.state or {}))
 
     async def write(self, request: Request) -> Response:
         job = self._job(request, "write")

@@ -7,11 +7,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import msgspec
 
-from .jobs import Job, JobQueue
+from .jobs import Job, JobQueue, LastAnswer
 from .limits import Limits, Metrics, RequestError
 from .served import Live, ServedModel
 from .store import (
@@ -69,7 +68,7 @@ class StreamDirectory:
         self._numbers = itertools.count(max(most, next(self._numbers)) + 1)
         for model, name, answer in self.store.ended():
             if model in self.models:
-                self.models[model].ended[name] = msgspec.json.decode(answer)
+                self.models[model].ended[name] = msgspec.json.decode(answer, type=LastAnswer)
 
     def forget(self) -> bool:
         """After an error of the store: what was not acknowledged has not happened. Whether the store works again."""
@@ -118,7 +117,7 @@ class StreamDirectory:
 
     def end(self, served: ServedModel, job: Job) -> list[Change]:
         """End a stream, and remember the answer: if it is lost, the client asks again."""
-        answer = {"points": job.outcome.points, "prediction": job.outcome.prediction}
+        answer = LastAnswer(job.outcome.points, job.outcome.prediction)
         changes = [*self.drop(served, job.stream), *self._forget_answer(served, job.stream)]
         served.ended[job.stream] = answer
         changes.append((ENDED, (served.name, job.stream, msgspec.json.encode(answer))))
@@ -209,7 +208,7 @@ class StreamDirectory:
         return list(kept.pushes)
 
 
-def _unreadable(name: str, error: Any) -> RequestError:
+def _unreadable(name: str, error: Exception) -> RequestError:
     log.error("The stream %r cannot be brought back: %s", name, error)
     return RequestError(
         409,
@@ -389,7 +388,7 @@ class Engine:
         job.key = name = job.stream
         there = name in served.known
         if answer := None if there or job.start else _answered(served, job):
-            job.outcome.points, job.outcome.prediction = answer["points"], answer["prediction"]
+            job.outcome.points, job.outcome.prediction = answer.points, answer.prediction
             return False
         try:
             if job.kind in ("whole", "write") or job.start or (job.create and not there):
@@ -460,13 +459,13 @@ class Engine:
         return changes
 
 
-def _answered(served: ServedModel, job: Job) -> dict | None:
+def _answered(served: ServedModel, job: Job) -> LastAnswer | None:
     """The answer that was given to the same `end` before, if it is sent again."""
     answer = served.ended.get(job.stream) if job.end and job.kind == "push" else None
     if answer is None or (job.at is None and job.values is not None):
         return None
     count = 0 if job.values is None else len(job.values)
-    return answer if job.at is None or job.at + count == answer["points"] else None
+    return answer if job.at is None or job.at + count == answer.points else None
 
 
 def _predict_whole(served: ServedModel, jobs: list[Job]) -> None:

@@ -34,7 +34,7 @@ class Push:
     """The number of its first point."""
     values: np.ndarray
     times: np.ndarray | None
-    truth: Any
+    truth: float | str | None
 
 
 class Recording:
@@ -89,7 +89,7 @@ class Recording:
             given = None if times is None else times[start:end]
             yield Push(float(clock[end - 1]), start, values[start:end], given, self.truth(k, start, end))
 
-    def truth(self, k: int, start: int, end: int) -> Any:
+    def truth(self, k: int, start: int, end: int) -> float | str | None:
         """What is true at these points, the last that is known; None if nothing is."""
         target, classes = self.data.target, self.data.classes
         if target is None:
@@ -212,7 +212,6 @@ class _Answer(msgspec.Struct):
     id: int | None = None
     error: str | None = None
     status: int = 200
-    prediction: Any = None
 
 
 _ANSWERS, _ANSWER = msgspec.json.Decoder(list[_Answer]), msgspec.json.Decoder(_Answer)

@@ -23,8 +23,8 @@ from ._store import Store
 from .format import INDEX, MANIFEST, PLAN, SERIES, Location, SourceError, checksum, packed, record_name
 from .index import Index, PieceSummary, summarize
 from .plan import Plan, StoreSpec, write_plan
+from .rows import PIECE, RowSource, open_source
 from .shard import is_done, make_shard
-from .sources import PIECE, RowSource, open_source
 
 Progress = Callable[[str, int, int], None]
 _GIB = 2**30

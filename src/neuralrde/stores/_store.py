@@ -149,7 +149,7 @@ class Store:
 
     def as_source(self) -> Any:
         """This store as estimators take it: a source of samples."""
-        from .source import StoreSource  # it is made of stores
+        from .samples import StoreSource  # it is made of stores
 
         return StoreSource(self)
 
