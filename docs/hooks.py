@@ -32,6 +32,7 @@ FLOW = {
     "_cores": "",
     "_lock": "",
     "_ray": "",
+    "_types": "",
     "_version": "",
     "_write": "",
     "errors": "",
