@@ -15,9 +15,8 @@ from neuralrde.paths import Series
 from neuralrde.paths.checks import check_fits
 
 from .dataset import Dataset, safe_name
-from .errors import ReadError, name_damage, name_file
+from .files import ReadError, check_file, lengths_without_gaps, name_damage, name_file
 from .targets import Task
-from .text import check_file, lengths_without_gaps
 
 KEYS = ("X", "y", "times", "lengths", "classes", "groups", "channels", "ids", "split", "is_train", "name", "source")
 _COPIES = 4  # of an array in float64, which checking and padding its series take at their peak

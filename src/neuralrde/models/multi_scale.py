@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from .._types import Depth, Spec
 from ..fields import AbstractControlledField, SelectiveField
 from ..frozen import Frozen
 from ..paths import Windows
@@ -64,7 +65,7 @@ class Block(eqx.Module):
     field: AbstractControlledField
     mix: eqx.nn.Linear
 
-    def __init__(self, width: int, state: int, field: Any, *, key: PRNGKeyArray):
+    def __init__(self, width: int, state: int, field: Spec, *, key: PRNGKeyArray):
         field_key, mix_key = jax.random.split(key)
         self.norm = eqx.nn.LayerNorm(width)
         self.field = make("field", field)(controls=width, state=state, key=field_key)
@@ -146,7 +147,7 @@ class MultiScaleRDE(AbstractDrivenModel):
     readout: AbstractReadout
     decoder: Decoder
     channels: int = eqx.field(static=True)
-    depth: int | tuple[int, ...] = eqx.field(static=True)
+    depth: Depth = eqx.field(static=True)
     scales: tuple[int, ...] = eqx.field(static=True)
     stride: int = eqx.field(static=True)
     dropout: float = eqx.field(static=True)
@@ -161,7 +162,7 @@ class MultiScaleRDE(AbstractDrivenModel):
         channels: int,
         outputs: int,
         *,
-        depth: int | tuple[int, ...],
+        depth: Depth,
         scales: tuple[int, ...] = (1,),
         units: int = 128,
         width: int = 48,
@@ -169,7 +170,7 @@ class MultiScaleRDE(AbstractDrivenModel):
         blocks: int = 2,
         stride: int = 1,
         dropout: float = 0.3,
-        field: Any = SelectiveField,
+        field: Spec = SelectiveField,
         readout: AbstractReadout = Pools(),  # noqa: B008 (an immutable object)
         key: PRNGKeyArray,
     ):
