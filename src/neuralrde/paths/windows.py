@@ -14,7 +14,6 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from .._types import Depth
 from ..errors import setting
 from ..registry import Config, Registry
 from .checks import as_numbers, as_positive, check_count, check_whole
@@ -366,7 +365,7 @@ def as_scales(scales: Any) -> tuple[int, ...]:
     return tuple(int(one) for one in several)
 
 
-def depths_of(depth: Depth | str, scales: tuple[int, ...]) -> tuple[Any, ...]:
+def depths_of(depth: int | str | tuple[int, ...], scales: tuple[int, ...]) -> tuple[Any, ...]:
     """The depth at each scale: one for all of them, or one for each.
 
     >>> depths_of(2, (1, 4)), depths_of((3, 2), (1, 4))

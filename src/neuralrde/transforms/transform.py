@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
-from .._types import Options
 from ..paths.series import Series
 from ..registry import Registry
 from .statistics import Statistics
@@ -85,7 +84,7 @@ class Transform:
         """How many channels a series has afterwards."""
         return channels
 
-    def state(self) -> Options:
+    def state(self) -> dict[str, Any]:
         """The transform as a plain dictionary that JSON can hold; `Transform.from_state` turns it back.
 
         >>> from neuralrde.transforms import TimeChannel
@@ -99,7 +98,7 @@ class Transform:
         return {"transform": Registry.families["transform"].name_of(type(self)), **plain}
 
     @staticmethod
-    def from_state(state: Options) -> "Transform":
+    def from_state(state: dict[str, Any]) -> "Transform":
         """The transform that `state` was taken from, fitted as it was."""
         if not isinstance(state, Mapping):
             raise ValueError(f"Got the state {state!r}; expected a dictionary, what `state()` returns.")
@@ -153,7 +152,7 @@ def _named(name: Any) -> type[Transform]:
     return Registry.families["transform"].find(name if isinstance(name, str) else repr(name))
 
 
-def _check_types(cls: type[Transform], values: Options) -> None:
+def _check_types(cls: type[Transform], values: dict[str, Any]) -> None:
     """A state may come from a file: its values must be what the transform's fields are declared to be."""
     try:
         declared = get_type_hints(cls)
