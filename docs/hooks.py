@@ -32,6 +32,7 @@ FLOW = {
     "_cores": "",
     "_lock": "",
     "_ray": "",
+    "_types": "",
     "_version": "",
     "_write": "",
     "errors": "",
@@ -79,8 +80,9 @@ def flow() -> str:
         )
     label = f"The parts of the library from {next(iter(parts))} to {list(parts)[-1]}, in the order in which data flows."
     return (
-        f'<svg viewBox="0 0 720 {34 * len(parts)}" role="img" aria-label="{label}" font-size="13" fill="currentColor">'
-        f"{''.join(rows)}</svg>"
+        f'<figure><svg viewBox="0 0 720 {34 * len(parts)}" role="img" aria-label="{label}" font-size="13" '
+        'fill="currentColor">'
+        f"{''.join(rows)}</svg></figure>"
     )
 
 

@@ -1,24 +1,33 @@
 """Neural rough differential equations for long time series: log-signatures over windows, driving a hidden state.
 
-Names stand in the order in which a newcomer needs them; everything else is in the subpackages. `import neuralrde` needs
-JAX, Equinox, Optax, Diffrax, NumPy and SciPy. What needs more is imported when it is first asked for.
+Names stand in the order in which a newcomer needs them; everything else is in the subpackages. Each part is imported
+when it is first asked for, so that the command line can show its help without JAX.
 """
 
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _CHECKING
 
-from . import devices, fields, models, paths, processes, registry, signatures, solvers, training, transforms  # noqa: F401
 from ._version import __version__  # noqa: F401
-from .fields import AbstractField, BracketField, FreeField
-from .models import LinearRDE, LogNCDE, NeuralCDE, NeuralRDE, OscillatorRDE
-from .paths import Series, Windows
-from .registry import Config
-from .signatures import LogSignatureStream, log_signature, log_signatures, signature
-from .solvers import RK4, solve
-from .transforms import Compose, FillForward, Scale, TimeChannel
 
 if _CHECKING:
-    from . import assessment, datasets, estimators, online, plots, stores  # noqa: F401
+    from . import (  # noqa: F401
+        assessment,
+        datasets,
+        devices,
+        estimators,
+        fields,
+        models,
+        online,
+        paths,
+        plots,
+        processes,
+        registry,
+        signatures,
+        solvers,
+        stores,
+        training,
+        transforms,
+    )
     from .datasets import Dataset, read
     from .estimators import (
         LogSignatureClassifier,
@@ -28,7 +37,14 @@ if _CHECKING:
         NeuralRDERegressor,
         load,
     )
+    from .fields import AbstractField, BracketField, FreeField
+    from .models import LinearRDE, LogNCDE, NeuralCDE, NeuralRDE, OscillatorRDE
+    from .paths import Series, Windows
+    from .registry import Config
+    from .signatures import LogSignatureStream, log_signature, log_signatures, signature
+    from .solvers import RK4, solve
     from .stores import Store, prepare
+    from .transforms import Compose, FillForward, Scale, TimeChannel
 
 __all__ = [  # noqa: RUF022 (in the order in which a newcomer needs them)
     "read",
@@ -63,26 +79,30 @@ __all__ = [  # noqa: RUF022 (in the order in which a newcomer needs them)
     "FreeField",
     "BracketField",
 ]
-_ON_FIRST_USE = {
-    "assessment": (),
-    "datasets": ("Dataset", "read"),
-    "estimators": (
-        "LogSignatureClassifier",
-        "LogSignatureFeatures",
-        "LogSignatureRegressor",
-        "NeuralRDEClassifier",
-        "NeuralRDERegressor",
-        "load",
-    ),
-    "online": (),
-    "plots": (),
-    "stores": ("Store", "prepare"),
+_PARTS = {
+    "assessment": "",
+    "datasets": "Dataset read",
+    "devices": "",
+    "estimators": "LogSignatureClassifier LogSignatureFeatures LogSignatureRegressor NeuralRDEClassifier "
+    "NeuralRDERegressor load",
+    "fields": "AbstractField BracketField FreeField",
+    "models": "LinearRDE LogNCDE NeuralCDE NeuralRDE OscillatorRDE",
+    "online": "",
+    "paths": "Series Windows",
+    "plots": "",
+    "processes": "",
+    "registry": "Config",
+    "signatures": "LogSignatureStream log_signature log_signatures signature",
+    "solvers": "RK4 solve",
+    "stores": "Store prepare",
+    "training": "",
+    "transforms": "Compose FillForward Scale TimeChannel",
 }
-_HOMES = {name: part for part, names in _ON_FIRST_USE.items() for name in names}
+_HOMES = {name: part for part, names in _PARTS.items() for name in names.split()}
 
 
 def __getattr__(name: str):
-    if name in _ON_FIRST_USE:
+    if name in _PARTS:
         return _import_module(f".{name}", __name__)
     if name in _HOMES:
         return vars(_import_module(f".{_HOMES[name]}", __name__))[name]
@@ -90,16 +110,4 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
-    core = (
-        "devices",
-        "fields",
-        "models",
-        "paths",
-        "processes",
-        "registry",
-        "signatures",
-        "solvers",
-        "training",
-        "transforms",
-    )
-    return [*__all__, *core, *_ON_FIRST_USE, "__version__"]
+    return [*__all__, *_PARTS, "__version__"]

@@ -10,7 +10,7 @@ import contextlib
 import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, PyTree
 
 from ._cores import cores
+from ._types import Devices, Model
 from .frozen import partition_weights
 
 __all__ = [
@@ -117,7 +118,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def device_mesh(devices: Mesh | Sequence[Any] | None = None, *, batch: int | None = None) -> Mesh:
+def device_mesh(devices: Devices = None, *, batch: int | None = None) -> Mesh:
     """Devices in a row called "batch".
 
     Args:
@@ -154,7 +155,7 @@ def local_rows(mesh: Mesh, size: int) -> Int[np.ndarray, " rows"]:
     return np.arange(size).reshape(mesh.size, -1)[own].ravel()
 
 
-def _devices_of(number: int) -> list[Any]:
+def _devices_of(number: int) -> list:
     """The devices of a process, by the row of all of them: the same row in every process."""
     return [one for one in jax.devices() if one.process_index == number]
 
@@ -239,7 +240,7 @@ def sharded_value_and_grad(losses: Callable[[Any, Any], Float[Array, " batch"]],
 
     several = len({device.process_index for device in mesh.devices.flat}) > 1
 
-    def function(model: Any, batch: PyTree, weights: Float[Array, " batch"]) -> tuple[Float[Array, ""], Any]:
+    def function(model: Model, batch: PyTree, weights: Float[Array, " batch"]) -> tuple[Float[Array, ""], Any]:
         trained, rest = partition_weights(model)
 
         def share(trained, batch, weights):

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ._types import Model
+
 
 class Frozen(eqx.Module):
     """An array that is saved and loaded with a model, but is not one of its weights.
@@ -36,7 +38,7 @@ class Frozen(eqx.Module):
         return self.array.size
 
 
-def partition_weights(model: Any) -> tuple[Any, Any]:
+def partition_weights(model: Model) -> tuple[Model, Model]:
     """A model's weights, and everything else; `eqx.combine` puts them together again.
 
     >>> weights, rest = partition_weights({"weight": jnp.ones(2), "mean": Frozen(jnp.zeros(2))})
@@ -47,7 +49,7 @@ def partition_weights(model: Any) -> tuple[Any, Any]:
     return eqx.partition(model, is_weight, is_leaf=_is_frozen)
 
 
-def weights_of(model: Any) -> Any:
+def weights_of(model: Model) -> Model:
     """A model's weights, with None in place of everything else.
 
     >>> sum(leaf.size for leaf in jax.tree.leaves(weights_of(eqx.nn.Linear(3, 2, key=jax.random.key(0)))))

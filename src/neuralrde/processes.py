@@ -14,7 +14,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import equinox as eqx
@@ -22,6 +22,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
+from ._types import Devices, Options
 from .devices import device_mesh, shard_batch
 
 __all__ = ["ProcessLost", "Processes", "join_processes"]
@@ -95,7 +96,7 @@ class Processes:
         mesh: of the devices of all of them, or a list; None for all devices that there are.
     """
 
-    def __init__(self, mesh: Mesh | Sequence[Any] | None = None):
+    def __init__(self, mesh: Devices = None):
         mesh = device_mesh(mesh)
         owners = [one.process_index for one in mesh.devices.flat]
         self.mesh, self.count = mesh, len(set(owners))
@@ -233,14 +234,14 @@ def _from_bytes(data: bytes) -> Any:
         ) from None
 
 
-def _told(error: Exception) -> tuple[str, str, dict[str, Any]]:
+def _told(error: Exception) -> tuple[str, str, Options]:
     """The nearest class that the others have too, the text, and plain attributes, such as an exit code."""
     kind = next(kind for kind in type(error).__mro__ if kind.__module__.split(".")[0] in ("builtins", "neuralrde"))
     plain = {name: value for name, value in vars(error).items() if isinstance(value, str | int | float | None)}
     return f"{kind.__module__}.{kind.__qualname__}", str(error), plain
 
 
-def _error(name: str, text: str, attributes: dict[str, Any]) -> Exception:
+def _error(name: str, text: str, attributes: Options) -> Exception:
     kinds: list[type[Exception]] = [Exception]
     for kind in kinds:
         kinds += kind.__subclasses__()

@@ -14,14 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, ClassVar
 
-import jax
-import numpy as np
-
 from .errors import ParameterError, setting
 
 # What an estimator knows, and nobody has to say.
 FROM_DATA = ("channels", "outputs", "depth", "scales", "step", "points", "key")
-# Options that may be short names, whatever takes them.
+# dict[str, Any] that may be short names, whatever takes them.
 _NAMED = ("readout", "solver", "gradient", "field", "activation", "schedule")
 
 
@@ -109,7 +106,7 @@ class Registry(Mapping[str, Any]):
 class Config:
     """A class and options for it, called later: by an estimator, once it knows the channels of the data.
 
-    Options are named as in the class; those that belong to a family may be short names.
+    dict[str, Any] are named as in the class; those that belong to a family may be short names.
 
     >>> from neuralrde.models import NeuralRDE
     >>> config = Config(NeuralRDE, state=64, readout="final")
@@ -268,8 +265,8 @@ def to_plain(family: str, value: Any) -> Any:
         return {"name": registry.name_of(type(value)), **options}
     if isinstance(value, tuple | list):
         return [to_plain("", item) for item in value]
-    if isinstance(value, np.ndarray | np.generic | jax.Array):
-        return value.tolist()
+    if hasattr(value, "__array__"):  # of NumPy, or of JAX, which is not imported for this
+        return value.tolist()  # type: ignore
     if value is None or isinstance(value, str | bool | int | float):
         return value
     raise TypeError(
@@ -291,7 +288,7 @@ def _plainer(family: str, value: Any) -> Any:
     for name, entry in Registry.families[family].items() if family in _NAMED and family in Registry.families else ():
         if value is entry:
             return name
-    return tuple(value.tolist()) if isinstance(value, np.ndarray | jax.Array) and value.ndim == 1 else value
+    return tuple(value.tolist()) if hasattr(value, "__array__") and value.ndim == 1 else value
 
 
 def _is_own(cls: type) -> bool:

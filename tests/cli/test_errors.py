@@ -161,6 +161,19 @@ def test_help(run, command):
     assert "Usage: neuralrde" in outcome.out
 
 
+def test_help_wrong_flags_and_tables_need_no_jax(hearts):
+    """So that they are quick: JAX takes seconds to load."""
+    code = f"""if True:
+        import sys
+        from neuralrde.cli import main
+
+        codes = [main(["--help"]), main(["fit", "--nonsense"]), main(["inspect", {str(hearts)!r}, *{COLUMNS}])]
+        print(codes, sorted({{"jax", "sklearn", "matplotlib"}} & set(sys.modules)), file=sys.stderr)
+    """
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stderr.splitlines()[-1] == "[0, 2, 0] []"
+
+
 def test_help_names_the_estimators_defaults():
     defaults = {name.split("__")[-1]: value for name, value in NeuralRDEClassifier().get_params().items()}
     shown = 0

@@ -47,8 +47,7 @@ def read_blocks(path, *, task=None, name=None):
 @pytest.fixture
 def blocks(monkeypatch):
     """The reader of the format, entered for one test."""
-    monkeypatch.setattr("neuralrde.datasets.readers.READERS", found := list(READERS))
-    monkeypatch.setattr("neuralrde.cli.data.READERS", found)
+    monkeypatch.setattr("neuralrde.datasets.readers.READERS", list(READERS))
     return register_reader(Reader("blocks of points", (".blocks",), read_blocks))
 
 

@@ -56,6 +56,15 @@ def test_spirals_turn_as_their_class_says():
     np.testing.assert_allclose(even, np.tile(np.linspace(0, 1, 5), (4, 1)))
 
 
+def test_the_noise_of_spirals_is_that_of_each_point():
+    quiet, noisy = (spirals(samples=200, length=50, noise=noise, seed=3).series.values for noise in (0.0, 0.5))
+    noise = noisy - quiet
+    # 20,000 draws: the deviation of their mean is 0.0035, that of their spread 0.0025; neighbours are independent.
+    assert abs(noise.mean()) < 0.018
+    assert noise.std() == pytest.approx(0.5, abs=0.013)
+    assert abs(np.mean(noise[:, 1:] * noise[:, :-1])) < 0.01
+
+
 @pytest.mark.parametrize("hurst", [0.1, 0.3, 0.5, 0.75, 0.95])
 def test_fractional_brownian_motion_has_its_covariance(hurst):
     samples, length = 20_000, 9

@@ -111,11 +111,11 @@ def test_levels_are_seen():
     model = made()
     x0, logs = model.inputs(PATH, TIMES, CUTS)
     assert np.abs(model(x0[0], logs[0]) - model(x0[0] + 1.0, logs[0])).max() > 1e-3
-    values = model._tokens(jnp.asarray(x0[0]), jnp.asarray(logs[0]))[:, -3:]
+    values = model._values(jnp.asarray(x0[0]), jnp.asarray(logs[0]))
     np.testing.assert_allclose(values, PATH[0, CUTS], rtol=0, atol=1e-5)
     swapped = made(scales=(4, 1))
     _, logs = swapped.inputs(PATH, TIMES, CUTS)
-    values = swapped._tokens(jnp.asarray(x0[0]), jnp.asarray(logs[0]))[:, -3:]
+    values = swapped._values(jnp.asarray(x0[0]), jnp.asarray(logs[0]))
     np.testing.assert_allclose(values, PATH[0, CUTS], rtol=0, atol=1e-5)
 
 
@@ -123,7 +123,7 @@ def test_levels_are_seen():
 def test_values_are_sums_of_increments_wherever_scale_one_stands(depth):
     model = made(scales=(4, 1, 2), depth=depth)
     x0, logs = model.inputs(PATH, TIMES, CUTS)
-    values = model._tokens(jnp.asarray(x0[0]), jnp.asarray(logs[0]))[:, -3:]
+    values = model._values(jnp.asarray(x0[0]), jnp.asarray(logs[0]))
     np.testing.assert_allclose(values, PATH[0, CUTS], rtol=0, atol=1e-5)  # float32
 
 
@@ -143,7 +143,7 @@ def test_dropout_is_for_training_only():
     one, two = (model(x0[0], logs[0], key=jax.random.key(i)) for i in range(2))
     assert not np.allclose(one, two)
     np.testing.assert_array_equal(model(x0[0], logs[0]), model(x0[0], logs[0]))
-    for factors in jax.vmap(model._kept)(jax.random.split(KEY, 4000)):
+    for factors in jax.vmap(model._dropout)(jax.random.split(KEY, 4000)):
         np.testing.assert_allclose(factors.mean(axis=0), 1.0, rtol=0, atol=0.1)  # a standard error of 0.016
 
 

@@ -115,7 +115,7 @@ def test_nothing_is_compiled_after_it_is_ready(trained):
         for length in rng.permutation(np.arange(1, 400, 13)):
             [x] = walks(1, int(length))
             found = await service.ask(Job("rate", service.whole_name(), kind="whole", values=x))
-            assert np.isfinite(found.prediction["prediction"])
+            assert np.isfinite(found.prediction.prediction)
         for size in (1, 3, 8, 20):
             jobs = [
                 Job("rate", f"s{k}", values=walks(1, int(n), seed=k)[0])
@@ -152,7 +152,7 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(trained, tmp_path):
             except Exception:
                 await asyncio.sleep(0.1)
         assert found.points == 400
-        assert np.allclose(found.prediction["prediction"], trained.rate.predict(x[None])[0], **TOLERANCE)
+        assert np.allclose(found.prediction.prediction, trained.rate.predict(x[None])[0], **TOLERANCE)
         await service.stop()
 
     asyncio.run(run())

@@ -31,7 +31,7 @@ def test_a_transform_that_looks_ahead_takes_whole_series_only():
     model = NeuralRDERegressor(**{**SMALL, "transform": ScaleEach(), "epochs": 1}).fit(X, X[:, -1, 0])
     service = Service({"m": model}, limits=Limits(batch=1))
     [found] = asyncio.run(asked(service, Job("m", service.whole_name(), kind="whole", values=X[3])))
-    assert np.isclose(found.prediction["prediction"], model.predict(X[3:4])[0], rtol=1e-5)
+    assert np.isclose(found.prediction.prediction, model.predict(X[3:4])[0], rtol=1e-5)
     with pytest.raises(RequestError, match=r"takes no streams: .*ScaleEach"):
         asyncio.run(asked(Service({"m": model}, limits=Limits(batch=1)), Job("m", "s", values=X[3])))
 
@@ -45,7 +45,7 @@ def test_the_closed_form_keeps_the_last_points():
     *_, found = asyncio.run(asked(service, *jobs))
     assert found.points == 120
     # The same sums in the same order; only the batch differs.
-    assert np.isclose(found.prediction["prediction"], model.predict(x[None, -50:])[0], rtol=1e-4)
+    assert np.isclose(found.prediction.prediction, model.predict(x[None, -50:])[0], rtol=1e-4)
 
 
 def test_a_model_knows_its_channels_and_whether_they_had_times():
@@ -54,6 +54,6 @@ def test_a_model_knows_its_channels_and_whether_they_had_times():
     for times in (None, np.arange(12.0)):
         series = Series.from_array(values, times=times, channels=["pulse", "ecg"])
         model = LogSignatureRegressor(draws=5, random_state=0).fit(series, values[:, -1, 0])
-        hosted = ServedModel("hearts", model)
-        assert hosted.channels == ["pulse", "ecg"]
-        assert hosted.timed is (None if times is None else True)
+        served = ServedModel("hearts", model)
+        assert served.channels == ["pulse", "ecg"]
+        assert served.timed is (None if times is None else True)

@@ -170,7 +170,7 @@ def test_statistics_do_not_depend_on_where_pieces_end(data, tmp_path, monkeypatc
     folder, series, _ = data
     expected = Standard().fit(series).transforms[2]
     for rows in (1, 7, 64):
-        monkeypatch.setattr("neuralrde.stores.sources.piece_rows", lambda channels, rows=rows: rows)
+        monkeypatch.setattr("neuralrde.stores.rows.piece_rows", lambda channels, rows=rows: rows)
         scale = prepare(folder / "data.parquet", tmp_path / f"{rows}", windows=WINDOWS).transform.transforms[2]
         np.testing.assert_allclose(scale.means_, expected.means_, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(scale.deviations_, expected.deviations_, rtol=1e-12)

@@ -17,7 +17,7 @@ from neuralrde import (
     prepare,
 )
 from neuralrde.stores import StoreError
-from neuralrde.stores.examples import StoredExamples
+from neuralrde.stores.samples import StoredExamples
 from neuralrde.training import CrossEntropy, Examples, Settings, fit, predict, weights_of
 from neuralrde.training.examples import prefetched
 

@@ -4,8 +4,6 @@ from typing import Annotated
 
 import typer
 
-from ..datasets import available, data_folder, load
-from ..datasets.readers import READERS
 from . import flags
 from .console import print_json, table
 
@@ -17,6 +15,8 @@ data_app = typer.Typer(
 @data_app.command("list")
 def list_(json: flags.AsJson = False) -> None:
     """List the named data sets: size (samples x length x channels), task, and whether they are here."""
+    from ..datasets import available, data_folder
+
     entries = available()
     where = ["simulated" if entry.find is None else "here" if entry.present else "to be fetched" for entry in entries]
     if json:
@@ -31,6 +31,8 @@ def list_(json: flags.AsJson = False) -> None:
 @data_app.command()
 def formats() -> None:
     """List the file formats that can be read, by their endings."""
+    from ..datasets.readers import READERS
+
     rows = [[" ".join(filter(None, r.endings)), "table" if r.load else "series", r.about] for r in READERS]
     print(table(rows, header=["endings", "holds", "what it is"], indent=0))
     print("\nA table's columns are explained by --id, --time, --target and so on. Text may be gzipped (.gz).")
@@ -39,4 +41,6 @@ def formats() -> None:
 @data_app.command()
 def get(name: Annotated[str, typer.Argument(help="A name that `neuralrde data list` shows.")]) -> None:
     """Download a data set, unless it is here, and describe it."""
+    from ..datasets import load
+
     print(load(name).summary())

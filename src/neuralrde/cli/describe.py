@@ -106,14 +106,14 @@ def about_channels(data: Dataset) -> list[dict[str, Any]]:
 
 def suggestions(data: Dataset) -> Iterator[str]:
     """What to begin with, and what to watch out for."""
-    from ..signatures import log_signature_channels
-
     series = data.series
     missing = _missing(data).any(axis=0).sum()
     channels = series.values.shape[2] + 1 + int(missing)
     step = Windows.step_for(series, Windows.count)
-    sizes = ", ".join(f"depth {depth}: {log_signature_channels(channels, depth):,}" for depth in (1, 2, 3))
-    depth = 2 if log_signature_channels(channels, 2) <= 500 else 1
+    two = channels * (channels + 1) // 2
+    # As `log_signature_channels` counts them, which would load JAX.
+    sizes = f"depth 1: {channels:,}, depth 2: {two:,}, depth 3: {two + (channels**3 - channels) // 3:,}"
+    depth = 2 if two <= 500 else 1
     yield f"begin with --depth {depth} --step {step} (about 32 windows per series); --depth auto --step auto searches"
     yield f"log-signature channels with time{' and counts of observations' if missing else ''}: {sizes}"
     gaps = _gaps(data)

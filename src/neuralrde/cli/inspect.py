@@ -71,7 +71,7 @@ def parts(
 
     neuralrde fit hearts.csv --model log-ncde --set model.state=64 --set model.solver=tsit5
     """
-    from .. import registry, training  # noqa: F401 (makes every registry known)
+    from .. import estimators, registry  # noqa: F401 (makes every registry known)
     from .settings import CLOSED_FORM
 
     families = registry.Registry.families

@@ -3,16 +3,18 @@
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..datasets import Dataset, column_names, endings, load, read
 from ..datasets.roles import USUAL
 from ..paths import Series
-from ..stores import Store
 from .console import WRONG_USE, Refusal
 from .settings import RunSettings, settings_of
+
+if TYPE_CHECKING:
+    from ..stores import Store
 
 # Of another table than the run's own, these may be wrong: labels in another file are not its labels, and a series
 # without a target is no reason to predict nothing for it. The target is kept if the other table has its column.
@@ -42,14 +44,16 @@ def open_data(word: str | None, table: dict[str, Any]) -> Dataset:
     return load(word)
 
 
-def open_store(settings: RunSettings) -> tuple[Store, Dataset]:
+def open_store(settings: RunSettings) -> tuple["Store", Dataset]:
     """The store that settings name, and a data set to divide in its place. Settings that need series are refused."""
+    from ..stores import Store
+
     store = Store(str(settings.data))
     _check_possible(settings, store)
     return store, _stand_in(store, Path(str(settings.data).rstrip("/")).name)
 
 
-def _check_possible(settings: RunSettings, store: Store) -> None:
+def _check_possible(settings: RunSettings, store: "Store") -> None:
     """Refuse settings that need whole series."""
     wrong = None
     if settings.folds:
@@ -67,7 +71,7 @@ def _check_possible(settings: RunSettings, store: Store) -> None:
         raise Refusal(f"Got {wrong[0]} for a store; expected {wrong[1]}.", WRONG_USE)
 
 
-def _stand_in(store: Store, name: str) -> Dataset:
+def _stand_in(store: "Store", name: str) -> Dataset:
     """A data set with the store's ids, targets and groups, and one number in place of each series.
 
     It can be divided like any other, and knows what is true.

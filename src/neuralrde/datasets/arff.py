@@ -7,16 +7,16 @@ the data nor series whose lengths differ.
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from neuralrde.paths import Series
 
 from .dataset import Dataset, safe_name
-from .errors import ReadError, name_file
+from .files import ReadError, lengths_without_gaps, name_file, open_text
 from .targets import Task
-from .text import is_no_label, lengths_without_gaps, open_text
-from .ts import row_of_numbers
+from .ts import read_labels, row_of_numbers
 
 _ATTRIBUTE = re.compile(r"@attribute\s+('[^']*'|\"[^\"]*\"|\S+)\s+(.*)", re.IGNORECASE)
 _NOMINAL = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^,\s][^,]*)")
@@ -38,7 +38,7 @@ def read_arff(path: str | Path, *, task: Task | None = None, name: str | None = 
         relation, kinds, relational = _header(numbered, path)
         classes = _classes(kinds[-1])
         width = len(kinds) - 1
-        points, labels = [], []
+        points, labels, at = [], [], []
         for number, line in numbered:
             try:
                 channels, label = _relational(line) if relational else _flat(line, width)
@@ -59,15 +59,15 @@ def read_arff(path: str | Path, *, task: Task | None = None, name: str | None = 
                     line=number,
                 )
             points.append(values[: lengths_without_gaps(values[None])[0]])
-            labels.append(_label(label, classes, path, number))
+            labels.append(label.strip().strip("'\""))
+            at.append(number)
     if not points:
         raise ReadError(path, "Got a header and no series; expected one line per series after @data.")
+    regression = classes is None or task == "regression"
+    target, classes = read_labels(labels, at, path, classes=classes, regression=regression)
     with name_file(path):
-        series, name = Series.from_arrays(points), name or relation
-        if classes is None or task == "regression":
-            return Dataset(series, labels, task=task or "regression", name=name)
-        target = [classes[str(label)] for label in labels]
-        return Dataset(series, target, classes=tuple(classes), name=name)
+        fields: dict[str, Any] = {"task": task or "regression"} if regression else {"classes": classes}
+        return Dataset(Series.from_arrays(points), target, **fields, name=name or relation)
 
 
 def _without_comments(lines) -> Iterator[tuple[int, str]]:
@@ -112,12 +112,12 @@ def _header(lines: Iterator[tuple[int, str]], path) -> tuple[str, list[str], boo
     raise ReadError(path, "Got no line `@data`; expected one between the header and the series.")
 
 
-def _classes(kind: str) -> dict[str, int] | None:
-    """The names of the classes with their numbers."""
+def _classes(kind: str) -> list[str] | None:
+    """The names of the classes; None of a numeric target."""
     if not kind.startswith("{"):
         return None
     names = ("".join(groups).strip() for groups in _NOMINAL.findall(kind.strip("{}")))
-    return {name: number for number, name in enumerate(dict.fromkeys(names))}
+    return list(dict.fromkeys(names))
 
 
 def _flat(line: str, width: int) -> tuple[list[str], str]:
@@ -137,21 +137,3 @@ def _relational(line: str) -> tuple[list[str], str]:
     if len(set(lengths)) > 1:
         raise ValueError(f"channels of the lengths {lengths} in one series")
     return channels, label
-
-
-def _label(label: str, classes: dict[str, int] | None, path, line: int) -> str | float:
-    label = label.strip().strip("'\"")
-    if classes is not None:
-        if label not in classes:
-            raise ReadError(
-                path,
-                f"Got the label {label[:40]!r}; expected one of {list(classes)[:10]}, as the header says.",
-                line=line,
-            )
-        return label
-    try:
-        if is_no_label(label):
-            raise ValueError
-        return float(label)
-    except ValueError:
-        raise ReadError(path, f"Got the target {label[:40]!r}; expected a number.", line=line) from None

@@ -18,7 +18,7 @@ from neuralrde.paths import Series
 from .cache import check_checksum, data_folder, fetch, make_folder, write_checksum
 from .csv import read_csv
 from .dataset import Dataset
-from .errors import DatasetUnavailable, ReadError
+from .files import DatasetUnavailable, ReadError
 from .npz import load_shapes
 
 TARGETS = {"BIDMC32HR": "HR", "BIDMC32RR": "RESP", "BIDMC32SpO2": "SpO2"}

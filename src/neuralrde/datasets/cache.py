@@ -16,7 +16,7 @@ import platformdirs
 
 from neuralrde._write import writing
 
-from .errors import DatasetUnavailable, ReadError
+from .files import DatasetUnavailable, ReadError
 
 VARIABLE = "NEURALRDE_DATA"
 LIMIT = 4 * 2**30  # bytes of a download: the archives' largest files have a quarter of that

@@ -12,7 +12,7 @@ from ..errors import setting
 from .archive import find_archive_set, load_archive_set
 from .bidmc import TARGETS, find_bidmc, load_bidmc
 from .dataset import Dataset
-from .errors import DatasetUnavailable
+from .files import DatasetUnavailable
 from .simulated import fractional_brownian_motion, order_of_events, spirals
 
 

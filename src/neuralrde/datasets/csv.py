@@ -13,11 +13,10 @@ import numpy as np
 
 from ..errors import setting
 from .dataset import Dataset
-from .errors import ReadError
+from .files import MISSING, ReadError, is_missing, number, read_bytes
 from .roles import Roles, TableOptions, find_roles
 from .table import Frame, Table, find_numerals, is_text, read_table, text_columns, with_numbers
 from .targets import Task
-from .text import MISSING, is_missing, number, read_bytes
 
 # Missing values as pandas' reader compares them: to the letter.
 _SPELLINGS = sorted({form for word in MISSING for form in (word, word.upper(), word.capitalize())} | {"NaN", "<Na>"})

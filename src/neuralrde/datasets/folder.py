@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from .dataset import Dataset, concatenate
-from .errors import ReadError
+from .files import ReadError
 from .labels import with_labels
 from .readers import load_table, read_file, reader_of
 from .roles import TableOptions

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ReadError, check_room
+from .files import ReadError, check_room, read_bytes
 from .roles import TableOptions, find_roles
 from .table import Table, find_numerals, text_columns, with_numbers
-from .text import read_bytes
 from .times import SINCE_1970, seconds
 
 _LARGER = 12  # times: lists of Python's numbers, beside the text that they were made from

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..errors import setting
 from .dataset import Dataset
-from .errors import ReadError
+from .files import ReadError
 from .readers import endings, reader_of
 from .roles import USUAL, TableOptions, few
 from .table import Table, labels_of_series, owners

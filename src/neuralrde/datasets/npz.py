@@ -15,9 +15,8 @@ from neuralrde.paths import Series
 from neuralrde.paths.checks import check_fits
 
 from .dataset import Dataset, safe_name
-from .errors import ReadError, name_damage, name_file
+from .files import ReadError, check_file, lengths_without_gaps, name_damage, name_file
 from .targets import Task
-from .text import check_file, lengths_without_gaps
 
 KEYS = ("X", "y", "times", "lengths", "classes", "groups", "channels", "ids", "split", "is_train", "name", "source")
 _COPIES = 4  # of an array in float64, which checking and padding its series take at their peak
@@ -144,8 +143,12 @@ def _opened(path: str | Path) -> Iterator[zipfile.ZipFile]:
     if magic != b"PK\x03\x04":
         raise ReadError(path, "Got a file that is no .npz archive; expected one made by `np.savez`.")
     with name_damage(path, "archive"), zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():  # whose name must be the same in both places: else an array would go missing
+        # Else an array would go missing: names must be the same in both places, and a comment, which NumPy never
+        # writes, may have swallowed the entries after it.
+        for member in archive.infolist():
             archive.open(member).close()
+            if member.comment:
+                raise ValueError(f"{member.filename} has a comment of {len(member.comment)} bytes")
         yield archive
 
 

@@ -10,11 +10,10 @@ import numpy as np
 
 from ..errors import setting
 from .dataset import Dataset
-from .errors import ReadError, check_room
+from .files import ReadError, check_file, check_room
 from .roles import TableOptions, find_roles
 from .table import Table, find_numerals, read_table, text_columns, with_numbers
 from .targets import Task
-from .text import check_file
 from .times import SINCE_1970, since_1970
 
 

@@ -13,14 +13,13 @@ from ..errors import setting
 from .arff import read_arff
 from .csv import csv_names, load_csv
 from .dataset import Dataset
-from .errors import ReadError
+from .files import ReadError, check_file, open_text
 from .jsonl import jsonl_names, load_jsonl
 from .npz import read_npz
 from .parquet import load_parquet, parquet_names
 from .roles import TableOptions
 from .table import Load, Table, from_table
 from .targets import Task
-from .text import check_file, open_text
 from .ts import read_ts
 
 

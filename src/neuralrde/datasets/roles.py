@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import setting
-from .errors import ReadError
+from .files import ReadError
 
 # Names by which a column is known for what it is, unless the caller says otherwise; any case.
 USUAL = {

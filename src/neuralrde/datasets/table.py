@@ -15,10 +15,9 @@ from neuralrde.paths import Series
 
 from ..errors import setting
 from .dataset import Dataset
-from .errors import ReadError, check_room
+from .files import MISSING, NO_LABEL, ReadError, check_room, lengths_without_gaps
 from .roles import Roles, TableOptions, few
 from .targets import Task, classes_or_numbers, describe_target
-from .text import MISSING, NO_LABEL, lengths_without_gaps
 from .times import SINCE_MIDNIGHT, WrongTime, are_times, as_times, time_text
 
 # A DataFrame and a Series of pandas, which is imported where a table is read and not with the package. (Its own types
@@ -558,8 +557,8 @@ def _from_wide(table: Table, options: TableOptions, owner: np.ndarray, ids: np.n
     first, last = grid[next(iter(grid))], grid[list(grid)[-1]]
     points = len(first)
     check_room(4 * 8 * float(len(frame)) * points * len(grid), table.file, f"{len(frame)} series of {points} points")
-    matrices = [frame[names].to_numpy() for names in grid.values()]
-    values = np.stack([m if m.dtype in (np.float32, np.float64) else m.astype(np.float64) for m in matrices], axis=2)
+    values = np.stack([frame[names].to_numpy() for names in grid.values()], axis=2)
+    values = values.astype(values.dtype if values.dtype.kind == "f" else np.float64, copy=False)
     lengths = lengths_without_gaps(values)
     series = Series(
         values[:, : lengths.max()],

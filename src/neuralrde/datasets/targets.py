@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import ParameterError, setting
-from .text import number
+from .files import number
 
 Task = Literal["classification", "regression"]
 

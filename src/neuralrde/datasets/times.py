@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..errors import setting
-from .text import MISSING
+from .files import MISSING
 
 # What the numbers are that stand for dates and clock times; see `Dataset.time_unit`.
 SINCE_1970 = "seconds since 1970"

@@ -5,7 +5,7 @@ imports pandas, numba and scikit-learn; so this is our own. The tests compare th
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,8 @@ import numpy as np
 from neuralrde.paths import Series
 
 from .dataset import Dataset, safe_name
-from .errors import ReadError, name_file
+from .files import ReadError, is_no_label, lengths_without_gaps, name_file, numbers, open_text
 from .targets import Task
-from .text import is_no_label, lengths_without_gaps, numbers, open_text
 from .times import seconds
 
 # A point with its time, such as (0.5,12.1) or (2024-01-01 00:00:00,12.1).
@@ -82,7 +81,8 @@ def parse_ts(lines: Iterable[str], *, file: str | Path, task: Task | None = None
         at.append(number)
     if not points:
         raise ReadError(file, "Got a header and no series; expected one line per series after @data.")
-    target, classes = _targets(labels, at, header, file, task)
+    regression = task == "regression" or (header["regression"] and task is None)
+    target, classes = read_labels(labels, at, file, classes=header["classes"], regression=regression)
     with name_file(file):
         return Dataset(
             Series.from_arrays(points, times=clocks if header["timestamps"] else None),
@@ -171,38 +171,37 @@ def _timed(channels: list[str]) -> tuple[np.ndarray, np.ndarray]:
     return values, clock
 
 
-def _targets(labels, at, header, file, task: Task | None):
-    classes = header["classes"]
+def read_labels(
+    labels: list[str], lines: list[int], file: str | Path, *, classes: Sequence[str] | None, regression: bool
+) -> tuple[list[Any] | None, tuple[str, ...] | None]:
+    """The target that labels on these lines stand for: numbers, numbers of the header's classes, or other names."""
     if not labels:
         return None, None
-    for label, line in zip(labels, at, strict=True):
-        if is_no_label(label) and label not in (classes or ()):
-            raise ReadError(file, f"Got the label {label!r}; expected one for each series. Leave it out.", line=line)
-    if (header["regression"] and task is None) or task == "regression":
-        real = np.full(len(labels), np.nan)
-        for i, (label, line) in enumerate(zip(labels, at, strict=True)):
+    # Headers and lines may spell a class differently: 1 and 1.0, Run and run.
+    names = tuple(classes or ())
+    place = {_spelling(name): i for i, name in enumerate(names)} | {name: i for i, name in enumerate(names)}
+    target = []
+    for label, line in zip(labels, lines, strict=True):
+        absent = is_no_label(label) and label not in names
+        if regression:
             try:
-                real[i] = float(label)
+                target.append(float("" if absent else label))
             except ValueError:
                 raise ReadError(file, f"Got the target {label[:40]!r}; expected a number.", line=line) from None
-        return real, None
-    if not classes:
-        return labels, None
-    # Headers and lines may spell a class differently: 1 and 1.0, Run and run.
-    place = {_spelling(name): i for i, name in enumerate(classes)}
-    place |= {name: i for i, name in enumerate(classes)}
-    numbered = []
-    for label, line in zip(labels, at, strict=True):
-        number = place.get(label, place.get(_spelling(label)))
-        if number is None:
+        elif absent:
+            raise ReadError(file, f"Got the label {label!r}; expected one for each series. Leave it out.", line=line)
+        elif not names:
+            target.append(label)
+        elif (number := place.get(label, place.get(_spelling(label)))) is not None:
+            target.append(number)
+        else:
             raise ReadError(
                 file,
-                f"Got the label {label[:40]!r}; expected one of {list(classes)[:10]}, as @classLabel says. "
-                "Is the label left out, or a class missing in the header?",
+                f"Got the label {label[:40]!r}; expected one of {list(names)[:10]}, as the header says. Is the label "
+                "left out, or a class missing in the header?",
                 line=line,
             )
-        numbered.append(number)
-    return numbered, classes
+    return target, None if regression or not names else names
 
 
 def _spelling(label: str) -> str:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from .._types import Depth, Model, Options, State
 from ..paths import Windows
 from ..signatures._log_signature import log_signatures as log_signatures_of
 from ..signatures.bases import BASES, Basis, basis_channels
@@ -65,7 +66,7 @@ class Decoder(eqx.Module):
 class Carried(eqx.Module):
     """The state of a model between two windows of a series that is still arriving."""
 
-    hidden: Any
+    hidden: State
     """What drives on: the hidden state, or those of several blocks."""
     seen: Seen
     """What the readout keeps of the states so far."""
@@ -83,7 +84,7 @@ class Recommended:
     """Passes over the training set, at least."""
     windows: Callable[[int], Windows] = lambda channels: Windows()
     """Windows for paths of this many channels, time included."""
-    options: Callable[[int], dict[str, Any]] | None = None
+    options: Callable[[int], Options] | None = None
     """Options of the constructor for series of this many windows, if any depend on that."""
 
 
@@ -144,7 +145,7 @@ class ForeignModel(AbstractModel):
     """Any Equinox module as a model, called with first points and log-signatures: `module(x0, log_signatures)`."""
 
     module: Callable
-    depth: int | tuple[int, ...] = eqx.field(static=True)
+    depth: Depth = eqx.field(static=True)
     scales: tuple[int, ...] = eqx.field(static=True)
 
     def __call__(self, *inputs, **options):
@@ -154,7 +155,7 @@ class ForeignModel(AbstractModel):
         return path[:, 0], driving_log_signatures(path, self.depth, cuts, scales=self.scales, compute=compute)
 
 
-def as_model(model: Any, *, depth: int | tuple[int, ...] = 2, scales: tuple[int, ...] = (1,)) -> AbstractModel:
+def as_model(model: Model, *, depth: Depth = 2, scales: tuple[int, ...] = (1,)) -> AbstractModel:
     """A model as it is; another Equinox module as one that takes log-signatures of this depth and these scales."""
     return model if isinstance(model, AbstractModel) else ForeignModel(model, depth, scales)
 
@@ -203,7 +204,7 @@ class AbstractDrivenModel(AbstractDecodedModel):
     scale: eqx.AbstractVar[ChannelScale]
     channels: eqx.AbstractVar[int]
     """Number of channels of the path, time included."""
-    depth: eqx.AbstractVar[int | tuple[int, ...]]
+    depth: eqx.AbstractVar[Depth]
     basis: eqx.AbstractVar[Basis]
     """The basis of the log-signatures that the model takes."""
     scales: ClassVar[tuple[int, ...]] = (1,)
@@ -233,28 +234,30 @@ class AbstractDrivenModel(AbstractDecodedModel):
         self.check_shapes(x0, log_signatures)
         return self.decoder(self.states(jnp.asarray(x0), jnp.asarray(log_signatures)), windows)
 
-    def start(self, x0: Float[np.ndarray | Array, " channels"]) -> Any:
+    def start(self, x0: Float[np.ndarray | Array, " channels"]) -> State:
         """The state before the first window of a series that begins at this point."""
         hidden, seen = self.first_state(jnp.asarray(x0))
         return Carried(hidden, self.decoder.readout.start(seen))
 
-    def advance(self, state: Any, log_signature: Float[np.ndarray | Array, " controls"]) -> Any:
+    def advance(self, state: State, log_signature: Float[np.ndarray | Array, " controls"]) -> State:
         """The state after one more window."""
         hidden, seen = self.next_state(state.hidden, jnp.asarray(log_signature))
         return Carried(hidden, self.decoder.readout.advance(state.seen, seen))
 
-    def output(self, state: Any) -> Float[Array, " outputs"]:
+    def output(self, state: State) -> Float[Array, " outputs"]:
         """The prediction for the series so far. With `EveryState()`, the one after the last window."""
         return self.decoder.of_features(self.decoder.readout.output(state.seen))
 
-    def first_state(self, x0: Float[Array, " channels"]) -> tuple[Any, Float[Array, " state"]]:
+    def first_state(self, x0: Float[Array, " channels"]) -> tuple[State, Float[Array, " state"]]:
         """What is carried on from the first point, and the initial state as readouts see it."""
         raise NotImplementedError(
             f"Got {type(self).__name__}, which has no `first_state` and `next_state`; expected both, because a series "
             "that is still arriving is followed window by window."
         )
 
-    def next_state(self, hidden: Any, log_signature: Float[Array, " controls"]) -> tuple[Any, Float[Array, " state"]]:
+    def next_state(
+        self, hidden: State, log_signature: Float[Array, " controls"]
+    ) -> tuple[State, Float[Array, " state"]]:
         """The same after one more window."""
         raise NotImplementedError(f"Got {type(self).__name__}, which has no `next_state`.")
 

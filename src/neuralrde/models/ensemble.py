@@ -10,6 +10,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from .._types import State
 from ..frozen import Frozen
 from .base import AbstractModel, as_model
 from .conditioning import LabelScale
@@ -61,16 +62,16 @@ class Ensemble(AbstractModel):
 
     # For a series that is still arriving; see `AbstractDrivenModel`. The first axis of a state's arrays is the member.
 
-    def start(self, x0: Float[Any, " channels"]) -> Any:
+    def start(self, x0: Float[Any, " channels"]) -> State:
         return self._of_each(lambda member, _: member.start(x0), None)
 
-    def advance(self, state: Any, log_signature: Float[Any, " controls"]) -> Any:
+    def advance(self, state: State, log_signature: Float[Any, " controls"]) -> State:
         return self._of_each(lambda member, own: member.advance(own, log_signature), state)
 
-    def output(self, state: Any) -> Float[Array, " outputs"]:
+    def output(self, state: State) -> Float[Array, " outputs"]:
         return self._of_each(lambda member, own: member.output(own), state).mean(axis=0)
 
-    def _of_each(self, function: Callable, states: Any) -> Any:
+    def _of_each(self, function: Callable, states: State) -> State:
         arrays, rest = eqx.partition(self.members, eqx.is_array)
         return jax.lax.map(lambda own: function(eqx.combine(own[0], rest), own[1]), (arrays, states))
 
@@ -93,7 +94,7 @@ class Ensemble(AbstractModel):
     def with_labels(self, labels: LabelScale) -> Self:
         return self._with_statistics(self.first.with_labels(labels))
 
-    def _with_statistics(self, member: Any) -> Self:
+    def _with_statistics(self, member: AbstractModel) -> Self:
         """The ensemble with one member's frozen arrays in all members."""
         is_frozen = lambda node: isinstance(node, Frozen)
 

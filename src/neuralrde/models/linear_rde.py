@@ -1,12 +1,11 @@
 """A stack of linear RDEs with nonlinear mixing between them: exact flows, parallel over time."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._types import Depth, Spec, State
 from ..fields import AbstractField, RotationField
 from ..paths.checks import check_whole
 from ..paths.windows import as_scales
@@ -38,7 +37,7 @@ class LinearBlock(eqx.Module):
         controls: int,
         width: int,
         state: int,
-        field: Any,
+        field: Spec,
         solver: Exponential,
         *,
         key: PRNGKeyArray,
@@ -59,15 +58,15 @@ class LinearBlock(eqx.Module):
         value, gate = jnp.split(jax.vmap(self.mix)(states), 2, axis=1)
         return path + value * jax.nn.sigmoid(gate)
 
-    def first(self, point: Float[Array, " width"]) -> tuple[Any, Float[Array, " width"]]:
+    def first(self, point: Float[Array, " width"]) -> tuple[State, Float[Array, " width"]]:
         """What the block carries on from the first point of its input, and what it makes of that point."""
         normed = self.norm(point)
         z = self.start(normed)
         return (z, normed), self._mixed(point, z)
 
     def next(
-        self, carried: Any, point: Float[Array, " width"], log_signature: Float[Array, " controls"]
-    ) -> tuple[Any, Float[Array, " width"]]:
+        self, carried: State, point: Float[Array, " width"], log_signature: Float[Array, " controls"]
+    ) -> tuple[State, Float[Array, " width"]]:
         """The same one window later."""
         z, before = carried
         normed = self.norm(point)
@@ -106,7 +105,7 @@ class LinearRDE(AbstractDrivenModel):
     decoder: Decoder
     scale: ChannelScale
     channels: int = eqx.field(static=True)
-    depth: int | tuple[int, ...] = eqx.field(static=True)
+    depth: Depth = eqx.field(static=True)
     scales: tuple[int, ...] = eqx.field(static=True)
     basis: Basis = eqx.field(static=True)
 
@@ -115,12 +114,12 @@ class LinearRDE(AbstractDrivenModel):
         channels: int,
         outputs: int,
         *,
-        depth: int | tuple[int, ...],
+        depth: Depth,
         scales: tuple[int, ...] = (1,),
         width: int = 32,
         state: int = 64,
         blocks: int = 2,
-        field: Any = RotationField,
+        field: Spec = RotationField,
         readout: AbstractReadout = MeanState(),  # noqa: B008 (immutable objects)
         solver: Exponential = Exponential(),  # noqa: B008
         key: PRNGKeyArray,

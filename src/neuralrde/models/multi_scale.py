@@ -6,8 +6,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from .._types import Depth, Spec
 from ..fields import AbstractControlledField, SelectiveField
 from ..frozen import Frozen
 from ..paths import Windows
@@ -16,11 +17,10 @@ from ..paths.windows import as_scales
 from ..registry import make
 from ..signatures._log_signature import log_signatures as log_signatures_of
 from ..signatures.bases import Basis, basis_channels
-from ..solvers.exponential import affine, states_of
-from . import tokens
+from ..solvers.exponential import states_of
 from .base import AbstractDrivenModel, Decoder, Recommended
 from .conditioning import ChannelScale
-from .readouts import AbstractReadout, Count, EveryState, FinalState, Pools, running_pools, share
+from .readouts import AbstractReadout, Count, EveryState, FinalState, Pools, Seen, Sum, running_pools, share
 
 # Tokens of a size beyond this, in root mean squares of the training set, are outliers and count no more than this.
 _LARGEST = 6.0
@@ -59,43 +59,60 @@ def _recommended_options(windows: int) -> dict[str, int]:
 
 
 class Block(eqx.Module):
-    """Normalise, drive a linear RDE with exact flows, mix through a gate, add to the input."""
+    """Normalise, drive a linear RDE with exact flows, mix through a gate."""
 
     norm: eqx.nn.LayerNorm
     field: AbstractControlledField
     mix: eqx.nn.Linear
 
-    def __init__(self, width: int, state: int, field: Any, *, key: PRNGKeyArray):
+    def __init__(self, width: int, state: int, field: Spec, *, key: PRNGKeyArray):
         field_key, mix_key = jax.random.split(key)
         self.norm = eqx.nn.LayerNorm(width)
         self.field = make("field", field)(controls=width, state=state, key=field_key)
         self.mix = eqx.nn.Linear(state + width, 2 * width, key=mix_key)
 
-    def __call__(self, tokens: Float[Array, "tokens width"]) -> Float[Array, "tokens width"]:
-        """What the block adds."""
+    def __call__(
+        self, z: Float[Array, " state"], tokens: Float[Array, "tokens width"]
+    ) -> tuple[Float[Array, "tokens width"], Float[Array, " state"]]:
+        """What the block adds to the tokens, and its state after them."""
         normed = jax.vmap(self.norm)(tokens)
-        states = states_of(self.field, jnp.zeros(self.field.state, tokens.dtype), normed)
+        states = states_of(self.field, z, normed)
         value, gate = jnp.split(_linear(self.mix, jnp.concatenate([states, normed], axis=1)), 2, axis=1)
-        return value * jax.nn.sigmoid(gate)
+        return value * jax.nn.sigmoid(gate), states[-1]
 
-    def next(
-        self, z: Float[Array, " state"], token: Float[Array, " width"]
-    ) -> tuple[Float[Array, " width"], Float[Array, " state"]]:
-        """What the block adds to one more token, and its state after it."""
-        normed = self.norm(token)
-        z = affine(self.field.contract(normed)).flow()(z)
-        value, gate = jnp.split(self.mix(jnp.concatenate([z, normed])), 2)
-        return value * jax.nn.sigmoid(gate), z
+
+class Running(eqx.Module):
+    """The state of a `MultiScaleRDE` between two windows, in memory that does not grow.
+
+    A prediction looks at the running group of tokens as if it were full, and does not keep that.
+    """
+
+    values: Sum
+    """The path's value, of all channels."""
+    above: Sum
+    active: Sum
+    """Sums over all tokens, of units above their thresholds and of their outputs."""
+    in_group: Int[Array, ""]
+    group: Sum
+    highest: Float[Array, " units"]
+    """Tokens in the running group, the sum of their outputs, and the highest."""
+    blocks: Float[Array, "blocks state"]
+    """The state of each block after the last full group."""
+    seen: Seen
+    """What the readout keeps of the stream so far."""
+    count: Int[Array, ""]
 
 
 class MultiScaleRDE(AbstractDrivenModel):
     """Tokens of several scales, driven blocks, and pools: what estimators take if nothing else is asked for.
 
-    A token at the end of each of many short windows holds the log-signatures of the last 1, 4, 16, ... windows and the
-    path's own value there. A first layer looks at every token; the shares of tokens in which its units are above their
-    thresholds are features, as in Rocket, but learned. Its outputs, pooled to some dozens of longer tokens, drive a
-    stack of residual blocks, each a linear RDE with exact flows and a gate. Mean, maximum, share above zero and last
-    value of the blocks' output are the other features. The prediction is linear in all of them.
+        path -> log-signatures of the last 1, 4, 16, ... windows, and the path's value    one token per window
+             -> linear -> units ----> share above a threshold (Rocket, but learned) ----+
+                  |            `----> mean of gelu -------------------------------------+-> linear -> prediction
+                  `-> gelu -> mean and maximum of `stride` tokens -> linear -> stream   |
+                                stream + block(stream), a few times                     |
+                                  block = norm -> linear RDE, exact flows -> gate       |
+                                norm -> mean, maximum, share above zero, last value ----+
 
     Where the path has many channels, log-signatures are those of a few random mixtures of them, and tokens hold
     the increments and values of all.
@@ -130,7 +147,7 @@ class MultiScaleRDE(AbstractDrivenModel):
     readout: AbstractReadout
     decoder: Decoder
     channels: int = eqx.field(static=True)
-    depth: int | tuple[int, ...] = eqx.field(static=True)
+    depth: Depth = eqx.field(static=True)
     scales: tuple[int, ...] = eqx.field(static=True)
     stride: int = eqx.field(static=True)
     dropout: float = eqx.field(static=True)
@@ -145,7 +162,7 @@ class MultiScaleRDE(AbstractDrivenModel):
         channels: int,
         outputs: int,
         *,
-        depth: int | tuple[int, ...],
+        depth: Depth,
         scales: tuple[int, ...] = (1,),
         units: int = 128,
         width: int = 48,
@@ -153,7 +170,7 @@ class MultiScaleRDE(AbstractDrivenModel):
         blocks: int = 2,
         stride: int = 1,
         dropout: float = 0.3,
-        field: Any = SelectiveField,
+        field: Spec = SelectiveField,
         readout: AbstractReadout = Pools(),  # noqa: B008 (an immutable object)
         key: PRNGKeyArray,
     ):
@@ -180,8 +197,8 @@ class MultiScaleRDE(AbstractDrivenModel):
         self.thresholds = 0.5 * jax.random.normal(threshold_key, (units,))
         self.mix = eqx.nn.Linear(2 * units, width, key=mix_key)
         # One block with arrays for all of them: XLA then compiles one.
-        made = lambda key: Block(width, state, field, key=key)
-        self.blocks = eqx.filter_vmap(made)(jnp.stack(keys)) if blocks else None
+        stacked = lambda key: Block(width, state, field, key=key)
+        self.blocks = eqx.filter_vmap(stacked)(jnp.stack(keys)) if blocks else None
         self.norm = eqx.nn.LayerNorm(width)
         every = isinstance(readout, EveryState)
         features = (4 * width if every else readout.features(width)) + 2 * units
@@ -214,15 +231,6 @@ class MultiScaleRDE(AbstractDrivenModel):
     def takes_increments(self):
         return self.projection is not None
 
-    def start(self, x0):
-        return tokens.start(self, jnp.asarray(x0))
-
-    def advance(self, state, log_signature):
-        return tokens.advance(self, state, jnp.asarray(log_signature))
-
-    def output(self, state):
-        return tokens.output(self, state)
-
     def fit_scale(self, log_signatures, *, windows=None):
         return eqx.tree_at(lambda model: model.scale, self, ChannelScale.fit_tokens(log_signatures, windows))
 
@@ -244,64 +252,138 @@ class MultiScaleRDE(AbstractDrivenModel):
         return self._features(x0, logs, None, None)
 
     def _features(self, x0, logs, windows, key):
-        kept_stream, kept_added, kept_features = self._kept(key)
-        every = isinstance(self.readout, EveryState)
+        """All windows at once: a training step takes a twelfth of what it takes one window after the other."""
+        drop_stream, drop_added, drop_features = self._dropout(key)
         count = 1 + (logs.shape[0] if windows is None else windows)  # the first point is a token, too
-        seen = _linear(self.stem, self._tokens(x0, logs))
-        active = jax.nn.gelu(seen)
-        longer, kept = _grouped(active, count, 1 if every else self.stride)
-        stream = self._through_blocks(_linear(self.mix, longer) * kept_stream, kept_added)
+        scaled = jnp.concatenate([jnp.zeros((1, logs.shape[1])), self.scale(logs)])
+        units = self._units(scaled, self._values(x0, logs))
+        active, above = jax.nn.gelu(units), share(units - self.thresholds)
+        groups, number = _grouped(active, count, self._group_size)
+        stream = _linear(self.mix, groups) * drop_stream
+        stream, _ = self._through_blocks(stream, self._no_states(stream.dtype), drop_added)
         stream = jax.vmap(self.norm)(stream)
-        above = share(seen - self.thresholds)
-        if every:
-            number = jnp.arange(1.0, 1.0 + seen.shape[0])[:, None]
-            so_far = (jnp.cumsum(one, axis=0) / number for one in (above, active))
+        if isinstance(self.readout, EveryState):
+            tokens = jnp.arange(1.0, 1.0 + units.shape[0])[:, None]
+            so_far = (jnp.cumsum(one, axis=0) / tokens for one in (above, active))
             features = jnp.concatenate([running_pools(stream), *so_far], axis=1)
         else:
-            weights = (jnp.arange(seen.shape[0]) < count) / count
-            features = jnp.concatenate([self._read(stream, kept), weights @ above, weights @ active])
-        return features * kept_features
+            weights = (jnp.arange(units.shape[0]) < count) / count
+            features = jnp.concatenate([self._read(stream, number), weights @ above, weights @ active])
+        return features * drop_features
+
+    def _values(
+        self, x0: Float[Array, " channels"], logs: Float[Array, "windows controls"]
+    ) -> Float[Array, "windows+1 channels"]:
+        """The path's values at the ends of windows: where it starts, and the sums of its increments."""
+        zero = jnp.zeros((1, self.channels))
+        return x0 + jnp.concatenate([zero, jnp.cumsum(self._increments(logs), axis=0)])
 
     def _read(self, stream: Array, count: Count) -> Array:
         if not self.readout.every_window:
             return jnp.take(stream, count - 1, axis=0)
         return self.readout(jnp.concatenate([jnp.zeros_like(stream[:1]), stream]), count)  # after an initial state
 
-    def _tokens(self, x0: Array, logs: Array) -> Array:
-        """Scaled log-signatures, and the path's values: where it starts and the sums of its increments."""
-        skipped = 0 if self.projection is not None else self._first_of_scale_one()
-        increments = logs[:, skipped : skipped + self.channels]
-        values = x0 + jnp.concatenate([jnp.zeros((1, self.channels)), jnp.cumsum(increments, axis=0)])
-        scaled = jnp.concatenate([jnp.zeros((1, logs.shape[1])), self.scale(logs)])
-        return self.clipped(jnp.concatenate([scaled, values], axis=1))
+    # The same, one window after the other.
 
-    @staticmethod
-    def clipped(tokens: Float[Array, "*tokens numbers"]) -> Float[Array, "*tokens numbers"]:
-        return jnp.clip(tokens, -_LARGEST, _LARGEST)
+    def start(self, x0):
+        x0 = jnp.asarray(x0)
+        units = jnp.zeros(self.thresholds.shape[0], x0.dtype)
+        none, number = Sum.of(units), jnp.zeros((), jnp.int32)
+        seen = self._running_readout.start(jnp.zeros(self.mix.out_features, x0.dtype))  # type: ignore
+        empty = Running(Sum.of(x0), none, none, number, none, units, self._no_states(x0.dtype), seen, number)
+        return self._with_token(empty, jnp.zeros_like(self.scale.factors.value, x0.dtype))
 
-    def _first_of_scale_one(self) -> int:
-        before = self.scales.index(1)
-        depth = self.depth[:before] if isinstance(self.depth, tuple) else self.depth
-        return basis_channels(self.channels, depth, scales=self.scales[:before]) if before else 0
+    def advance(self, state, log_signature):
+        log_signature = jnp.asarray(log_signature)
+        values = state.values.plus(self._increments(log_signature))
+        return self._with_token(eqx.tree_at(lambda s: s.values, state, values), self.scale(log_signature))
 
-    def _through_blocks(self, stream: Array, kept: Array) -> Array:
+    def output(self, state):
+        running, seen = state.in_group > 0, self._after_group(state)[1]
+        seen = jax.tree.map(lambda new, old: jnp.where(running, new, old), seen, state.seen)
+        parts = [self._running_readout.output(seen), state.above.value / state.count, state.active.value / state.count]
+        return self.decoder.of_features(jnp.concatenate(parts))
+
+    def _with_token(self, state: Running, scaled: Float[Array, " controls"]) -> Running:
+        units = self._units(scaled, state.values.value)
+        active, nothing = jax.nn.gelu(units), jnp.zeros_like(units)
+        state = Running(
+            values=state.values,
+            above=state.above.plus(share(units - self.thresholds)),
+            active=state.active.plus(active),
+            in_group=state.in_group + 1,
+            group=state.group.plus(active),
+            highest=jnp.where(state.in_group == 0, active, jnp.maximum(state.highest, active)),
+            blocks=state.blocks,
+            seen=state.seen,
+            count=state.count + 1,
+        )
+        parts = lambda s: (s.blocks, s.seen, s.in_group, s.group, s.highest)
+        emptied = (*self._after_group(state), jnp.zeros_like(state.in_group), Sum.of(nothing), nothing)
+        full = state.in_group == self._group_size
+        kept = jax.tree.map(lambda new, old: jnp.where(full, new, old), emptied, parts(state))
+        return eqx.tree_at(parts, state, kept)
+
+    def _after_group(self, state: Running) -> tuple[Float[Array, "blocks state"], Seen]:
+        """The blocks' states, and what the readout keeps, when the running group drives the stream."""
+        mean = state.group.value / jnp.maximum(state.in_group, 1)
+        token = self.mix(jnp.concatenate([mean, state.highest]))
+        stream, blocks = self._through_blocks(token[None], state.blocks, None)
+        return blocks, self._running_readout.advance(state.seen, self.norm(stream[0]))
+
+    # What both have in common.
+
+    @property
+    def _running_readout(self) -> AbstractReadout:
+        """After every window the prediction is made of the pools so far: of the last one, too."""
+        return Pools() if isinstance(self.readout, EveryState) else self.readout
+
+    @property
+    def _group_size(self) -> int:
+        return 1 if isinstance(self.readout, EveryState) else self.stride
+
+    @property
+    def _number_of_blocks(self) -> int:
+        return 0 if self.blocks is None else jax.tree.leaves(eqx.filter(self.blocks, eqx.is_array))[0].shape[0]
+
+    def _no_states(self, dtype: Any) -> Float[Array, "blocks state"]:
+        return jnp.zeros((self._number_of_blocks, 0 if self.blocks is None else self.blocks.field.state), dtype)
+
+    def _increments(self, logs: Float[Array, "*windows controls"]) -> Float[Array, "*windows channels"]:
+        """The increments of all channels over each window, which are among what drives the model."""
+        skipped, before = 0, self.scales.index(1)
+        if self.projection is None and before:
+            depth = self.depth[:before] if isinstance(self.depth, tuple) else self.depth
+            skipped = basis_channels(self.channels, depth, scales=self.scales[:before])
+        return logs[..., skipped : skipped + self.channels]
+
+    def _units(
+        self, scaled: Float[Array, "*tokens controls"], values: Float[Array, "*tokens channels"]
+    ) -> Float[Array, "*tokens units"]:
+        """The first layer, of scaled log-signatures and the path's values."""
+        return _linear(self.stem, jnp.clip(jnp.concatenate([scaled, values], axis=-1), -_LARGEST, _LARGEST))
+
+    def _through_blocks(
+        self, stream: Float[Array, "tokens width"], states: Float[Array, "blocks state"], factors: Array | None
+    ) -> tuple[Float[Array, "tokens width"], Float[Array, "blocks state"]]:
+        """The stream with what each block adds, times a factor per channel, and the blocks' states after it."""
         if self.blocks is None:
-            return stream
+            return stream, states
         arrays, rest = eqx.partition(self.blocks, eqx.is_array)
 
         def add(stream, block):
-            arrays, kept = block
-            return stream + kept * eqx.combine(arrays, rest)(stream), None
+            arrays, z, factor = block
+            added, z = eqx.combine(arrays, rest)(z, stream)
+            return stream + (added if factor is None else factor * added), z
 
-        return jax.lax.scan(add, stream, (arrays, kept))[0]
+        return jax.lax.scan(add, stream, (arrays, states, factors))
 
-    def _kept(self, key: PRNGKeyArray | None) -> tuple[Any, Array, Any]:
+    def _dropout(self, key: PRNGKeyArray | None) -> tuple[Any, Array | None, Any]:
         """Factors of the stream, of what each block adds, and of features: dropout of channels, at all times alike."""
-        sizes: Any = self.mix.out_features, self.decoder.linear.in_features
-        width, features = sizes
-        blocks = 0 if self.blocks is None else jax.tree.leaves(eqx.filter(self.blocks, eqx.is_array))[0].shape[0]
         if key is None or self.dropout == 0.0:
-            return 1.0, jnp.ones((blocks, width)), 1.0
+            return 1.0, None, 1.0
+        sizes: Any = self.mix.out_features, self.decoder.linear.in_features
+        (width, features), blocks = sizes, self._number_of_blocks
         # All from one draw, which is compiled once.
         draw = jax.random.uniform(key, (width * (1 + blocks) + features,))
         rates = jnp.full(draw.shape, self.dropout).at[:width].multiply(0.5)
@@ -321,15 +403,15 @@ class MultiScaleRDE(AbstractDrivenModel):
             )
 
 
-def _linear(layer: eqx.nn.Linear, tokens: Float[Array, "tokens inputs"]) -> Float[Array, "tokens outputs"]:
-    """As one product for all tokens of all examples."""
+def _linear(layer: eqx.nn.Linear, tokens: Float[Array, "*tokens inputs"]) -> Float[Array, "*tokens outputs"]:
+    """One product for all tokens of all examples."""
     return tokens @ layer.weight.T + layer.bias  # type: ignore
 
 
 def _grouped(
     values: Float[Array, "tokens units"], count: Count, size: int
 ) -> tuple[Float[Array, "groups features"], Count]:
-    """Mean and maximum over groups of so many tokens, without padding, and how many groups are not padding."""
+    """Mean and maximum over groups of `size` tokens, without padding, and how many groups are not padding."""
     groups = -(-values.shape[0] // size)
     padded = jnp.pad(values, ((0, groups * size - values.shape[0]), (0, 0))).reshape(groups, size, -1)
     valid = (jnp.arange(groups * size) < count).reshape(groups, size, 1)

@@ -1,13 +1,13 @@
 """The paper's model and two relatives: the neural CDE on a linear path, and the Log-NCDE."""
 
 from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._types import Depth, Options, Spec
 from ..errors import setting
 from ..fields import AbstractField, BracketField, FreeField, check_controls
 from ..paths.windows import as_scales
@@ -27,11 +27,11 @@ class AbstractNeuralRDE(AbstractDrivenModel):
     field: AbstractField
     decoder: Decoder
     scale: ChannelScale
-    solver: Any
+    solver: eqx.Module
     gradient: AbstractGradient
     substeps: int = eqx.field(static=True)
     channels: int = eqx.field(static=True)
-    depth: int | tuple[int, ...] = eqx.field(static=True)
+    depth: Depth = eqx.field(static=True)
     scales: tuple[int, ...] = eqx.field(static=True)
     basis: Basis = eqx.field(static=True)
 
@@ -41,10 +41,10 @@ class AbstractNeuralRDE(AbstractDrivenModel):
         channels: int,
         outputs: int,
         *,
-        depth: int | tuple[int, ...],
+        depth: Depth,
         scales: tuple[int, ...] = (1,),
         readout: AbstractReadout,
-        solver: Any,
+        solver: eqx.Module,
         substeps: int,
         gradient: AbstractGradient,
         keys: tuple[PRNGKeyArray, PRNGKeyArray],
@@ -120,15 +120,15 @@ class NeuralRDE(AbstractNeuralRDE):
         channels: int,
         outputs: int,
         *,
-        depth: int | tuple[int, ...],
+        depth: Depth,
         scales: tuple[int, ...] = (1,),
         state: int | None = None,
         width: int = 64,
         layers: int = 3,
         activation: Callable = jax.nn.relu,
-        field: Any = None,
+        field: AbstractField | Spec | None = None,
         readout: AbstractReadout = FinalState(),  # noqa: B008 (immutable objects)
-        solver: Any = RK4(),  # noqa: B008
+        solver: eqx.Module = RK4(),  # noqa: B008
         substeps: int = 1,
         gradient: AbstractGradient = Recompute(),  # noqa: B008
         key: PRNGKeyArray,
@@ -169,9 +169,9 @@ class NeuralCDE(AbstractNeuralRDE):
         width: int = 64,
         layers: int = 3,
         activation: Callable = jax.nn.relu,
-        field: Any = None,
+        field: AbstractField | Spec | None = None,
         readout: AbstractReadout = FinalState(),  # noqa: B008 (immutable objects)
-        solver: Any = RK4(),  # noqa: B008
+        solver: eqx.Module = RK4(),  # noqa: B008
         substeps: int = 1,
         gradient: AbstractGradient = Recompute(),  # noqa: B008
         key: PRNGKeyArray,
@@ -214,7 +214,7 @@ class LogNCDE(AbstractNeuralRDE):
         layers: int = 3,
         activation: Callable = jax.nn.silu,
         readout: AbstractReadout = FinalState(),  # noqa: B008 (immutable objects)
-        solver: Any = RK4(),  # noqa: B008
+        solver: eqx.Module = RK4(),  # noqa: B008
         substeps: int = 1,
         gradient: AbstractGradient = Recompute(),  # noqa: B008
         key: PRNGKeyArray,
@@ -236,11 +236,11 @@ class LogNCDE(AbstractNeuralRDE):
 
 
 def _field(
-    field: Any,
+    field: AbstractField | Spec | None,
     channels: int,
-    depth: Any,
+    depth: Depth,
     state: int | None,
-    network: dict[str, Any],
+    network: Options,
     *,
     scales: tuple[int, ...] = (1,),
     key: PRNGKeyArray,

@@ -1,6 +1,6 @@
 """The folded ODE-RNN, the paper's baseline: a recurrent cell over blocks of points, an ODE in between."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._types import AnyArray
 from ..errors import ParameterError
 from ..fields.free import Trunk
 from ..solvers import RK4
@@ -16,7 +17,7 @@ from .base import AbstractDecodedModel, Decoder
 from .readouts import AbstractReadout, Count, FinalState
 
 
-def fold(path: Float[Array | np.ndarray, "*batch length channels"], step: int) -> Any:
+def fold(path: Float[Array | np.ndarray, "*batch length channels"], step: int) -> AnyArray:
     """Blocks of `step` points, side by side as channels: (..., blocks, step · channels).
 
     If the last block is not full, its last point is repeated. No block consists of repeated points alone.
@@ -55,7 +56,7 @@ class ODERNN(AbstractDecodedModel):
     network: Trunk
     last: eqx.nn.Linear
     decoder: Decoder
-    solver: Any
+    solver: eqx.Module
     points: int = eqx.field(static=True)
     substeps: int = eqx.field(static=True)
     not_online: ClassVar[str | None] = "reads all points of a window at once"
@@ -70,7 +71,7 @@ class ODERNN(AbstractDecodedModel):
         width: int = 64,
         layers: int = 2,
         readout: AbstractReadout = FinalState(),  # noqa: B008 (immutable objects)
-        solver: Any = RK4(),  # noqa: B008
+        solver: eqx.Module = RK4(),  # noqa: B008
         substeps: int = 1,
         key: PRNGKeyArray,
     ):

@@ -1,13 +1,14 @@
 """Readouts choose the states from which a prediction is made, of a whole series or of one that is still arriving."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from .._types import State
 from ..registry import Registry
 
 Count = int | Array
@@ -40,7 +41,7 @@ class Seen(eqx.Module):
     """What a readout keeps of the states so far, and how many came after the first."""
 
     count: Int[Array, ""]
-    kept: Any
+    kept: State
 
 
 class AbstractReadout(eqx.Module):
@@ -69,10 +70,10 @@ class AbstractReadout(eqx.Module):
         """What the decoder sees of the states so far; the last, where it would see every one."""
         return seen.kept
 
-    def _first(self, state: Float[Array, " state"]) -> Any:
+    def _first(self, state: Float[Array, " state"]) -> State:
         return state
 
-    def _next(self, seen: Seen, state: Float[Array, " state"]) -> Any:
+    def _next(self, seen: Seen, state: Float[Array, " state"]) -> State:
         return state
 
 

@@ -365,7 +365,7 @@ def as_scales(scales: Any) -> tuple[int, ...]:
     return tuple(int(one) for one in several)
 
 
-def depths_of(depth: Any, scales: tuple[int, ...]) -> tuple[Any, ...]:
+def depths_of(depth: int | str | tuple[int, ...], scales: tuple[int, ...]) -> tuple[Any, ...]:
     """The depth at each scale: one for all of them, or one for each.
 
     >>> depths_of(2, (1, 4)), depths_of((3, 2), (1, 4))

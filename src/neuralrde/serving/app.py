@@ -280,7 +280,7 @@ class Rest:
     async def read(self, request: Request) -> Response:
         job = self._job(request, "read")
         outcome = await self.service.ask(job)
-        return json_response(protocol.Stream(job.stream, outcome.points, outcome.state))
+        return json_response(protocol.Stream(job.stream, outcome.points, outcome.state or {}))
 
     async def write(self, request: Request) -> Response:
         job = self._job(request, "write")
@@ -423,31 +423,34 @@ _REFUSALS = {
 
 def document(operations: list[Operation], models: list[str]) -> dict[str, Any]:
     """The OpenAPI 3.1 document of these operations, from the types of their messages."""
-    types = [protocol.Error, *(kind for one in operations for kind in (one.answer, one.body) if kind is not None)]
-    found, schemas = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
-    references = iter(found)
-    refusal = {"application/json": {"schema": next(references)}}
+    types = [
+        protocol.Error,
+        *(kind for operation in operations for kind in (operation.answer, operation.body) if kind is not None),
+    ]
+    references, schemas = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    reference = iter(references)
+    refusal = {"application/json": {"schema": next(reference)}}
     parameters = {
         "model": {"type": "string", "enum": models},
         "version": {"type": "string", "enum": [VERSION]},
         "stream": {"type": "string", "minLength": 1, "maxLength": 200},
     }
     paths: dict[str, Any] = {}
-    for one in operations:
-        content = {} if one.answer is None else {"application/json": {"schema": next(references)}}
-        content |= {} if one.also is None else {one.also: {"schema": {"type": "string"}}}
-        responses = {str(one.status): {"description": "Done."} | ({"content": content} if content else {})}
-        for code in sorted({401, 403, *one.refusals}):
+    for operation in operations:
+        content = {} if operation.answer is None else {"application/json": {"schema": next(reference)}}
+        content |= {} if operation.also is None else {operation.also: {"schema": {"type": "string"}}}
+        responses = {str(operation.status): {"description": "Done."} | ({"content": content} if content else {})}
+        for code in sorted({401, 403, *operation.refusals}):
             responses[str(code)] = {"description": _REFUSALS[code], "content": refusal}
-        described: dict[str, Any] = {"summary": one.summary, "responses": responses}
-        if one.body is not None:
-            described["requestBody"] = {"required": True, "content": {"application/json": {"schema": next(references)}}}
-        path = paths.setdefault(one.path, {})
-        path[one.method.lower()] = described
+        described: dict[str, Any] = {"summary": operation.summary, "responses": responses}
+        if operation.body is not None:
+            described["requestBody"] = {"required": True, "content": {"application/json": {"schema": next(reference)}}}
+        path = paths.setdefault(operation.path, {})
+        path[operation.method.lower()] = described
         path["parameters"] = [
             {"name": name, "in": "path", "required": True, "schema": schema}
             for name, schema in parameters.items()
-            if f"{{{name}}}" in one.path
+            if f"{{{name}}}" in operation.path
         ]
     return {
         "openapi": "3.1.0",

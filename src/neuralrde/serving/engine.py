@@ -7,11 +7,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import msgspec
 
-from .jobs import Job, JobQueue
+from .jobs import Job, JobQueue, LastAnswer
 from .limits import Limits, Metrics, RequestError
 from .served import Live, ServedModel
 from .store import (
@@ -38,7 +37,7 @@ _ENDED = 4_096  # streams of a model whose last answers are remembered
 
 
 class StreamDirectory:
-    """The streams of all models. Methods that change something return what the store has to be told.
+    """The streams of all models. Methods that change something return the changes of the store.
 
     Args:
         models: by name.
@@ -69,7 +68,7 @@ class StreamDirectory:
         self._numbers = itertools.count(max(most, next(self._numbers)) + 1)
         for model, name, answer in self.store.ended():
             if model in self.models:
-                self.models[model].ended[name] = msgspec.json.decode(answer)
+                self.models[model].ended[name] = msgspec.json.decode(answer, type=LastAnswer)
 
     def forget(self) -> bool:
         """After an error of the store: what was not acknowledged has not happened. Whether the store works again."""
@@ -118,7 +117,7 @@ class StreamDirectory:
 
     def end(self, served: ServedModel, job: Job) -> list[Change]:
         """End a stream, and remember the answer: if it is lost, the client asks again."""
-        answer = {"points": job.outcome.points, "prediction": job.outcome.prediction}
+        answer = LastAnswer(job.outcome.points, job.outcome.prediction)
         changes = [*self.drop(served, job.stream), *self._forget_answer(served, job.stream)]
         served.ended[job.stream] = answer
         changes.append((ENDED, (served.name, job.stream, msgspec.json.encode(answer))))
@@ -185,8 +184,8 @@ class StreamDirectory:
 
     def bring_back(self, served: ServedModel, names: Iterable[str]) -> dict[str, RequestError]:
         """Those from the store into memory; errors of those that are damaged, or do not fit the model."""
-        found, behind, errors = self.store.read(served.name, names), {}, {}
-        for name, kept in found.items():
+        behind, errors = {}, {}
+        for name, kept in self.store.read(served.name, names).items():
             try:
                 behind[name] = self._open_kept(served, name, kept)
             except (RequestError, Damaged) as error:
@@ -209,7 +208,7 @@ class StreamDirectory:
         return list(kept.pushes)
 
 
-def _unreadable(name: str, error: Any) -> RequestError:
+def _unreadable(name: str, error: Exception) -> RequestError:
     log.error("The stream %r cannot be brought back: %s", name, error)
     return RequestError(
         409,
@@ -389,7 +388,7 @@ class Engine:
         job.key = name = job.stream
         there = name in served.known
         if answer := None if there or job.start else _answered(served, job):
-            job.outcome.points, job.outcome.prediction = answer["points"], answer["prediction"]
+            job.outcome.points, job.outcome.prediction = answer.points, answer.prediction
             return False
         try:
             if job.kind in ("whole", "write") or job.start or (job.create and not there):
@@ -431,12 +430,12 @@ class Engine:
     def _predict(self, served: ServedModel, jobs: list[Job]) -> None:
         predictions = served.predictions(job.key for job in jobs)
         for job in jobs:
-            found = predictions[job.key]
-            if isinstance(found, RequestError):
-                job.refuse(RequestError(found.status, found.message.replace(repr(job.key), repr(job.stream))))
+            answer = predictions[job.key]
+            if isinstance(answer, RequestError):
+                job.refuse(RequestError(answer.status, answer.message.replace(repr(job.key), repr(job.stream))))
                 served.streams.undo(job.key)
             else:
-                job.outcome.prediction = found
+                job.outcome.prediction = answer
 
     def _kept(self, served: ServedModel, jobs: list[Job]) -> list[Change]:
         """What has happened, and what the store has to know of it."""
@@ -460,13 +459,13 @@ class Engine:
         return changes
 
 
-def _answered(served: ServedModel, job: Job) -> dict | None:
+def _answered(served: ServedModel, job: Job) -> LastAnswer | None:
     """The answer that was given to the same `end` before, if it is sent again."""
     answer = served.ended.get(job.stream) if job.end and job.kind == "push" else None
     if answer is None or (job.at is None and job.values is not None):
         return None
     count = 0 if job.values is None else len(job.values)
-    return answer if job.at is None or job.at + count == answer["points"] else None
+    return answer if job.at is None or job.at + count == answer.points else None
 
 
 def _predict_whole(served: ServedModel, jobs: list[Job]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 
 from .limits import Limits, RequestError
@@ -21,13 +22,28 @@ _CALM = 5.0  # seconds without anything late after which shedding ends
 Kind = Literal["push", "read", "write", "drop", "whole"]
 
 
+class Prediction(msgspec.Struct, omit_defaults=True):
+    """A class and the probabilities of all, or a number or several, perhaps with their intervals."""
+
+    prediction: float | str | list[Any]
+    probabilities: dict[str, float] | None = None
+    interval: list[Any] | None = None
+
+
+class LastAnswer(msgspec.Struct):
+    """The answer to the end of a stream."""
+
+    points: int
+    prediction: Prediction | None
+
+
 @dataclass(slots=True, eq=False)
 class Outcome:
     """What a job came to: an error, or what it asked for."""
 
     points: int = 0
-    prediction: dict[str, Any] | None = None
-    state: Any = None
+    prediction: Prediction | None = None
+    state: dict[str, Any] | None = None
     error: RequestError | None = None
 
 
@@ -67,8 +83,8 @@ class Job:
     create: bool = True
     start: bool = False
     end: bool = False
-    state: Any = None
-    truth: Any = None
+    state: dict[str, Any] | None = None
+    truth: float | str | None = None
     done: Callable[["Job"], None] | None = None
     behind: set[str] | None = None
     key: str = ""

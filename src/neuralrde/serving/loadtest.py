@@ -34,7 +34,7 @@ class Push:
     """The number of its first point."""
     values: np.ndarray
     times: np.ndarray | None
-    truth: Any
+    truth: float | str | None
 
 
 class Recording:
@@ -89,21 +89,21 @@ class Recording:
             given = None if times is None else times[start:end]
             yield Push(float(clock[end - 1]), start, values[start:end], given, self.truth(k, start, end))
 
-    def truth(self, k: int, start: int, end: int) -> Any:
+    def truth(self, k: int, start: int, end: int) -> float | str | None:
         """What is true at these points, the last that is known; None if nothing is."""
         target, classes = self.data.target, self.data.classes
         if target is None:
             return None
-        found = np.asarray(target[k])
+        truth = np.asarray(target[k])
         if self.data.per_time:
-            found = found[start:end]
-            known = found >= 0 if classes is not None else ~np.isnan(found.reshape(len(found), -1)).any(axis=1)
+            truth = truth[start:end]
+            known = truth >= 0 if classes is not None else ~np.isnan(truth.reshape(len(truth), -1)).any(axis=1)
             if not known.any():
                 return None
-            found = found[np.flatnonzero(known)[-1]]
+            truth = truth[np.flatnonzero(known)[-1]]
         if classes is not None:
-            return classes[int(found)] if found >= 0 else None
-        first = float(np.ravel(found)[0])
+            return classes[int(truth)] if truth >= 0 else None
+        first = float(np.ravel(truth)[0])
         return None if np.isnan(first) else first
 
 
@@ -212,7 +212,6 @@ class _Answer(msgspec.Struct):
     id: int | None = None
     error: str | None = None
     status: int = 200
-    prediction: Any = None
 
 
 _ANSWERS, _ANSWER = msgspec.json.Decoder(list[_Answer]), msgspec.json.Decoder(_Answer)
@@ -236,7 +235,7 @@ class Report:
 
     def summary(self) -> dict[str, Any]:
         """Plain numbers."""
-        found = np.array(self.latencies) if self.latencies else np.full(1, np.nan)
+        latencies = np.array(self.latencies) if self.latencies else np.full(1, np.nan)
         lags = np.array(self.lags) if self.lags else np.full(1, np.nan)
         marks = {"p50": 50, "p99": 99, "p99_9": 99.9, "max": 100}
         return {
@@ -250,7 +249,7 @@ class Report:
             "errors": len(self.errors),
             "first_error": next(iter(self.errors + self.refused), None),
             "points_per_second": round(self.points / self.seconds) if self.seconds else 0,
-            "latency_ms": {name: round(float(np.percentile(found, mark)), 2) for name, mark in marks.items()},
+            "latency_ms": {name: round(float(np.percentile(latencies, mark)), 2) for name, mark in marks.items()},
             "generator_lag_ms": {"p99": round(float(np.percentile(lags, 99)), 2)},
         }
 

@@ -323,18 +323,18 @@ def metadata_of(served: ServedModel) -> Model:
 
 def outputs_of(served: ServedModel, outcomes: list[Outcome]) -> list[Output]:
     """Tensors, one row per series."""
-    answers = [outcome.prediction or {} for outcome in outcomes]
+    answers = [outcome.prediction for outcome in outcomes if outcome.prediction is not None]
     outputs = [Output("points", "INT64", np.array([outcome.points for outcome in outcomes], np.int64))]
-    if not all(answers):  # a stream without a point has no prediction
+    if len(answers) < len(outcomes):  # a stream without a point has no prediction
         return outputs
-    predictions = [answer["prediction"] for answer in answers]
+    predictions = [answer.prediction for answer in answers]
     if served.classes is not None:
-        shares = np.array([list(answer["probabilities"].values()) for answer in answers])
+        shares = np.array([list((answer.probabilities or {}).values()) for answer in answers])
         prediction = Output("prediction", "BYTES", np.array(predictions, object))
         return [prediction, *outputs, Output("probabilities", "FP64", shares)]
     outputs.insert(0, Output("prediction", "FP64", np.array(predictions, np.float64)))
     if served.interval is not None:
-        outputs.append(Output("interval", "FP64", np.array([answer["interval"] for answer in answers], np.float64)))
+        outputs.append(Output("interval", "FP64", np.array([answer.interval for answer in answers], np.float64)))
     return outputs
 
 

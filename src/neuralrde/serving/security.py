@@ -173,9 +173,9 @@ class BoundedHttp(HttpToolsProtocol):
         self._number = next(_NUMBERS)  # not the time, which many may share
         self._await_head()
         if len(self.connections) > self.most:
-            idle: list[Any] = [one for one in self.connections if isinstance(one, BoundedHttp) and not one._busy]
-            idle = [one for one in idle if not one.transport.is_closing()]
-            min(idle, key=lambda one: one._number).transport.abort()  # this one at least is idle
+            others = [other for other in self.connections if isinstance(other, BoundedHttp)]
+            idle = [other for other in others if not other._busy and not other.transport.is_closing()]
+            min(idle, key=lambda other: other._number).transport.abort()  # this one at least is idle
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

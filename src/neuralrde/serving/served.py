@@ -1,7 +1,7 @@
 """A model as the service has it: its streams in memory, and what its predictions look like."""
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from ..estimators.inputs import as_series
 from ..online.model import SIZES
 from ..online.stream import fitted_with_times
 from ..paths import Series
+from .jobs import LastAnswer, Prediction
 from .limits import RequestError
 
 
@@ -46,7 +47,7 @@ class ServedModel:
         """By last use, the longest unused first."""
         self.known: dict[str, tuple[int, str]] = {}
         """Number and owner of every stream, live or kept."""
-        self.ended: dict[str, dict[str, Any]] = {}
+        self.ended: dict[str, LastAnswer] = {}
         """The last answers to streams that have ended, oldest first: so `end` can be sent again."""
         self.timed = fitted_with_times(estimator.fitted_)
         """Whether its series have times; None if they may or may not."""
@@ -88,8 +89,8 @@ class ServedModel:
         """How many points a stream has had."""
         return self.streams.points(name)
 
-    def predictions(self, names: Iterable[str]) -> dict[str, dict[str, Any] | RequestError]:
-        """A prediction for each stream. One that fails is an error of its own."""
+    def predictions(self, names: Iterable[str]) -> Mapping[str, Prediction | RequestError]:
+        """A prediction for each stream. A stream whose prediction fails gets an error, the others their predictions."""
         names = list(names)
         if not names:
             return {}
@@ -98,19 +99,19 @@ class ServedModel:
         except (ValueError, ArithmeticError) as error:
             if len(names) == 1:
                 return {names[0]: RequestError(400, str(error))}
-            return {name: found for one in names for name, found in self.predictions([one]).items()}
+            return {name: self.predictions([name])[name] for name in names}
 
-    def _predictions(self, names: list[str]) -> dict[str, Any]:
+    def _predictions(self, names: list[str]) -> dict[str, Prediction]:
         if self.classes is not None:
-            found = self.streams.predict_proba(names)
-            return {name: self.classified(np.asarray(found[name], float)) for name in names}
+            shares = self.streams.predict_proba(names)
+            return {name: self.classified(np.asarray(shares[name], float)) for name in names}
         if self.interval is None:
-            found = self.streams.predict(names)
-            return {name: {"prediction": plain(found[name])} for name in names}
-        found = self.streams.predict(names, interval=self.interval)
-        return {name: self.measured(*found[name]) for name in names}
+            values = self.streams.predict(names)
+            return {name: Prediction(plain(values[name])) for name in names}
+        intervals = self.streams.predict(names, interval=self.interval)
+        return {name: self.measured(*intervals[name]) for name in names}
 
-    def whole(self, values: np.ndarray, times: np.ndarray | None) -> dict[str, Any]:
+    def whole(self, values: np.ndarray, times: np.ndarray | None) -> Prediction:
         """The prediction for one series, for a model that takes no streams."""
         series = as_series(
             Series(values[None], times=None if times is None else times[None]), self.estimator.fitted_.inputs
@@ -118,22 +119,22 @@ class ServedModel:
         if self.classes is not None:
             return self.classified(self._last(self.estimator.predict_proba(series)))
         if self.interval is None:
-            return {"prediction": plain(self._last(self.estimator.predict(series)))}
-        return self.measured(*(self._last(one) for one in self.estimator.predict(series, interval=self.interval)))
+            return Prediction(plain(self._last(self.estimator.predict(series))))
+        return self.measured(*(self._last(array) for array in self.estimator.predict(series, interval=self.interval)))
 
     def _last(self, predicted: Any) -> Any:
         """Of the one series; at its last point, if there is a prediction at every point."""
         return np.asarray(predicted)[0, -1] if self.estimator.fitted_.targets.per_time else np.asarray(predicted)[0]
 
-    def classified(self, shares: np.ndarray) -> dict[str, Any]:
-        """A class and what speaks for each."""
+    def classified(self, shares: np.ndarray) -> Prediction:
+        """The most probable class, and the probability of each."""
         assert self.classes is not None
         probabilities = dict(zip(self.classes, shares.tolist(), strict=True))
-        return {"prediction": self.classes[int(shares.argmax())], "probabilities": probabilities}
+        return Prediction(self.classes[int(shares.argmax())], probabilities)
 
-    def measured(self, value: Any, ends: Any) -> dict[str, Any]:
+    def measured(self, value: Any, ends: Any) -> Prediction:
         """A number and its interval."""
-        return {"prediction": plain(value), "interval": plain(ends)}
+        return Prediction(plain(value), interval=plain(ends))
 
 
 def _has_intervals(estimator: Any, share: float | None) -> bool:

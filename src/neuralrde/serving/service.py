@@ -1,4 +1,4 @@
-"""The service behind all its doors: REST, WebSockets, the page's replay."""
+"""Models, their streams and the job queue: what REST, WebSockets and the page's replay ask."""
 
 import asyncio
 import time

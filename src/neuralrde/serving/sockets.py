@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
+from starlette.requests import HTTPConnection
 from starlette.websockets import WebSocket
 
 from .jobs import Job, shed
@@ -42,6 +43,22 @@ class Message(msgspec.Struct, forbid_unknown_fields=True):
     id: int | str | None = None
 
 
+class Answer(msgspec.Struct, omit_defaults=True):
+    """What it gets: a prediction, or an error."""
+
+    stream: str | None = None
+    id: int | str | None = None
+    points: int | None = None
+    prediction: float | str | list[Any] | None = None
+    probabilities: dict[str, float] | None = None
+    interval: list[Any] | None = None
+    error: str | None = None
+    status: int | None = None
+    retry_after: float | None = None
+    age_ms: float | None = None
+    """From the message's arrival to this answer."""
+
+
 _ONE, _MANY = msgspec.json.Decoder(Message), msgspec.json.Decoder(list[Message])
 _ENCODE = msgspec.json.Encoder().encode
 
@@ -52,7 +69,7 @@ class Reply:
     __slots__ = ("answers", "listed", "missing")
 
     def __init__(self, count: int, *, listed: bool):
-        self.answers: list[Any] = [None] * count
+        self.answers: list[Answer | None] = [None] * count
         self.missing, self.listed = count, listed
 
     def text(self) -> str:
@@ -146,8 +163,8 @@ class Connection:
         self._unanswered += len(items)
         reply = Reply(len(items), listed=listed)
         jobs = []
-        for k, (item, found) in enumerate(zip(items, points, strict=True)):
-            values, times = (None, None) if isinstance(found, RequestError) else found
+        for k, (item, sent) in enumerate(zip(items, points, strict=True)):
+            values, times = (None, None) if isinstance(sent, RequestError) else sent
             job = Job(
                 self.model,
                 item.stream,
@@ -164,8 +181,8 @@ class Connection:
                 behind=self._behind,
                 arrived=arrived,
             )
-            if isinstance(found, RequestError):
-                _refuse(job, found)
+            if isinstance(sent, RequestError):
+                _refuse(job, sent)
             elif late:
                 shed(job, time.perf_counter() - arrived)
                 self._done(reply, k, item.id, job)
@@ -181,20 +198,21 @@ class Connection:
         self._unanswered += 1
         self._answer(reply, 0, refusal(error))
 
-    def _done(self, reply: Reply, k: int, id: Any, job: Job) -> None:
-        outcome, age = job.outcome, round(1000 * (time.perf_counter() - job.arrived), 1)
+    def _done(self, reply: Reply, k: int, id: int | str | None, job: Job) -> None:
+        outcome = job.outcome
         if outcome.error is not None:
             self.service.note_refusal(self.model, outcome.error)
-            self._answer(reply, k, refusal(outcome.error, stream=job.stream, id=id) | {"age_ms": age})
-            return
-        answer: dict[str, Any] = {"stream": job.stream, "points": outcome.points, "age_ms": age}
-        if id is not None:
-            answer["id"] = id
-        if outcome.prediction is not None:
-            answer |= outcome.prediction
+            answer = refusal(outcome.error)
+        else:
+            answer = Answer(points=outcome.points)
+            if (given := outcome.prediction) is not None:
+                answer.prediction, answer.probabilities = given.prediction, given.probabilities
+                answer.interval = given.interval
+        answer.stream, answer.id = job.stream, id
+        answer.age_ms = round(1000 * (time.perf_counter() - job.arrived), 1)
         self._answer(reply, k, answer)
 
-    def _answer(self, reply: Reply, k: int, answer: dict[str, Any]) -> None:
+    def _answer(self, reply: Reply, k: int, answer: Answer) -> None:
         reply.answers[k] = answer
         reply.missing -= 1
         if not reply.missing:
@@ -324,18 +342,11 @@ def _refuse(job: Job, error: RequestError) -> None:
     job.done(job)
 
 
-def refusal(error: RequestError, *, stream: str | None = None, id: Any = None) -> dict[str, Any]:
+def refusal(error: RequestError) -> Answer:
     """An error as a message."""
-    answer: dict[str, Any] = {"error": error.message, "status": error.status}
-    if stream is not None:
-        answer["stream"] = stream
-    if id is not None:
-        answer["id"] = id
-    if error.retry_after is not None:
-        answer["retry_after"] = error.retry_after
-    return answer
+    return Answer(error=error.message, status=error.status, retry_after=error.retry_after)
 
 
-def client_of(connection: Any) -> str:
+def client_of(connection: HTTPConnection) -> str:
     """By what its streams are counted."""
     return connection.client.host if connection.client else ""

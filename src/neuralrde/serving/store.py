@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -66,13 +67,13 @@ def packed(pushes: Sequence[Logged]) -> tuple[bytes, bytes]:
 
 def records(index: bytes, copy: bytes, data: bytes) -> Iterator[tuple[int, int, bytes, int]]:
     """Of each push its stream's number, which one it is, its record and the record's checksum."""
-    for one in (index, copy):
-        if len(one) >= _CRC and crc32(one[:-_CRC]) == int.from_bytes(one[-_CRC:], "little"):
+    for entries in (index, copy):
+        if len(entries) >= _CRC and crc32(entries[:-_CRC]) == int.from_bytes(entries[-_CRC:], "little"):
             break
     else:
         raise Damaged("a row of the log is damaged in both of its indexes, so that nobody knows whose points it held")
     place = 0
-    for id, seq, size, crc in np.frombuffer(one[:-_CRC], _INDEX).tolist():
+    for id, seq, size, crc in np.frombuffer(entries[:-_CRC], _INDEX).tolist():
         yield id, seq, data[place : place + size], crc
         place += size
 
@@ -122,12 +123,12 @@ class Unwritten:
 
     def due(self) -> list[Any]:
         """Streams whose states should be written now: the oldest, and never many at once."""
-        found, most = [], 1 + 2 * len(self._since) // STATE_EVERY
+        names, most = [], 1 + 2 * len(self._since) // STATE_EVERY
         for name, row in self._since.items():
-            if len(found) == most or row > self.row - STATE_EVERY:
+            if len(names) == most or row > self.row - STATE_EVERY:
                 break
-            found.append(name)
-        return found
+            names.append(name)
+        return names
 
     @property
     def passed(self) -> int:
@@ -273,7 +274,7 @@ class Store:
         if self.error is None:
             try:
                 with _transaction(self._database):
-                    for sql, alike in groupby((one for changes, _ in group for one in changes), lambda one: one[0]):
+                    for sql, alike in groupby((change for changes, _ in group for change in changes), itemgetter(0)):
                         self._database.executemany(sql, [parameters for _, parameters in alike])
                 self._commits += 1
             except Exception as error:
@@ -288,20 +289,20 @@ class Store:
             return Damaged(error)
 
     def _found(self, model: str, name: str) -> Kept | None:
-        found = self._database.execute(
+        row = self._database.execute(
             "SELECT id, seq, state, crc = crc(id, model, name, owner, seq, state) FROM streams "
             "WHERE model = ? AND name = ?",
             (model, name),
         ).fetchone()
-        if found is None:
+        if row is None:
             return None
-        id, seq, state, sound = found
+        id, seq, state, sound = row
         if not sound:
             raise Damaged("its state has another checksum than when it was written")
         rows = self._database.execute("SELECT seq, data, crc FROM points WHERE id = ? ORDER BY seq", (id,)).fetchall()
         if self.error is not None:  # what was acknowledged before is still in the log
             log = self._database.execute("SELECT part, copy, data FROM log ORDER BY row")
-            rows += [one[1:] for row in log for one in records(*row) if one[0] == id and one[1] > seq]
+            rows += [push[1:] for row in log for push in records(*row) if push[0] == id and push[1] > seq]
         pushes = []
         for number, (row, data, crc) in enumerate(rows, seq + 1):
             push = unpacked(data, crc)
@@ -322,7 +323,7 @@ def _opened(folder: Path | None) -> sqlite3.Connection:
         for file in folder.glob("streams.sqlite*"):
             file.chmod(0o600)
     database = sqlite3.connect(place, check_same_thread=False, isolation_level=None, timeout=2)
-    database.text_factory = lambda text: text.decode(errors="replace")  # a damaged one is told by its checksum
+    database.text_factory = lambda text: text.decode(errors="replace")  # a checksum tells a damaged one
     database.create_function("crc", -1, lambda *parts: crc32(msgspec.msgpack.encode(parts)), deterministic=True)
     try:
         # No other process may write: two services on one folder would each believe their own streams.
@@ -337,8 +338,8 @@ def _opened(folder: Path | None) -> sqlite3.Connection:
                 "that, or another folder."
             )
         database.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version = {_FORMAT};COMMIT;")
-        if (told := database.execute("PRAGMA integrity_check(1)").fetchone()[0]) != "ok":
-            raise Damaged(told)
+        if (verdict := database.execute("PRAGMA integrity_check(1)").fetchone()[0]) != "ok":
+            raise Damaged(verdict)
         _fold(database)
     except _BROKEN as error:
         database.close()
@@ -359,7 +360,7 @@ def _fold(database: sqlite3.Connection) -> None:
     with _transaction(database):
         written = dict(database.execute("SELECT id, seq FROM streams"))
         for row in database.execute("SELECT part, copy, data FROM log ORDER BY row"):
-            news = [one for one in records(*row) if one[1] > written.get(one[0], one[1])]
+            news = [push for push in records(*row) if push[1] > written.get(push[0], push[1])]
             database.executemany("INSERT OR REPLACE INTO points (id, seq, data, crc) VALUES (?, ?, ?, ?)", news)
         database.execute("DELETE FROM log")
 

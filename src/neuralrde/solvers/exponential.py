@@ -57,6 +57,9 @@ def states_of(
         return solve_parallel(field, z0, inputs)
     flows = jax.vmap(lambda one: affine(field.contract(one)).flow())(inputs)
 
+    if inputs.shape[0] == 1:
+        return jax.vmap(lambda flow: flow(z0))(flows)
+
     def advance(z, flow):
         z = flow(z)
         return z, z

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,7 +20,7 @@ def solve(
     z0: Float[Array, " state"],
     log_signatures: Float[np.ndarray | Array, "windows controls"],
     *,
-    solver: Any = RK4(),  # noqa: B008 (an immutable object)
+    solver: eqx.Module = RK4(),  # noqa: B008 (an immutable object)
     substeps: int = 1,
     gradient: AbstractGradient = Recompute(),  # noqa: B008
     every_window: bool = False,
@@ -63,7 +64,7 @@ def solve(
     return jnp.concatenate([z0[None], states]) if every_window else states
 
 
-def as_solver(solver: Any) -> AbstractSolver:
+def as_solver(solver: eqx.Module) -> AbstractSolver:
     """A solver of ours as it is; an explicit Runge-Kutta solver of Diffrax by its tableau."""
     return solver if isinstance(solver, AbstractSolver) else RungeKutta(solver)
 

@@ -5,7 +5,7 @@ the scan over windows was four times slower.
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import diffrax
 import equinox as eqx
@@ -57,7 +57,7 @@ class RK4ThreeEighths(diffrax.AbstractERK):
 class RungeKutta(AbstractSolver):
     """Equal steps of an explicit Runge-Kutta solver of Diffrax; `solve` wraps such a solver in this class."""
 
-    solver: Any
+    solver: eqx.Module
 
     def integrate(self, field, z0, log_signatures, *, substeps, gradient, every_window):
         stages_of(self.solver)  # refuse a wrong solver here rather than inside the scan
@@ -66,7 +66,7 @@ class RungeKutta(AbstractSolver):
         return gradient.integrate(step, field, z0, log_signatures, every_window)
 
 
-def stages_of(solver: Any) -> tuple[list[list[float]], list[float]]:
+def stages_of(solver: eqx.Module) -> tuple[list[list[float]], list[float]]:
     """The rows of a solver's tableau, the first one empty, and the weights of the stages."""
     if isinstance(solver, diffrax.Euler):  # the one explicit Runge-Kutta method that Diffrax writes without a tableau
         return [[]], [1.0]
@@ -82,7 +82,7 @@ def stages_of(solver: Any) -> tuple[list[list[float]], list[float]]:
     return [[], *(row.tolist() for row in tableau.a_lower)], tableau.b_sol.tolist()
 
 
-def advance(solver: Any, field: Callable[[PyTree], PyTree], z: PyTree, substeps: int = 1) -> PyTree:
+def advance(solver: eqx.Module, field: Callable[[PyTree], PyTree], z: PyTree, substeps: int = 1) -> PyTree:
     """Flow z' = field(z) for unit time, in equal substeps. z may be any tree of arrays."""
     rows, weights = stages_of(solver)
 
@@ -95,7 +95,7 @@ def advance(solver: Any, field: Callable[[PyTree], PyTree], z: PyTree, substeps:
     return _repeat(substep, z, substeps)
 
 
-def advance_gathered(solver: Any, field: Callable[[PyTree], PyTree], z: PyTree, substeps: int = 1) -> PyTree:
+def advance_gathered(solver: eqx.Module, field: Callable[[PyTree], PyTree], z: PyTree, substeps: int = 1) -> PyTree:
     """As `advance`, with the gradient of a contracted network's matrix gathered once a substep.
 
     Left to JAX, each stage adds its outer product to the gradient of the matrix, the largest array of a

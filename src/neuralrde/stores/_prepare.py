@@ -23,8 +23,8 @@ from ._store import Store
 from .format import INDEX, MANIFEST, PLAN, SERIES, Location, SourceError, checksum, packed, record_name
 from .index import Index, PieceSummary, summarize
 from .plan import Plan, StoreSpec, write_plan
+from .rows import PIECE, RowSource, open_source
 from .shard import is_done, make_shard
-from .sources import PIECE, RowSource, open_source
 
 Progress = Callable[[str, int, int], None]
 _GIB = 2**30
@@ -77,7 +77,7 @@ def prepare(
         workers: threads; None takes as many as there are cores and memory.
         ray: instead of threads, tasks on a Ray cluster: its address, or True for one on this machine. All nodes must
             reach the data and the store.
-        progress: told the stage, how much of it is done, and of how much.
+        progress: called with the stage, how much of it is done, and of how much.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -125,13 +125,13 @@ def prepare(
         if location.size(PLAN) is not None and location.size(INDEX) is not None:
             plan = Plan.read(location)
         else:
-            found, values = Index(source), not prepare_by.is_fitted
+            series, values = Index(source), not prepare_by.is_fitted
             tasks = ((source, block, values) for block in range(source.blocks))
             for block, pieces in enumerate(run(_summarize, tasks, source.blocks, 8 * PIECE)):
-                found.add(block, pieces)
+                series.add(block, pieces)
                 report("first look", block + 1, source.blocks)
-            found.check()
-            plan = write_plan(location, spec, found, windows, prepare_by, int(memory * _GIB))
+            series.check()
+            plan = write_plan(location, spec, series, windows, prepare_by, int(memory * _GIB))
         if plan.key != spec.key:
             raise another
         index = location.read_arrays(INDEX, plan.index)

@@ -143,13 +143,13 @@ class Store:
 
     @property
     def ragged(self) -> bool:
-        """Whether series may differ in their number of windows, so that a model must be told it."""
+        """Whether series may differ in their number of windows, which a model must then know."""
         every = self._manifest["windows"]["every"] is not None
         return every or len(np.unique(self._series["lengths"])) > 1
 
     def as_source(self) -> Any:
         """This store as estimators take it: a source of samples."""
-        from .source import StoreSource  # it is made of stores
+        from .samples import StoreSource  # it is made of stores
 
         return StoreSource(self)
 

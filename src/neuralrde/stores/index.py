@@ -18,7 +18,7 @@ from ..errors import setting
 from ..transforms import Compose, FillForward, ObservationCounts, Scale, TimeChannel, Transform
 from ..transforms.statistics import Statistics, Sums
 from .format import SourceError
-from .sources import Rows, RowSource
+from .rows import Rows, RowSource
 
 # Numbers that are summed at a time: they stay in the processor's cache.
 _CHUNK = 2**16

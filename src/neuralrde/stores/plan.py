@@ -14,7 +14,7 @@ from ..transforms import BasePoint, Transform
 from .format import INDEX, PLAN, Json, Location, SourceError, checksum, checksum_of, identity, packed
 from .index import Index, as_labels, fitted, parts_of
 from .layout import ControlLayout
-from .sources import RowSource
+from .rows import RowSource
 
 # Bytes of log-signatures in a shard, and of series that it is made from, about: what an interruption may cost.
 SHARD, RAW = 2**26, 2**28

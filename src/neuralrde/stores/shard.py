@@ -3,8 +3,7 @@
 import itertools
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from typing import IO, Any
 
@@ -16,7 +15,7 @@ from ..signatures.streams import LogSignatureStreams
 from ..transforms import Transform
 from .format import Location, SourceError, packed, record_name, shard_name
 from .plan import Plan
-from .sources import Rows, RowSource
+from .rows import Rows, RowSource
 
 
 def is_done(location: Location, number: int) -> bool:
@@ -55,7 +54,8 @@ def make_shard(
             if stop():
                 raise InterruptedError
             if len(part) == 1 and lengths[part[0]] > plan.most:
-                _long(rows, plan, int(lengths[part[0]]), out)
+                windows = _long(rows, plan, int(lengths[part[0]]))
+                out.add(next(windows), windows)
             else:
                 _together(rows, plan, lengths[part], out)
         record = out.finish()
@@ -74,22 +74,25 @@ def _parts(lengths: np.ndarray, most: int) -> Iterator[np.ndarray]:
 
 
 def _together(rows: "_Reader", plan: Plan, lengths: np.ndarray, out: "_Writer") -> None:
-    """Prepare whole series."""
+    """Prepare and write whole series."""
     values, times = rows.take(int(lengths.sum()))
     series = Series._pack(values, times, lengths, plan.channels, None)
     prepared = Transform.from_state(plan.transform)(series)
     cuts = plan.layout.windows.cuts(prepared)
     first, logs = plan.layout.inputs(np.asarray(prepared.values, np.float64), cuts)
-    out.add(first, logs, window_counts(prepared, cuts))
+    for point, windows, count in zip(first, _as_float32(logs), window_counts(prepared, cuts).tolist(), strict=True):
+        out.add(point, [windows[:count]])
 
 
-def _long(rows: "_Reader", plan: Plan, length: int, out: "_Writer") -> None:
-    """Prepare one series that is cut in time. Windows that span two parts are joined by Chen's relation."""
+def _long(rows: "_Reader", plan: Plan, length: int) -> Iterator[np.ndarray]:
+    """Prepare one series that is cut in time: its first point, then its windows, some at a time.
+
+    Windows that span two parts are joined by Chen's relation.
+    """
     windows, transform = plan.layout.windows, Transform.from_state(plan.transform)
     how: Any = {"every": windows.every} if windows.every is not None else {"step": windows.step}
     streams = LogSignatureStreams(plan.layout, **how)
-    state, carried, first, count = streams.start(1), transform.begin(1, len(plan.channels)), None, 0
-    out.begin()
+    state, carried = streams.start(1), transform.begin(1, len(plan.channels))
     for start in range(0, length, plan.most):
         points = min(plan.most, length - start)
         values, times = rows.take(points)
@@ -97,14 +100,12 @@ def _long(rows: "_Reader", plan: Plan, length: int, out: "_Writer") -> None:
         series = Series(frozen(values[None]), times=frozen(clock[None]), channels=plan.channels)
         carried, prepared = transform.step(carried, series)
         path = np.asarray(prepared.values, np.float64)
-        first = path[:, 0] if first is None else first
+        if start == 0:
+            yield path[0, 0]
         state, logs, counts = streams.push(state, path, prepared.clock, prepared.lengths)
-        out.write(logs[0, : counts[0]])
-        count += int(counts[0])
+        yield logs[0, : counts[0]]
     if streams.unfinished(state)[0]:
-        out.write(streams.running(state))
-        count += 1
-    out.end(first, count)
+        yield streams.running(state)
 
 
 class _Reader:
@@ -136,66 +137,49 @@ class _Reader:
         return joined(values), joined(times) if times else None
 
 
-@dataclass
+@np.errstate(over="ignore")
+def _as_float32(array: np.ndarray) -> np.ndarray:
+    return array.astype("<f4", copy=False)
+
+
 class _Writer:
     """Writes windows of series one after the other into an .npy file `(windows, controls)`, in float32."""
 
-    file: IO[bytes]
-    controls: int
-
-    def __post_init__(self):
+    def __init__(self, file: IO[bytes], controls: int):
+        self.file, self.controls = file, controls
         self._header(0)
-        self._start = self.file.tell()
+        self._start = file.tell()
         self._digest = blake2b(digest_size=16)
-        self._first: list[np.ndarray] = []
-        self._counts: list[int] = []
-        self._sums: list[int] = []
-        self._sum = 0
+        self._series: list[tuple[np.ndarray, int, int]] = []
+        """Of each the first point, the number of windows, and the checksum."""
 
     def _header(self, windows: int) -> None:
         # NumPy leaves room for any number of rows, so that the header of more of them is as long.
         shape = {"descr": "<f4", "fortran_order": False, "shape": (windows, self.controls)}
         np.lib.format.write_array_header_1_0(self.file, shape)  # type: ignore
 
-    def add(self, first: np.ndarray, logs: np.ndarray, counts: np.ndarray) -> None:
-        """Whole series, padded to one number of windows."""
-        with np.errstate(over="ignore"):
-            logs = logs.astype("<f4")
-        for point, own, count in zip(first, logs, counts.tolist(), strict=True):
-            self.begin()
-            self.write(own[:count])
-            self.end(point[None], count)
-
-    def begin(self) -> None:
-        self._sum = 0
-
-    def write(self, logs: np.ndarray) -> None:
-        """More windows of the series that has begun."""
-        with np.errstate(over="ignore"):
-            data = np.ascontiguousarray(logs.astype("<f4", copy=False)).data
-        self._sum = zlib.crc32(data, self._sum)
-        self._digest.update(data)
-        self.file.write(data)
-
-    def end(self, first: Any, count: int) -> None:
-        self._first.append(np.asarray(first, np.float64)[0])
-        self._counts.append(count)
-        self._sums.append(self._sum)
+    def add(self, first: np.ndarray, parts: Iterable[np.ndarray]) -> None:
+        """Write a series, whose windows may come in parts."""
+        checksum, windows = 0, 0
+        for logs in parts:
+            data = np.ascontiguousarray(_as_float32(logs)).data
+            checksum, windows = zlib.crc32(data, checksum), windows + len(logs)
+            self._digest.update(data)
+            self.file.write(data)
+        self._series.append((first, windows, checksum))
 
     def finish(self) -> dict[str, np.ndarray]:
-        """The record: first points, windows and checksum of each series, size and checksum of the file."""
-        windows = np.array(self._counts, np.int64)
+        """Complete the header; the record has what is known of each series, and size and checksum of the file."""
+        first, windows, sums = zip(*self._series, strict=True)
         size = self.file.tell()
         self.file.seek(0)
-        self._header(int(windows.sum()))
+        self._header(sum(windows))
         assert self.file.tell() == self._start
-        assert size == self._start + 4 * self.controls * windows.sum()
-        with np.errstate(over="ignore"):
-            first = np.stack(self._first).astype(np.float32)
+        assert size == self._start + 4 * self.controls * sum(windows)
         return {
-            "first": first,
-            "windows": windows,
-            "sums": np.array(self._sums, np.uint32),
+            "first": _as_float32(np.stack(first)),
+            "windows": np.array(windows, np.int64),
+            "sums": np.array(sums, np.uint32),
             "start": np.array(self._start),
             "size": np.array(size),
             "digest": np.array(self._digest.hexdigest()),

@@ -15,6 +15,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
+from .._types import Model, Options
 from .._version import __version__
 from .._write import writing
 
@@ -37,7 +38,7 @@ def write_archive(path: str | os.PathLike, kind: str, *, format: int, header: di
 
 def read_archive(
     path: str | os.PathLike, kind: str, *, format: int | tuple[int, ...]
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+) -> tuple[Options, dict[str, np.ndarray]]:
     """The header and the arrays, after all checks; `FileRefused` says in one sentence what is wrong.
 
     Sizes in the file are compared with the file's own before anything is allocated (safetensors does that).
@@ -75,7 +76,7 @@ def read_archive(
     return header, arrays
 
 
-def arrays_of(tree: Any, prefix: str = "") -> dict[str, np.ndarray]:
+def arrays_of(tree: Model, prefix: str = "") -> dict[str, np.ndarray]:
     """All arrays of a model or state, by the names of the attributes that lead to them.
 
     >>> sorted(arrays_of({"weight": np.ones(2), "name": "w"}, "model"))
@@ -85,7 +86,7 @@ def arrays_of(tree: Any, prefix: str = "") -> dict[str, np.ndarray]:
     return {prefix + jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
 
 
-def with_arrays(tree: Any, arrays: dict[str, np.ndarray], prefix: str = "", *, exact: bool = False) -> Any:
+def with_arrays(tree: Model, arrays: dict[str, np.ndarray], prefix: str = "", *, exact: bool = False) -> Model:
     """The tree with its arrays replaced by those of the same names; `arrays_of` undone.
 
     Where JAX computes in float64 (`jax_enable_x64`) a tree has other floats than the arrays of a program where it does

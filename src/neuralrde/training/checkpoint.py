@@ -15,10 +15,12 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from .._types import Record
 from .._write import private_folder
 from ..processes import Processes
 from .archive import FileRefused, arrays_of, read_archive, with_arrays, write_archive
 from .augmentation import DrawnAnew
+from .examples import Source
 from .state import Settings, TrainingState
 
 # 2: weight_decay is the total over a training.
@@ -60,13 +62,13 @@ def load_checkpoint(path: str | os.PathLike, start: TrainingState, *, fingerprin
     return _unpacked(start, arrays, header)
 
 
-def _packed(state: TrainingState) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def _packed(state: TrainingState) -> tuple[dict[str, np.ndarray], Record]:
     """The state's numbers, without the functions that a model may hold."""
     arrays = {name: array for tree in _TREES for name, array in arrays_of(getattr(state, tree), tree).items()}
     return arrays, {"history": list(state.history), **{name: getattr(state, name) for name in _COUNTS + _NUMBERS}}
 
 
-def _unpacked(start: TrainingState, arrays: dict[str, np.ndarray], header: dict[str, Any]) -> TrainingState:
+def _unpacked(start: TrainingState, arrays: dict[str, np.ndarray], header: Record) -> TrainingState:
     trees = {tree: with_arrays(getattr(start, tree), arrays, tree, exact=True) for tree in _TREES}
     numbers = {name: header[name] for name in _COUNTS + _NUMBERS}
     return TrainingState(**trees, **numbers, history=tuple(header["history"]))
@@ -126,7 +128,7 @@ def fingerprint_of(settings: Settings, *parts: Any) -> str:
     return digest.hexdigest()
 
 
-def _wrong(header: dict[str, Any]) -> str | None:
+def _wrong(header: Record) -> str | None:
     """What in a header cannot be that of a training, if anything."""
     for name in _COUNTS:
         if type(header.get(name)) is not int or header[name] < 0:
@@ -160,7 +162,11 @@ _ROUNDING = 1e-3
 
 
 def same_training(
-    processes: Processes, settings: Settings, state: TrainingState, training: Any, validation: Any
+    processes: Processes,
+    settings: Settings,
+    state: TrainingState,
+    training: Source | DrawnAnew,
+    validation: Source | None,
 ) -> Settings:
     """The first process's settings. Raises in all processes if one of them would train something else.
 
@@ -209,7 +215,7 @@ def agreed_state(
     return found if processes.count == 1 else _unpacked(state, *found)
 
 
-def _ends(examples: Any) -> list[np.ndarray]:
+def _ends(examples: Source | DrawnAnew | None) -> list[np.ndarray]:
     """The first and the last example, of what can be looked at without computing an epoch."""
     if examples is None or isinstance(examples, DrawnAnew):
         return []

@@ -2,7 +2,7 @@
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
@@ -13,6 +13,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float, Int, Shaped
 
+from .._types import Devices, Model
 from ..devices import check_process, device_mesh, local_rows, replicate, shard_batch
 from ..processes import Processes
 
@@ -126,7 +127,7 @@ class Examples(eqx.Module):
         rows = np.arange(len(self))[rows]
         return jax.tree.map(lambda leaf: leaf[rows], self)
 
-    def predictions(self, model: Any, keys: Any = None) -> Float[Array, "examples *out outputs"]:
+    def predictions(self, model: Model, keys: Any = None) -> Float[Array, "examples *out outputs"]:
         """The model's predictions; with a key per example as in training, with dropout, if the model has any."""
 
         def one(inputs, windows, key):
@@ -138,7 +139,7 @@ class Examples(eqx.Module):
 
 
 def predict(
-    model: Any, examples: Source, *, batch: int = 32, mesh: Mesh | Sequence[Any] | None = None
+    model: Model, examples: Source, *, batch: int = 32, mesh: Devices = None
 ) -> Float[np.ndarray, "examples *out outputs"]:
     """The model's prediction for each example.
 
@@ -178,7 +179,7 @@ def batch_size(wanted: int, mesh: Mesh) -> int:
 
 
 @eqx.filter_jit
-def _predictions(model: Any, examples: Examples, mesh: Mesh) -> Any:
+def _predictions(model: Model, examples: Examples, mesh: Mesh) -> Any:
     arrays, rest = eqx.partition(model, eqx.is_array)
     everywhere, shared = PartitionSpec(), PartitionSpec("batch")
     several = len({one.process_index for one in mesh.devices.flat}) > 1

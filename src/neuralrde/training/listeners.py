@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
+from .._types import Record
 from .._write import private_folder
 
 
@@ -24,7 +25,7 @@ class Listener:
     def step(self, *, examples: int) -> None:
         """After every step."""
 
-    def epoch(self, record: dict[str, Any]) -> None:
+    def epoch(self, record: Record) -> None:
         """After every epoch, with its record of the history."""
 
     def say(self, message: str) -> None:

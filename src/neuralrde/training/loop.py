@@ -16,6 +16,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
+from .._types import Devices, Model
 from ..devices import (
     check_process,
     device_mesh,
@@ -44,7 +45,7 @@ _EXPLAINED = 4096
 
 
 def fit(
-    model: Any,
+    model: Model,
     training: Source | DrawnAnew,
     *,
     loss: Callable,
@@ -57,39 +58,30 @@ def fit(
     checkpoint: str | os.PathLike | None = None,
     resume: bool = False,
     listeners: Sequence[Listener] = (),
-    mesh: Mesh | Sequence[Any] | None = None,
+    mesh: Devices = None,
 ) -> TrainingState:
     """Train a model; `fit(...).best` is the model that did best on the validation set.
 
     The same arguments give the same weights, bit for bit, however often training was interrupted and resumed, on the
-    same number of devices. On another number sums are rounded differently, and a long training amplifies this.
-
-    Ctrl-C and SIGTERM end training between two steps, after a last checkpoint, with KeyboardInterrupt and its subclass
-    `Terminated`. A checkpoint that cannot be written is a `TrainingWarning`, and training goes on.
-
-    After `jax.distributed.initialize(...)` the devices are those of all processes. Each calls `fit` with the same
-    arguments and reads its own rows of every batch; the first decides and writes, and all return the same. If one is
-    lost, the others raise `ProcessLost`. With `mesh=jax.local_devices()` a process trains alone.
+    same number of devices. Ctrl-C and SIGTERM end training between two steps, after a last checkpoint, with
+    KeyboardInterrupt and its subclass `Terminated`. After `jax.distributed.initialize(...)` every process calls `fit`
+    with the same arguments, and reads its own rows of every batch; if one is lost, the others raise `ProcessLost`.
 
     Args:
-        model: an Equinox module that takes one example. Its floating arrays are trained, except those that are
-            `Frozen`.
-        training: examples with targets; or `Augmented` or `RandomChoice`, drawn anew in every epoch; or a source of
-            examples that are not all in memory, such as a `neuralrde.Store`, which is read ahead in a thread.
-        loss: `CrossEntropy()`, `SquaredError()`, `Huber()`, `Histogram().fit(labels)`, or any function of one
-            prediction and target.
+        model: an Equinox module that takes one example. Its floating arrays are trained, unless they are `Frozen`.
+        training: examples with targets, in memory or not (`Store`); `Augmented` and `RandomChoice` draw them anew.
+        loss: a loss such as `CrossEntropy()`, or any function of one prediction and target.
         validation: examples that decide when to stop and which weights to keep. Without them the training loss decides.
-        decides: with False, the validation set is only reported in the history, and the training loss decides.
+        decides: with False, the validation set is only reported in the history.
         metric: a function of predictions and targets for the history, such as `accuracy` or `rmse`.
         settings: see `Settings`.
         state: what an earlier `fit` returned; training continues from it instead of from the model.
         until: the epoch after which to pause; the schedule still runs to `settings.epochs`.
-        checkpoint: a file to write the state to, after the first epoch, every so often, at the end and when
-            interrupted.
+        checkpoint: a file for the state, written after the first epoch, every so often, and at the end. If it cannot
+            be written, there is a `TrainingWarning`, and training goes on.
         resume: whether to continue from the checkpoint, if there is one.
         listeners: `ProgressBar()`, `JSONLines()`, `EventFile(folder)`.
-        mesh: the devices to train on, a list or a mesh (`jax.devices()[:1]`); None takes all devices, as long as each
-            has eight examples of a batch.
+        mesh: the devices, a list or a mesh; None takes all, as long as each has eight examples of a batch.
 
     >>> from neuralrde.models import NeuralRDE
     >>> from neuralrde.training import CrossEntropy
@@ -200,7 +192,7 @@ def _examples(training: Source | DrawnAnew, epoch: int) -> Source:
 
 
 def evaluate(
-    model: Any, examples: Any, *, loss: Callable, metric: Callable | None, batch: int, mesh: Mesh
+    model: Model, examples: Any, *, loss: Callable, metric: Callable | None, batch: int, mesh: Mesh
 ) -> dict[str, float]:
     """Loss and metric over a whole set."""
     predictions = predict(model, examples, batch=batch, mesh=mesh)
@@ -223,7 +215,7 @@ def _step(model, state, batch: Examples, weights: Float[Array, " batch"], keys, 
     return eqx.apply_updates(model, updates), state, value
 
 
-def _keys(model: AbstractModel, seed: int, epoch: int, step: int, size: int, own: np.ndarray) -> Any:
+def _keys(model: AbstractModel, seed: int, epoch: int, step: int, size: int, own: np.ndarray) -> np.ndarray | None:
     """A random key per example, for models with dropout: the same ones if training was interrupted and resumed."""
     if not model.takes_key:
         return None
@@ -239,7 +231,7 @@ def _replicated(state: TrainingState, mesh: Mesh) -> TrainingState:
     return replace(state, **{part: replicate(getattr(state, part), mesh) for part in ("model", "optimizer", "best")})
 
 
-def _as_jax(model: Any) -> Any:
+def _as_jax(model: Model) -> Model:
     return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, model)
 
 
@@ -248,7 +240,7 @@ def _finished(state: TrainingState, settings: Settings) -> bool:
     return impatient or (settings.time_budget is not None and state.seconds >= settings.time_budget)
 
 
-def _finite(model: Any) -> bool:
+def _finite(model: Model) -> bool:
     return all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(weights_of(model)))
 
 

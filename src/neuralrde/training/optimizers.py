@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import optax
 
+from .._types import Record
 from ..errors import ParameterError
 from ..paths.checks import is_number
 from ..registry import Config, Registry
@@ -21,7 +22,7 @@ from ..registry import Config, Registry
 class Schedule(Protocol):
     """A schedule is any function of step, total and history."""
 
-    def __call__(self, step: int, total: int, history: Sequence[dict[str, Any]]) -> float:
+    def __call__(self, step: int, total: int, history: Sequence[Record]) -> float:
         """The share of the learning rate for step `step` of `total`, given the epochs so far."""
         ...
 
@@ -41,7 +42,7 @@ def total_share(schedule: Schedule, total: int) -> float:
 class ConstantRate:
     """The full learning rate throughout."""
 
-    def __call__(self, step: int, total: int, history: Sequence[dict[str, Any]]) -> float:
+    def __call__(self, step: int, total: int, history: Sequence[Record]) -> float:
         return 1.0
 
 
@@ -61,7 +62,7 @@ class WarmupCosine:
     warmup: float = 0.05
     floor: float = 0.0
 
-    def __call__(self, step: int, total: int, history: Sequence[dict[str, Any]]) -> float:
+    def __call__(self, step: int, total: int, history: Sequence[Record]) -> float:
         rising = self.warmup * total
         if step < rising:
             return min(1.0, (step + 1) / rising)
@@ -87,7 +88,7 @@ class Plateau:
     factor: float = 0.1
     floor: float = 1e-4
 
-    def __call__(self, step: int, total: int, history: Sequence[dict[str, Any]]) -> float:
+    def __call__(self, step: int, total: int, history: Sequence[Record]) -> float:
         best, waited, rate = math.inf, 0, 1.0
         for record in history:
             waited += 1

@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 import optax
 
+from .._types import Model, Record, State
 from ..errors import ParameterError, setting
 from ..frozen import weights_of
 from ..registry import make
@@ -64,10 +65,10 @@ class TrainingState:
     The order of examples is drawn from (seed, epoch), so there is no generator to save.
     """
 
-    model: Any
+    model: Model
     """The weights as they are now; `best` is what training is for."""
-    optimizer: Any
-    best: Any
+    optimizer: State
+    best: Model
     """The model with the lowest monitored loss so far."""
     best_loss: float = math.inf
     best_epoch: int = 0
@@ -79,15 +80,15 @@ class TrainingState:
     """Losses that were not finite since the last good epoch."""
     seconds: float = 0.0
     """Time spent training, over all resumes."""
-    history: tuple[dict[str, Any], ...] = ()
+    history: tuple[Record, ...] = ()
     """One record for each epoch."""
 
     @classmethod
-    def start(cls, model: Any, optimizer: optax.GradientTransformation) -> "TrainingState":
+    def start(cls, model: Model, optimizer: optax.GradientTransformation) -> "TrainingState":
         # One program instead of one for every shape.
         return cls(model, eqx.filter_jit(optimizer.init)(weights_of(model)), model)
 
-    def after(self, model: Any, optimizer: Any, record: dict[str, Any]) -> "TrainingState":
+    def after(self, model: Model, optimizer: State, record: Record) -> "TrainingState":
         """The state one epoch later; the record says the monitored loss and the seconds so far."""
         monitored, epoch = record["monitored"], self.epoch + 1
         best = (model, monitored, epoch) if monitored < self.best_loss else (self.best, self.best_loss, self.best_epoch)

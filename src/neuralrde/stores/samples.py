@@ -1,4 +1,4 @@
-"""The series of a store as a source of samples for estimators; see `neuralrde.estimators.sources.SampleSource`.
+"""The series of a store as estimators take them: a `SampleSource`, and examples for one model, in its basis.
 
 They were transformed and cut into windows when the store was prepared. So whatever needs whole series is refused: a
 search for windows or models, augmentation, and the closed form beside an ensemble.
@@ -6,16 +6,94 @@ search for windows or models, augmentation, and the closed form beside an ensemb
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from jaxtyping import Int
 
+from ..models import AbstractDrivenModel, AbstractModel, Ensemble, LogSignatureSizes
+from ..models.base import ForeignModel
 from ..paths import Series, Windows
+from ..signatures.bases import Basis
+from ..training import Examples
+from ..training.examples import prefetched
 from ..transforms import Transform
 from ._store import Store
-from .examples import StoredExamples
 from .format import StoreError
+
+# Numbers that are read at once for statistics.
+_NUMBERS = 2**23
+
+
+class StoredExamples:
+    """A source of examples, like `Examples`, whose log-signatures stay on the disk.
+
+    Args:
+        store: the series.
+        model: the model that they are for; an error if the store does not hold what it takes.
+        target: one per series, as the loss takes it; None takes the store's own.
+        weight: how much each series counts.
+        extra_inputs: one per series each, which come after the store's own.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        model: AbstractModel | None = None,
+        *,
+        target: Any = None,
+        weight: np.ndarray | None = None,
+        extra_inputs: Sequence[np.ndarray] = (),
+    ):
+        self.store, self.weight, self.extra_inputs = store, weight, tuple(extra_inputs)
+        self.target = store.target if target is None else target
+        self.basis: Basis = "words" if model is None else _basis_of(store, model)
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def take(self, rows: Any) -> Examples:
+        rows = np.arange(len(self))[rows]
+        examples = self.store.take(rows, basis=self.basis)
+        chosen = lambda array: None if array is None else array[rows]
+        extra = tuple(array[rows] for array in self.extra_inputs)
+        return Examples((*examples.inputs, *extra), chosen(self.target), examples.windows, chosen(self.weight))
+
+    @property
+    def fingerprint(self) -> str:
+        """A checksum of the store, and of the arrays that came with it."""
+        digest = blake2b(f"{self.store.fingerprint} {self.basis}".encode(), digest_size=16)
+        for array in (self.target, self.weight, *self.extra_inputs):
+            digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    def sizes(self) -> LogSignatureSizes:
+        """The statistics that a model's scale is fitted to, from one pass over the store in its order."""
+        most = max(1, _NUMBERS // (self.store.most_windows * self.store.controls))
+        rows = (slice(start, start + most) for start in range(0, len(self), most))
+        counts, take = self.store.window_counts, self.store.take
+        with prefetched((take(part, basis=self.basis, padded=False).inputs[1], counts[part]) for part in rows) as parts:
+            return LogSignatureSizes.of(parts)
+
+
+def _basis_of(store: Store, model: AbstractModel) -> Basis:
+    """The basis in which a model takes log-signatures; an error if it takes something else than the store holds."""
+    model = model.first if isinstance(model, Ensemble) else model
+    if isinstance(model, ForeignModel):
+        return "words"
+    if not isinstance(model, AbstractDrivenModel):
+        raise StoreError(
+            f"Got the model {type(model).__name__}, which is not driven by log-signatures; expected one that is, "
+            "because a store holds nothing else. Train it on series in memory."
+        )
+    if model.takes_increments != store.mixed or (store.mixed and model.basis != "words"):
+        raise StoreError(
+            f"Got the model {type(model).__name__} and a store that was prepared for {store.model!r}; expected one "
+            f"that was prepared for it, because a path of {len(store.path_channels)} channels is mixed for one of "
+            "them and not for the other. Prepare the data again with the model's name: `neuralrde prepare --model ...`."
+        )
+    return model.basis
 
 
 @dataclass(frozen=True)
@@ -120,7 +198,7 @@ class StoreSource:
             raise self._prepared_otherwise()
         if per_time:
             raise StoreError("Got a store for an estimator that predicts at every point; expected series.")
-        return StoredExamples(self.store, model, target=target, weight=weight, others=extra_inputs)
+        return StoredExamples(self.store, model, target=target, weight=weight, extra_inputs=extra_inputs)
 
     def fit_inputs(self, model: Any, examples: StoredExamples) -> Any:
         return model.fit_inputs((None, examples.sizes()))

@@ -169,7 +169,7 @@ class _TableSource:
                     columns[name].check_constant(begins)
                 labels = [columns[name].labels(first) for name in roles.target]
                 if labels:
-                    target = labels[0] if len(labels) == 1 else np.stack([_as_reals(one) for one in labels], axis=1)
+                    target = labels[0] if len(labels) == 1 else np.stack(list(map(_as_reals, labels)), axis=1)
                 groups = None if roles.group is None else columns[roles.group].labels(first)
             numbers = [columns[name].numbers() for name in roles.channels] if values else []
             array = np.stack(numbers, axis=1) if numbers else np.zeros((batch.num_rows, 0), np.float32)
@@ -252,8 +252,8 @@ class _Column:
         """Some rows: numbers as they are, all else as text; "" where there is nothing."""
         array = self.array.take(_arrow().array(rows))
         if (self._is_real or self.types.is_boolean(self.kind)) and not array.null_count:
-            found = array.to_numpy(zero_copy_only=False)
-            return found if self._is_real else found.astype(np.int64)
+            numbers = array.to_numpy(zero_copy_only=False)
+            return numbers if self._is_real else numbers.astype(np.int64)
         return np.array(["" if cell is None else str(cell) for cell in array.to_pylist()], dtype=str)
 
 
@@ -288,9 +288,9 @@ class ParquetSource(_TableSource):
                 names = [name for name in table.schema_arrow.names if not name.startswith("__index_level_")]
                 metadata = table.metadata
                 groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-            if roles not in (None, found := find_roles(names, file, options)):
+            if roles not in (None, here := find_roles(names, file, options)):
                 raise SourceError(f"Got the columns {names} in {file}; expected those of {files[0]}.")
-            roles = found
+            roles = here
             places += [(number, i, rows) for i, rows in enumerate(groups) if rows]
         if roles is None or not places:
             raise SourceError(f"Got {data} without a row; expected series.")
@@ -337,9 +337,9 @@ class CsvSource(_TableSource):
             with open_file(file) as handle:
                 line = handle.readline()
                 start, size = len(line), identity(file)[1]
-                if header not in (None, found := _csv_header(line, file)):
-                    raise SourceError(f"Got the columns {list(found[0])} in {file}; expected those of {files[0]}.")
-                header = found
+                if header not in (None, here := _csv_header(line, file)):
+                    raise SourceError(f"Got the columns {list(here[0])} in {file}; expected those of {files[0]}.")
+                header = here
                 first_row = first_row or handle.readline()
                 while start < size:
                     handle.seek(min(size, start + _CSV_BLOCK))

@@ -1,0 +1,26 @@
+"""The vocabulary of annotations that several parts share."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+from jaxtyping import PyTree
+
+AnyArray = np.ndarray | jax.Array
+"""NumPy's or JAX's."""
+Depth = int | tuple[int, ...]
+"""Of log-signatures: one for all scales, or one for each."""
+Devices = Mesh | Sequence | None
+"""What computes: a mesh, some devices, or None for all there are."""
+Model = PyTree
+"""An Equinox module that takes one example."""
+State = PyTree
+"""Arrays that are carried from one step to the next."""
+Options = dict[str, Any]
+"""Arguments by name."""
+Record = dict[str, Any]
+"""What is known of an epoch: numbers by name."""
+Spec = str | Mapping[str, Any] | Callable
+"""What `registry.make` makes a part of: a short name, a dictionary, a class or a `Config`."""
