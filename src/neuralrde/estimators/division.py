@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from ..datasets import Dataset, by_group, random_split, stratified
+from ..errors import setting
 from ..paths import Series
 from ..training import AbstractAugmentation
 from ..transforms import Transform
@@ -218,8 +219,8 @@ def _last_part(count: int, fraction: float, groups: Any) -> int:
             free[begin + 1 : end + 1] = False
     if not free.any():
         raise ValueError(
-            f"Every place to divide {count} series in their order cuts through a group. Order the series by group, or "
-            "write shuffle=True."
+            f"Every place to divide {count} series in their order cuts through a group. Order the "
+            f"series by group, or write {setting('shuffle', True)}."
         )
     places = np.flatnonzero(free)
     return int(places[np.abs(places - wanted).argmin()])

@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 from sklearn.utils import check_random_state
 
 from ..devices import try_all_cores
+from ..errors import ParameterError, setting
 from ..models import MultiScaleRDE
 from ..paths import Windows
 from ..processes import Processes
@@ -248,21 +249,26 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
         samples.source.check_possible(plan, per_time=targets.per_time, warm=warm)
         if plan.windows.shifts > 1 and targets.per_time:
             raise ValueError(
-                "Got windows with shifts and a target at every point; expected shifts=1, because predictions come at "
-                "the windows' ends, which differ from shift to shift."
+                "Got windows with shifts and a target at every point; expected "
+                f"{setting('shifts', 1)}, because predictions come at the windows' ends, which differ "
+                "from shift to shift."
             )
         if plan.augmentation is not None and targets.per_time:
             raise ValueError(
-                f"Got augmentation={plan.augmentation!r} and a target at every point; expected augmentation=None, "
-                "because another version of a series may have its points elsewhere."
+                f"Got {setting('augmentation', plan.augmentation)} and a target at every point; "
+                f"expected {setting('augmentation', None)}, because another version of a series may "
+                "have its points elsewhere."
             )
         if previous is None:
             self._forget()  # so that an interrupted `fit` leaves nothing behind
         for name, first in ((previous and previous.given) or {}).items():
             if given[name] is not first and given[name] != first:
-                raise ValueError(
-                    f"Got {name}={given[name]!r}; expected {first!r} as in the first `fit`, because training continues "
-                    "from its weights. Write warm_start=False, or `clone(model)` before `partial_fit`, for a new model."
+                raise ParameterError(
+                    name,
+                    given[name],
+                    f"{first!r} as in the first `fit`",
+                    because="training continues from its weights",
+                    remedy="Write warm_start=False, or `clone(model)` before `partial_fit`, for a new model.",
                 )
         return Trainer(plan, inputs, targets, listeners, mesh), samples
 
@@ -270,14 +276,13 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
 
     def _as_loss(self, loss: Any) -> AbstractLoss:
         if not callable(loss):
-            raise ValueError(
-                f"Got loss={loss!r}; expected one of {list(LOSSES)}, a loss such as Huber(), or a function."
-            )
+            raise ParameterError("loss", loss, f"one of {list(LOSSES)}, a loss such as Huber(), or a function")
         loss = loss if isinstance(loss, AbstractLoss) else FunctionLoss(loss)
         if loss.task not in (None, self._task):
             fitting = [name for name, cls in LOSSES.items() if cls.task == self._task]
             raise ValueError(
-                f"Got loss={self.loss!r} for {self._task}; expected one of {fitting}, or a loss of your own for it."
+                f"Got {setting('loss', self.loss)} for {self._task}; expected one of {fitting}, or a "
+                "loss of your own for it."
             )
         return loss
 
@@ -291,9 +296,11 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
         config.made_options()  # a short name that there is none of is found here
         given = set(config.options) & set(FROM_DATA)
         if given:
-            raise ValueError(
-                f"Got model={self.model!r}; expected it without {sorted(given)}, which the estimator knows from "
-                "the data and from windows. Write for example windows=Windows(step=16, depth=3)."
+            raise ParameterError(
+                "model",
+                self.model,
+                f"it without {sorted(given)}, which the estimator knows from the data and from windows",
+                remedy="Write for example windows=Windows(step=16, depth=3).",
             )
         parts.loss = self._as_loss(parts.loss)
         check_augmentation(parts.augmentation, self._task)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from ..errors import ParameterError, setting
 from ..paths.checks import check_whole, is_number
 from ..registry import FROM_DATA, Registry, accepted, did_you_mean, make, params_of
 from ..training import AbstractAugmentation
@@ -151,19 +152,19 @@ def check_number(
     if not (is_number(value) and low <= float(value) <= high) or (above and value == low):  # type: ignore
         others = "".join(f", or {other!r}" for other in also)
         span = f"above {low:g}" if above and high == np.inf else f"from {low:g} to {high:g}"
-        raise ValueError(f"Got {name}={value!r}; expected a number {span}{others}.")
+        raise ParameterError(name, value, f"a number {span}{others}")
 
 
 def check_flag(name: str, value: Any) -> None:
     if not isinstance(value, bool | np.bool):
-        raise ValueError(f"Got {name}={value!r}; expected True or False.")
+        raise ParameterError(name, value, "True or False")
 
 
 def check_choice(name: str, value: Any, choices: Any) -> None:
     choices = list(choices)
     if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
         meant = did_you_mean(str(value), [choice for choice in choices if isinstance(choice, str)])
-        raise ValueError(f"Got {name}={value!r}; expected one of {choices}.{meant}")
+        raise ParameterError(name, value, f"one of {choices}", remedy=meant)
 
 
 def check_augmentation(augmentation: Any, task: str) -> None:
@@ -171,12 +172,14 @@ def check_augmentation(augmentation: Any, task: str) -> None:
     if augmentation is None:
         return
     if not isinstance(augmentation, AbstractAugmentation):
-        raise ValueError(
-            f"Got augmentation={augmentation!r}; expected None, an augmentation such as TimeStretch(), or one of your "
-            "own, a subclass of AbstractAugmentation."
+        raise ParameterError(
+            "augmentation",
+            augmentation,
+            "None, an augmentation such as TimeStretch(), or one of your own, a subclass of AbstractAugmentation",
         )
     if augmentation.scales_targets and task == "classification":
         raise ValueError(
-            f"Got augmentation={augmentation!r} for classification; expected one that leaves targets alone, because "
-            "classes cannot be multiplied. Write for example TimeStretch(rate=False)."
+            f"Got {setting('augmentation', augmentation)} for classification; expected one that "
+            "leaves targets alone, because classes cannot be multiplied. Write for example "
+            "TimeStretch(rate=False)."
         )

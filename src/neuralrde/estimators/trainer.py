@@ -17,6 +17,7 @@ import scipy.special
 from jax.sharding import Mesh
 from jaxtyping import Float, Int
 
+from ..errors import setting
 from ..models import MODELS, CrossFitted, Ensemble, out_of_fold
 from ..models.base import model_class
 from ..paths import Windows
@@ -127,8 +128,9 @@ class Trainer:
         if config is None:
             if checkpoint is not None:
                 raise ValueError(
-                    'Got model="auto" with a checkpoint; expected a model then, because a comparison has many states. '
-                    'Write for example model="multi-scale-rde".'
+                    f"Got {setting('model', 'auto')} with a checkpoint; expected a model then, "
+                    "because a comparison has many states. Write for example "
+                    f"{setting('model', 'multi-scale-rde')}."
                 )
             config, trials = self.choose_model(samples)
         members = self._members(config, previous)
@@ -150,8 +152,9 @@ class Trainer:
             if data.validation is None or checkpoint is not None:
                 what = "without a validation set" if data.validation is None else "with a checkpoint"
                 raise ValueError(
-                    f"Got windows={plan.given['windows']!r} {what}; expected numbers then, because a search compares "
-                    "validation losses and has many states. Write for example windows=Windows(step=32, depth=2)."
+                    f"Got {setting('windows', plan.given['windows'])} {what}; expected numbers then, "
+                    "because a search compares validation losses and has many states. Write for "
+                    "example windows=Windows(step=32, depth=2)."
                 )
             windows, state, training, tried = self._searched(candidates, training, samples, validation)
             trials += tried
@@ -164,8 +167,9 @@ class Trainer:
         if Processes(self.mesh).agree(previous is None and closed is not None and closed.leaves_nothing_to_gain(raw)):
             assert closed is not None
             Listeners(training.listeners).say(
-                f"The closed form makes no error on any of the {len(raw)} series when they are left out: there is "
-                "nothing to gain, and no neural model is trained. Write closed_form=False to train one."
+                f"The closed form makes no error on any of the {len(raw)} series when they are left "
+                "out: there is nothing to gain, and no neural model is trained. Write "
+                f"{setting('closed_form', False)} to train one."
             )
             fitted |= {"history": [], "restarts": [], "best_epoch": 0, "validation_loss": 0.0, "model": None}
             fitted["scores"] = self._scores(training, closed.outputs, raw.target, raw.groups)
@@ -195,13 +199,15 @@ class Trainer:
             raise ValueError("Got a store for `partial_fit`; expected series, or `fit`, which reads a store in parts.")
         if config is None:
             raise ValueError(
-                'Got model="auto" for `partial_fit`; expected a model, because a comparison needs all series at once. '
-                'Write for example model="multi-scale-rde".'
+                f"Got {setting('model', 'auto')} for `partial_fit`; expected a model, because a "
+                "comparison needs all series at once. Write for example "
+                f"{setting('model', 'multi-scale-rde')}."
             )
         if previous is None and plan.windows.searched:
             raise ValueError(
-                f"Got windows={plan.given['windows']!r} for `partial_fit`; expected numbers, because a search needs "
-                "all series at once. Write for example windows=Windows(step=32, depth=2)."
+                f"Got {setting('windows', plan.given['windows'])} for `partial_fit`; expected "
+                "numbers, because a search needs all series at once. Write for example "
+                "windows=Windows(step=32, depth=2)."
             )
         members = self._members(config, previous)
         training = replace(self._prepared(config, members, Division(samples), previous), folds=None)
@@ -416,8 +422,9 @@ class Trainer:
         plan, targets = self.plan, self.targets
         if targets.per_time:
             raise ValueError(
-                'Got model="auto" and a target at every point; expected one target per series, because families are '
-                f"compared by their predictions for whole series. Write one of {list(COMPARED)}."
+                f"Got {setting('model', 'auto')} and a target at every point; expected one target per "
+                "series, because families are compared by their predictions for whole series. Write "
+                f"one of {list(COMPARED)}."
             )
         processes = Processes(self.mesh)
         begun, budget = processes.clock(), plan.time_budget
@@ -653,16 +660,17 @@ class Training:
     def check_label_share(self, windows: Windows) -> float:
         """The share of labels at windows' ends: a warning if some stand elsewhere, an error if all do."""
         _, share = self.labels(windows)
-        how = f"step={windows.step}" if windows.every is None else f"every={windows.every}"
+        how = setting("step", windows.step) if windows.every is None else setting("every", windows.every)
         if share == 0:
             raise ValueError(
-                f"Got labels none of which stands at the end of a window of {how}; expected some, because the model is "
-                "trained on its predictions there. Write step=1 to use all labels."
+                f"Got labels none of which stands at the end of a window of {how}; expected some, "
+                f"because the model is trained on its predictions there. Write {setting('step', 1)} "
+                "to use all labels."
             )
         if share < 1:
             warnings.warn(
-                f"With windows of {how}, {100 * share:.0f} % of the labels stand at a window's end and are trained on. "
-                "Write step=1 to use all of them.",
+                f"With windows of {how}, {100 * share:.0f} % of the labels stand at a window's end "
+                f"and are trained on. Write {setting('step', 1)} to use all of them.",
                 stacklevel=4,
             )
         return share

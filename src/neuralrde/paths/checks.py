@@ -43,7 +43,7 @@ def check_not_infinite(values: np.ndarray, *, channels: Sequence[str] | None = N
         raise ValueError(
             f"Got infinity in {_place(infinite, channels)}; expected finite numbers, or NaN for missing "
             "values, because no path runs through infinity. Where such a value is missing, leave its cell of a table "
-            f"empty{python_only(', or write `np.where(np.isinf(values), np.nan, values)` and fill it')}."
+            f"empty{python_only(', or write `np.where(np.isinf(values), np.nan, values)` and `FillForward()`')}."
         )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from ..errors import setting
 from ..models import AbstractDrivenModel, AbstractModel, Ensemble, LogSignatureSizes
 from ..models.base import ForeignModel
 from ..paths import Series, Windows
@@ -122,12 +123,14 @@ class StoreSource:
             return y
         own = self.store.task
         if own is None:
-            raise StoreError("Got a store without a target; expected one, or y=.... Prepare it with target=....")
+            raise StoreError(
+                f"Got a store without a target; expected one, or y=.... Prepare it with {setting('target')}...."
+            )
         if own != task:
             names = {"classification": "NeuralRDEClassifier", "regression": "NeuralRDERegressor"}
             raise StoreError(
-                f"Got a store of a {own} for {names[task]}; expected a {task}. Write `{names[own]}()`, or prepare it "
-                f"with task={task!r}."
+                f"Got a store of a {own} for {names[task]}; expected a {task}. Write "
+                f"`{names[own]}()`, or prepare it with {setting('task', task)}."
             )
         return self.store.labels
 
@@ -145,15 +148,23 @@ class StoreSource:
     def check_possible(self, plan: Any, *, per_time: bool, warm: bool) -> None:
         windows, given, why = self.store.windows, plan.given, None
         if plan.model is None:
-            why = 'model="auto"', "a model", "families are compared on series in memory"
+            why = f"{setting('model', 'auto')}", "a model", "families are compared on series in memory"
         elif given["windows"] is not None and plan.windows != windows:
-            why = f"windows={given['windows']!r}", "None", f"the store was cut into {windows!r}"
+            why = f"{setting('windows', given['windows'])}", "None", f"the store was cut into {windows!r}"
         elif plan.augmentation is not None:
-            why = f"augmentation={plan.augmentation!r}", "None", "its log-signatures are of the series as they are"
+            why = (
+                f"{setting('augmentation', plan.augmentation)}",
+                "None",
+                "its log-signatures are of the series as they are",
+            )
         elif warm:
             why = "warm_start=True", "False", "a store has its own transform; go on by checkpoint= and resume=True"
         elif given["transform"] != "standard":
-            why = f"transform={given['transform']!r}", '"standard"', "`prepare` has applied the store's own transform"
+            why = (
+                f"{setting('transform', given['transform'])}",
+                '"standard"',
+                "`prepare` has applied the store's own transform",
+            )
         elif per_time:
             why = "a target at every point", "one per series", "it holds nothing between the ends of windows"
         if why is not None:
