@@ -1,6 +1,5 @@
 """README and docs keep their word: code runs, commands run, links lead somewhere, every public name is described."""
 
-import ast
 import importlib
 import inspect
 import re
@@ -12,6 +11,7 @@ import pytest
 import typer.main
 
 import neuralrde
+from benchmarks.__main__ import FOLDERS as BENCHMARKS
 from benchmarks.quality.league.command import parser as league_options
 from benchmarks.quality.league.command import wanted
 from docs import hooks
@@ -157,15 +157,9 @@ def test_commands_run(page, folder):
             if names[0] == "league":
                 wanted(league_options().parse_args(names[1:]))
             else:
-                assert set(names) <= benchmark_names()
+                assert set(names) <= set(BENCHMARKS)
         else:  # scripts: tests/test_examples.py runs them
             assert (program, (ROOT / arguments[0]).exists()) == ("python", True), command
-
-
-def benchmark_names() -> set[str]:
-    tree = ast.parse((ROOT / "benchmarks" / "__main__.py").read_text())
-    [names] = [node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "NAMES"]
-    return set(ast.literal_eval(names))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

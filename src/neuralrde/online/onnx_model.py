@@ -5,8 +5,8 @@ because members and blocks are few, and loops whose length depends on the data b
 has the rest: a function for each of JAX's primitives, which takes the graph, the equation and the names of its inputs,
 writes nodes, and returns the names of its outputs.
 
-jax2onnx 0.17 was tried instead. It has no rule for the loops and derivatives of four of our models, computes other
-numbers for an ensemble, and loses `expm1` and `log1p` near zero.
+jax2onnx 0.17 was tried instead. Five of the models that the tests export failed, in their loops and derivatives, and
+`expm1` and `log1p` lost their digits near zero.
 """
 
 from collections.abc import Callable, Sequence
