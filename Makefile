@@ -1,6 +1,8 @@
 # Each target sets up what it needs, once: `make demo` the library and its plots, the others the development tools too.
 PYTHON ?= python3
 VENV := .venv
+# A path from elsewhere would put other sources before these.
+unexport PYTHONPATH
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PINS := constraints.txt pyproject.toml setup.py $(wildcard src/neuralrde/signatures/kernel/*)
