@@ -18,7 +18,7 @@ from .errors import ParameterError, setting
 
 # What an estimator knows, and nobody has to say.
 FROM_DATA = ("channels", "outputs", "depth", "scales", "step", "points", "key")
-# dict[str, Any] that may be short names, whatever takes them.
+# Options that may be short names, in whatever class takes them.
 _NAMED = ("readout", "solver", "gradient", "field", "activation", "schedule")
 
 
@@ -106,7 +106,7 @@ class Registry(Mapping[str, Any]):
 class Config:
     """A class and options for it, called later: by an estimator, once it knows the channels of the data.
 
-    dict[str, Any] are named as in the class; those that belong to a family may be short names.
+    Options are named as in the class; those that belong to a family may be short names.
 
     >>> from neuralrde.models import NeuralRDE
     >>> config = Config(NeuralRDE, state=64, readout="final")

@@ -260,7 +260,7 @@ class Blend:
 
     @property
     def only_closed_form(self) -> bool:
-        return self.factors[0] > 0 == self.factors[1]
+        return self.factors[0] > 0 and self.factors[1] == 0
 
     def __call__(self, neural: Any, closed: Any, factor: float = 1.0) -> np.ndarray:
         """Both outputs as one; None stands for outputs without weight.
