@@ -25,7 +25,7 @@ def read_results(folder: Path = FOLDER) -> list[Line]:
     """All lines of a folder; where a run has several lines with the same settings, the last."""
     lines: dict[str, Line] = {}
     for file in sorted(folder.glob("*.jsonl")):
-        for number, text in enumerate(file.read_text().splitlines(), 1):
+        for number, text in enumerate(file.read_text("utf-8").splitlines(), 1):
             if not text.strip():
                 continue
             try:

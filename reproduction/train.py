@@ -129,7 +129,7 @@ class EpochMemory(Listener):
 def _resident(name: str) -> int | None:
     """Bytes by the kernel's account: "VmRSS" now, "VmHWM" at the peak. None where there is none (not Linux)."""
     status = Path("/proc/self/status")
-    return int(status.read_text().split(name + ":")[1].split()[0]) * 1024 if status.exists() else None
+    return int(status.read_text("utf-8").split(name + ":")[1].split()[0]) * 1024 if status.exists() else None
 
 
 class _Trained(NamedTuple):

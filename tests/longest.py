@@ -10,7 +10,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "neuralrde"
 def main(number: int = 5) -> None:
     files, functions = [], []
     for path in sorted(SOURCE.rglob("*.py")):
-        text = path.read_text()
+        text = path.read_text("utf-8")
         files.append((text.count("\n"), str(path.relative_to(SOURCE))))
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef):

@@ -200,7 +200,9 @@ def tests_for(mutant: Mutant, suite: str) -> list[str]:
 
     What is computed on import belongs to the whole class or file; what no test calls, to the folder's tests.
     """
-    found = [json.loads(line) for file in (OUT / suite).glob("*.jsonl") for line in file.read_text().splitlines()]
+    found = [
+        json.loads(line) for file in (OUT / suite).glob("*.jsonl") for line in file.read_text("utf-8").splitlines()
+    ]
     own, at_file = f"{mutant.file}::{mutant.function}", lambda test: test.split("::")[0]
     calling = {one["test"] for one in found if any(f"{call}.".startswith(f"{own}.") for call in one["calls"])}
     if not calling and "." not in mutant.function:
@@ -295,7 +297,7 @@ def run(mutants: list[Mutant], results: Path, jobs: int) -> None:
 
 
 def _read(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
 
 
 def report(results: Path) -> None:

@@ -24,7 +24,7 @@ def imported_parts(path: Path) -> set[str]:
     """The parts of neuralrde that a file imports, by whatever spelling."""
     package = ("neuralrde", *path.relative_to(SOURCE).parent.parts)
     names = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             names += [alias.name.split(".") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

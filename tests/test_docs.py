@@ -57,7 +57,7 @@ def named(page: Path) -> str:
 
 def blocks(page: Path, language: str) -> list[str]:
     """Code of a language; what a page takes from a script is run with the script (tests/test_examples.py)."""
-    found = (code for kind, code in BLOCK.findall(page.read_text()) if kind == language)
+    found = (code for kind, code in BLOCK.findall(page.read_text("utf-8")) if kind == language)
     return [code for code in found if not code.startswith("--8<--")]
 
 
@@ -84,21 +84,21 @@ def test_code_runs(page, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_links_lead_somewhere(page):
-    text = re.sub(r"^```.*?^```|`[^`\n]+`", "code", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^```.*?^```|`[^`\n]+`", "code", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     links = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", text)
-    taken = re.findall(r'^--8<-- "([^":]+)', page.read_text(), re.MULTILINE)
+    taken = re.findall(r'^--8<-- "([^":]+)', page.read_text("utf-8"), re.MULTILINE)
     gone = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert not gone + [file for file in taken if not (ROOT / file).exists()]
 
 
 def test_every_picture_is_shown():
-    shown = {link for page in PAGES for link in re.findall(r"images/([\w-]+\.png)", page.read_text())}
+    shown = {link for page in PAGES for link in re.findall(r"images/([\w-]+\.png)", page.read_text("utf-8"))}
     assert {file.name for file in (ROOT / "docs" / "images").iterdir()} == shown
 
 
 def test_files_that_the_architecture_names_are_there():
     """Paths below `src/neuralrde/`, such as `cli/predict.py` and `stores/`."""
-    named = re.findall(r"`([a-z_]+/(?:[a-z_]+\.py)?)`", (ROOT / "docs" / "architecture.md").read_text())
+    named = re.findall(r"`([a-z_]+/(?:[a-z_]+\.py)?)`", (ROOT / "docs" / "architecture.md").read_text("utf-8"))
     gone = [path for path in named if not (ROOT / "src" / "neuralrde" / path).exists() and not (ROOT / path).exists()]
     assert not gone
     assert len(named) > 20
@@ -164,7 +164,7 @@ def test_commands_run(page, folder):
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_commands_in_the_text_exist(page):
-    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     programs = {"neuralrde": app, "python -m reproduction": reproduction_app}
     for program, command in re.findall(r"`(neuralrde|python -m reproduction) ([a-z][^`]*)`", text):
         found = typer.main.get_command(programs[program])
@@ -193,7 +193,9 @@ def names_of(module: str) -> list[str]:
 
 def test_every_public_name_is_on_a_reference_page():
     described = [
-        name for page in (ROOT / "docs" / "reference").glob("*.md") for name in REFERENCE.findall(page.read_text())
+        name
+        for page in (ROOT / "docs" / "reference").glob("*.md")
+        for name in REFERENCE.findall(page.read_text("utf-8"))
     ]
     public = public_names() | SHARED
     missing, strange = sorted(public - set(described)), sorted(set(described) - public)
@@ -232,7 +234,7 @@ def test_docstrings_name_parameters_that_exist():
 
 
 def registry_tables() -> list[str]:
-    return [name for page in PAGES for name in hooks.MARK.findall(page.read_text())]
+    return [name for page in PAGES for name in hooks.MARK.findall(page.read_text("utf-8"))]
 
 
 def test_every_registry_is_a_table_of_the_docs():

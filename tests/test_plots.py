@@ -140,7 +140,7 @@ def test_without_matplotlib_a_sentence_says_what_to_install(monkeypatch):
 
 
 def test_matplotlib_is_imported_only_to_draw():
-    lines = Path(plots.__file__).read_text().splitlines()
+    lines = Path(plots.__file__).read_text("utf-8").splitlines()
     assert not any(line.startswith(("import matplotlib", "from matplotlib")) for line in lines)
 
 

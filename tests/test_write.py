@@ -33,8 +33,8 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "file.txt"
     path.write_text("old")
     with pytest.raises(TypeError), writing(path, "w") as file:
-        file.writelines(["new", path.read_text(), 3])
-    assert path.read_text() == "old"
+        file.writelines(["new", path.read_text("utf-8"), 3])
+    assert path.read_text("utf-8") == "old"
     assert os.listdir(tmp_path) == ["file.txt"]
 
 
@@ -44,7 +44,7 @@ def test_a_process_that_is_killed_leaves_the_old_file(tmp_path):
     path.write_text("old")
     ended = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
     assert ended.returncode == -signal.SIGKILL
-    assert path.read_text() == "old"
+    assert path.read_text("utf-8") == "old"
 
 
 def test_writers_do_not_mix(tmp_path):
@@ -55,7 +55,7 @@ def test_writers_do_not_mix(tmp_path):
             for _ in range(100):
                 file.write(letter * 100)
                 file.flush()
-        return path.read_text()
+        return path.read_text("utf-8")
 
     letters = "abcdefgh" * 4
     with ThreadPoolExecutor(8) as threads:

@@ -116,7 +116,7 @@ def main(arguments: Sequence[str] = ()) -> None:
 
 
 def read() -> list[dict[str, Any]]:
-    return [json.loads(text) for text in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+    return [json.loads(text) for text in RESULTS.read_text("utf-8").splitlines()] if RESULTS.exists() else []
 
 
 def measured(variant: Variant, name: str) -> dict[str, Any]:

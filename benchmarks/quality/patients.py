@@ -81,7 +81,7 @@ def versions() -> dict[str, str]:
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
 
 
 def summary(found: list[dict[str, Any]]) -> str:

@@ -18,7 +18,7 @@ def peak_memory(run: Run) -> tuple[Any, int]:
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)  # free memory that is kept for later would hide what is taken now
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far, which compilation may have set
-    status = lambda name: int(Path("/proc/self/status").read_text().split(name + ":")[1].split()[0]) * 1024
+    status = lambda name: int(Path("/proc/self/status").read_text("utf-8").split(name + ":")[1].split()[0]) * 1024
     before = status("VmRSS")
     result = run()
     return result, status("VmHWM") - before

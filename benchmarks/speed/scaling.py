@@ -127,7 +127,7 @@ def measure(what: str) -> None:
 
 
 def lines() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+    return [json.loads(line) for line in RESULTS.read_text("utf-8").splitlines()] if RESULTS.exists() else []
 
 
 def _key(what: str, point: dict[str, Any]) -> str:

@@ -80,7 +80,7 @@ def _descendants(pid: int) -> list[int]:
 def lines_of(folder: Path) -> list[dict[str, Any]]:
     """The lines of results as they stand in the file, and not as `Results.read` reads them."""
     file = folder / "results.jsonl"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
 
 
 def run(folder: Path, *, kill_after: int = 8, epochs: int = 200) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def test_of_two_lines_about_a_run_the_later_counts(tmp_path):
     results.append_line(line("ACSF1", "neural", 0.5), path)
     assert [found["accuracy"] for found in results.read_lines(path)] == [0.2, 0.5]
     results.tidy(path)
-    assert [json.loads(text)["accuracy"] for text in path.read_text().splitlines()] == [0.5, 0.2]
+    assert [json.loads(text)["accuracy"] for text in path.read_text("utf-8").splitlines()] == [0.5, 0.2]
 
 
 def test_a_broken_line_is_named(tmp_path):
@@ -172,7 +172,7 @@ def test_ranks_tell_apart_what_differs():
 
 
 def test_the_page_can_be_made_of_any_lines(lines):
-    text = PAGE.read_text()
+    text = PAGE.read_text("utf-8")
     for some in ([], lines[:1], lines, [*lines, line("ERing", "neural", 0.5, split="walker", seed=2345)]):
         page = rendered(text, some)
         assert rendered(page, some) == page

@@ -42,7 +42,7 @@ def test_the_settings_are_those_of_the_reproduction(target):
 
 
 def test_the_documentation_shows_the_same_call():
-    page = (Path(__file__).parents[2] / "docs" / "examples" / "heart-rate.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "examples" / "heart-rate.md").read_text("utf-8")
     code = page.split("## Patients never seen, in one call")[1].split("```numpy\n")[1].split("```")[0]
     names, tree = {}, ast.parse(code)
     exec(

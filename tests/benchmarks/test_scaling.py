@@ -43,7 +43,7 @@ def test_the_pages_tables_are_those_of_the_lines(root):
     found = lines()
     texts = {what: growth(what, found) for what in VARIED} | scaling_page.arithmetic(found)
     for name, text in texts.items():
-        assert (root / "docs" / "measured" / f"scaling_{name}.txt").read_text() == text + "\n", (
+        assert (root / "docs" / "measured" / f"scaling_{name}.txt").read_text("utf-8") == text + "\n", (
             f"run scaling page: {name}"
         )
     assert scaling.RESULTS.exists()

@@ -27,10 +27,10 @@ def closed(hearts, tmp_path_factory):
 
 
 def test_its_run_folder(closed):
-    found = json.loads((closed / "metrics.json").read_text())
+    found = json.loads((closed / "metrics.json").read_text("utf-8"))
     assert (found["estimator"], found["model"]) == ("LogSignatureClassifier", "closed-form")
     assert set(found["parts"]) == {"train", "test"}  # nothing is chosen by a validation part: it is learned from
-    split = json.loads((closed / "split.json").read_text())
+    split = json.loads((closed / "split.json").read_text("utf-8"))
     assert (len(split["train"]), split["validation"]) == (found["parts"]["train"]["samples"], [])
     assert [one["name"] for one in found["assessment"]["baselines"]][1:] == ["cheap model"]
     assert not (closed / "history.jsonl").exists()
@@ -39,19 +39,19 @@ def test_its_run_folder(closed):
 
 
 def test_its_settings_repeat_the_run(closed, run, tmp_path):
-    settings = tomllib.loads((closed / "settings.toml").read_text())
+    settings = tomllib.loads((closed / "settings.toml").read_text("utf-8"))
     assert settings["model"]["name"] == "closed-form"
     assert settings["model"]["draws"] == 12
     outcome = run("fit", "--config", closed / "settings.toml", "--out", tmp_path / "again", "--no-plots")
     assert outcome.code == 0, outcome.err
-    assert (tmp_path / "again" / "settings.toml").read_text() == (closed / "settings.toml").read_text()
+    assert (tmp_path / "again" / "settings.toml").read_text("utf-8") == (closed / "settings.toml").read_text("utf-8")
     assert (tmp_path / "again" / "model.nrde").read_bytes() == (closed / "model.nrde").read_bytes()
 
 
 def test_other_commands_take_its_file(closed, hearts, run, tmp_path):
     outcome = run("predict", closed, hearts, "--out", tmp_path / "predicted.csv")
     assert outcome.code == 0, outcome.err
-    header, *rows = (tmp_path / "predicted.csv").read_text().splitlines()
+    header, *rows = (tmp_path / "predicted.csv").read_text("utf-8").splitlines()
     assert header == "id,predicted,true,p(x first),p(y first)"
     assert len(rows) == 60
     assert "cheap model" in run("evaluate", closed).out
@@ -63,7 +63,7 @@ def test_other_commands_take_its_file(closed, hearts, run, tmp_path):
 
 @pytest.mark.long
 def test_a_neural_model_is_compared_with_it(trained, run, hearts):
-    found = json.loads((trained / "metrics.json").read_text())
+    found = json.loads((trained / "metrics.json").read_text("utf-8"))
     beside = found["assessment"]["baselines"][-1]
     assert beside["name"] == "closed form"
     model = load(trained / "closed_form.nrde")
@@ -145,7 +145,7 @@ def test_a_neural_part_of_weight_zero_is_said(run, hearts, tmp_path, monkeypatch
     assert "--depth auto" not in said
     assert f"Verdict\n  - T{sentence}." in run("evaluate", out).out
     assert f"t{sentence}" in run("inspect", out).out
-    found = json.loads((out / "metrics.json").read_text())
+    found = json.loads((out / "metrics.json").read_text("utf-8"))
     assert found["blend"] == [1.0, 0.0]
     assert found["assessment"]["verdict"][0] == f"T{sentence}."
 

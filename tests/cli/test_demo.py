@@ -22,7 +22,7 @@ def test_without_the_real_data_the_simulated_part_remains(run, tmp_path, monkeyp
     assert outcome.code == 0, outcome.err
     assert "BasicMotions is left out" in outcome.out
     assert "Could not download it." in outcome.out
-    results = json.loads((tmp_path / "results.json").read_text())
+    results = json.loads((tmp_path / "results.json").read_text("utf-8"))
     assert not {"closed form", "SelfRegulationSCP1"} & set(results)
     assert results["depth"]["depth 1"] == 0.5
     assert [file.name for file in tmp_path.glob("*.png")] == ["depth_and_scale.png"]
@@ -50,7 +50,7 @@ def test_what_the_demo_must_show(run, real_data, tmp_path, monkeypatch):
     out = tmp_path / "demo"
     outcome = run("demo", "--out", out)
     assert outcome.code == 0, outcome.err
-    results = json.loads((out / "results.json").read_text())
+    results = json.loads((out / "results.json").read_text("utf-8"))
     accuracies = results["SelfRegulationSCP1"]["accuracies"]
     assert [len(values) for values in accuracies.values()] == [3, 3]
     assert np.mean(accuracies["closed form"]) >= 0.89

@@ -59,7 +59,7 @@ def test_fit_says_that_a_majority_is_no_result(run, noise, tmp_path):
 
 
 def test_the_verdict_is_kept(useless):
-    found = json.loads((useless / "metrics.json").read_text())
+    found = json.loads((useless / "metrics.json").read_text("utf-8"))
     assert found["assessment"]["part"] == "test"
     assert [one["name"] for one in found["assessment"]["baselines"]] == ["always `no`", "cheap model", "closed form"]
     assert found["assessment"]["verdict"][0].endswith("no better than always saying `no` (accuracy 0.8000).")
@@ -70,14 +70,14 @@ def test_the_verdict_is_kept(useless):
 
 
 def test_evaluate_says_it_too(run, useless, noise, tmp_path):
-    recorded = json.loads((useless / "metrics.json").read_text())["assessment"]
+    recorded = json.loads((useless / "metrics.json").read_text("utf-8"))["assessment"]
     found = run("evaluate", useless, "--json").json["assessment"]
     assert found["baselines"] == recorded["baselines"]
     assert found["verdict"][0] == recorded["verdict"][0]
     assert "Verdict" in run("evaluate", useless).out
     # Of other data the trivial answer is known, from the classes of the training set, and what the folder holds.
     other = tmp_path / "other.csv"
-    other.write_text(noise.read_text().replace("s9", "t9"))
+    other.write_text(noise.read_text("utf-8").replace("s9", "t9"))
     with other.open("a") as file:
         file.write("extra," + ",".join(["0.5"] * 16) + ",no\n")
     found = run("evaluate", useless, other, "--json").json
@@ -95,7 +95,7 @@ def test_trials_of_a_search_are_shown_and_kept(run, hearts, tmp_path):
     options = ["--depth", "auto", "--epochs", 9, "--out", out, "--no-plots"]
     outcome = run("fit", hearts, *COLUMNS, *QUICK, *options)
     assert outcome.code == 0, outcome.err
-    found = json.loads((out / "metrics.json").read_text())
+    found = json.loads((out / "metrics.json").read_text("utf-8"))
     assert {trial["depth"] for trial in found["trials"]} == {1, 2, 3}
     assert all(trial.keys() >= {"depth", "step", "epoch", "loss"} for trial in found["trials"])
     table = outcome.out[outcome.out.index("Search: ") :].splitlines()
@@ -112,7 +112,7 @@ def test_folds(run, hearts, tmp_path):
     assert outcome.code == 0, outcome.err
     assert "fold 3 of 3" in outcome.out
     assert "±" in outcome.out
-    found = json.loads((out / "metrics.json").read_text())
+    found = json.loads((out / "metrics.json").read_text("utf-8"))
     assert [fold["samples"] for fold in found["folds"]] == [20, 20, 20]
     assert found["parts"].keys() == {"train", "validation"}
     assert sum(part["samples"] for part in found["parts"].values()) == 60
@@ -197,7 +197,7 @@ def test_points_without_a_class(run, tmp_path):
     out = tmp_path / "run"
     outcome = run("fit", tmp_path / "points.csv", "--per-time", *QUICK, "--epochs", 1, "--out", out)
     assert outcome.code == 0, outcome.err
-    found = json.loads((out / "metrics.json").read_text())
+    found = json.loads((out / "metrics.json").read_text("utf-8"))
     rows = list(csv.DictReader((out / "predictions.csv").open()))
     assert {row["true"] for row in rows} == {"", "down", "up"}
     assert found["parts"]["test"]["samples"] == sum(row["true"] != "" for row in rows) < len(rows)
@@ -220,7 +220,7 @@ def test_a_reader_that_goes_does_not_end_a_training(hearts, tmp_path):
         assert process.wait(timeout=300) == 0
     finally:
         process.kill()
-    assert len((out / "history.jsonl").read_text().splitlines()) > 1
+    assert len((out / "history.jsonl").read_text("utf-8").splitlines()) > 1
     assert (out / "metrics.json").exists()
 
 

@@ -74,7 +74,7 @@ def test_a_run_remembers_how_its_table_was_read(run, asked, table, tmp_path, mon
     out = tmp_path / "run"
     given = [flag for flag in GIVEN if flag not in ("--long", "--no-header")]
     assert run("fit", table, *given, *QUICK, "--step", 2, "--epochs", 1, "--out", out, "--no-plots").code == 0
-    told = tomllib.loads((out / "settings.toml").read_text())["table"]
+    told = tomllib.loads((out / "settings.toml").read_text("utf-8"))["table"]
     # Right from any folder.
     assert told.pop("labels") == str(tmp_path / "labels.csv")
     assert told == {name: value for name, value in READ.items() if name not in ("labels", "wide", "header")}

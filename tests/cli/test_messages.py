@@ -98,7 +98,7 @@ def test_at_the_shell(run, tmp_path, table, arguments, words):
 
 
 def test_a_column_that_new_data_lack(run, trained, hearts, tmp_path):
-    (tmp_path / "new.csv").write_text(hearts.read_text().replace(",x,y,", ",x,z,", 1))
+    (tmp_path / "new.csv").write_text(hearts.read_text("utf-8").replace(",x,y,", ",x,z,", 1))
     outcome = run("predict", trained, tmp_path / "new.csv", "--out", "-")
     assert outcome.code == 1
     assert "new.csv" in outcome.err

@@ -93,13 +93,16 @@ def test_the_whole_command_is_proposed_and_works(run, tmp_path, name):
 def test_what_is_lacking_is_said(run, tmp_path, head, form, given, proposed):
     file = tmp_path / "table.csv"
     file.write_text("\n".join([head, *rows(form)]))
-    assert f"neuralrde fit {file} {proposed}" in run("fit", file, *given).err
+    assert f"neuralrde fit {shlex.quote(str(file))} {proposed}" in run("fit", file, *given).err
 
 
 def test_a_table_of_labels(run, tmp_path):
     file = tmp_path / "labels.csv"
     file.write_text("Fall;Klasse;Alter\n" + "".join(f"P{i};{'ab'[i % 2]};{40 + i}\n" for i in range(9)))
-    assert f"neuralrde fit SERIES --labels {file} --labels-id Fall --target Klasse" in run("inspect", file).err
+    assert (
+        f"neuralrde fit SERIES --labels {shlex.quote(str(file))} --labels-id Fall --target Klasse"
+        in run("inspect", file).err
+    )
 
 
 def test_nothing_is_proposed_that_cannot_be_read(run, tmp_path):
@@ -124,7 +127,7 @@ def test_dates_of_a_parquet_table(run, tmp_path):
     frame = pd.DataFrame(table).astype({"stamp": "datetime64[us]", "draught": float})
     frame.to_parquet(file := tmp_path / "ships.parquet")
     said = run("inspect", file).err
-    assert f"neuralrde fit {file} --time stamp --id vessel --target late" in said
+    assert f"neuralrde fit {shlex.quote(str(file))} --time stamp --id vessel --target late" in said
     frame.drop(columns=["vessel", "late"]).to_parquet(file)
     assert "Write --time stamp if it holds the times" in run("inspect", file).err
 

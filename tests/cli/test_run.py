@@ -30,24 +30,26 @@ def test_a_run_folder_holds_everything(trained):
     assert {file.name for file in (trained / "pictures").iterdir()} == {
         "learning_curves.png", "confusion.png", "windows.png",
     }  # fmt: skip
-    settings = tomllib.loads((trained / "settings.toml").read_text())
+    settings = tomllib.loads((trained / "settings.toml").read_text("utf-8"))
     assert settings["table"] == {"id": "patient", "time": "hour", "target": "ill", "columns": ["x", "y"]}
     assert (settings["windows"]["step"], settings["windows"]["depth"], settings["seed"]) == (8, 2, 0)
-    metrics = json.loads((trained / "metrics.json").read_text())
+    metrics = json.loads((trained / "metrics.json").read_text("utf-8"))
     assert metrics["parts"]["test"].keys() >= {"samples", "accuracy"}
-    assert len((trained / "history.jsonl").read_text().splitlines()) == metrics["epochs"] == 6
-    assert {"neuralrde", "jax", "python", "command"} <= json.loads((trained / "versions.json").read_text()).keys()
+    assert len((trained / "history.jsonl").read_text("utf-8").splitlines()) == metrics["epochs"] == 6
+    assert {"neuralrde", "jax", "python", "command"} <= json.loads(
+        (trained / "versions.json").read_text("utf-8")
+    ).keys()
 
 
 def test_parts_do_not_overlap(trained):
-    split = json.loads((trained / "split.json").read_text())
+    split = json.loads((trained / "split.json").read_text("utf-8"))
     rows = [set(split[part]) for part in ("train", "validation", "test")]
     assert sum(map(len, rows)) == len(set.union(*rows)) == 60
 
 
 def test_evaluate_takes_the_test_samples_of_the_runs_own_data(run, trained, hearts):
     found = run("evaluate", trained, hearts, *COLUMNS, "--json").json
-    recorded = json.loads((trained / "metrics.json").read_text())["parts"]["test"]
+    recorded = json.loads((trained / "metrics.json").read_text("utf-8"))["parts"]["test"]
     assert found["part"] == "test"
     assert found["accuracy"] == recorded["accuracy"]
     assert run("evaluate", trained, hearts, *COLUMNS, "--all", "--json").json["samples"] == 60
@@ -59,15 +61,15 @@ def test_predict_writes_what_the_model_says(run, trained, hearts, tmp_path):
     out = tmp_path / "new" / "answers.csv"
     outcome = run("predict", trained, hearts, *COLUMNS, "--out", out)
     assert outcome.code == 0, outcome.err
-    rows = list(csv.DictReader(out.read_text().splitlines()))
+    rows = list(csv.DictReader(out.read_text("utf-8").splitlines()))
     assert [row["id"] for row in rows] == [f"p{i}" for i in range(60)]
     for row in rows:
         assert row["predicted"] == max(("x first", "y first"), key=lambda name, row=row: float(row[f"p({name})"]))
-    assert run("predict", trained, hearts, *COLUMNS, "--out", "-").out == out.read_text()
+    assert run("predict", trained, hearts, *COLUMNS, "--out", "-").out == out.read_text("utf-8")
 
 
 def test_predict_needs_no_target(run, trained, hearts, tmp_path):
-    table = [line.rsplit(",", 1)[0] for line in hearts.read_text().splitlines()]
+    table = [line.rsplit(",", 1)[0] for line in hearts.read_text("utf-8").splitlines()]
     (tmp_path / "new.csv").write_text("\n".join(table) + "\n")
     outcome = run("predict", trained, tmp_path / "new.csv", *COLUMNS[:4], "--out", "-")
     assert outcome.out.splitlines()[0] == "id,predicted,p(x first),p(y first)"
@@ -80,7 +82,7 @@ def test_a_run_remembers_which_column_is_what(run, trained, hearts, tmp_path):
     # Columns that the run has not seen, and in another order; and no target.
     with (tmp_path / "new.csv").open("w", newline="") as file:
         writer = csv.writer(file)
-        for row in csv.reader(hearts.read_text().splitlines()):
+        for row in csv.reader(hearts.read_text("utf-8").splitlines()):
             writer.writerow(["a remark", row[3], row[2], *row[:2]])
     rows = list(csv.reader(run("predict", trained, tmp_path / "new.csv", "--out", "-").out.splitlines()))
     assert rows[0] == ["id", "predicted", "p(x first)", "p(y first)"]
@@ -92,7 +94,7 @@ def test_a_run_remembers_which_column_is_what(run, trained, hearts, tmp_path):
 
 
 def test_evaluate_without_data_takes_the_runs_own(run, trained):
-    recorded = json.loads((trained / "metrics.json").read_text())["parts"]["test"]
+    recorded = json.loads((trained / "metrics.json").read_text("utf-8"))["parts"]["test"]
     assert run("evaluate", trained, "--json").json["accuracy"] == recorded["accuracy"]
     outcome = run("evaluate", trained / "model.nrde")
     assert outcome.code == 2
@@ -143,14 +145,14 @@ def test_resume_goes_on_to_where_an_uninterrupted_run_ends(run, trained, hearts,
 def test_settings_of_a_run_repeat_it(run, trained, tmp_path):
     again = run("fit", "--config", trained / "settings.toml", "--out", tmp_path / "again", "--no-plots", "--json")
     assert again.code == 0, again.err
-    assert again.json["parts"] == json.loads((trained / "metrics.json").read_text())["parts"]
+    assert again.json["parts"] == json.loads((trained / "metrics.json").read_text("utf-8"))["parts"]
 
 
 def test_flags_win_over_the_file(run, trained, tmp_path):
     arguments = ["fit", "--config", trained / "settings.toml", "--epochs", "1", "--set", "patience=none", "--no-plots"]
     out = tmp_path / "one"
     assert run(*arguments, "--out", out, "--json").json["epochs"] == 1
-    settings = tomllib.loads((out / "settings.toml").read_text())
+    settings = tomllib.loads((out / "settings.toml").read_text("utf-8"))
     assert settings["training"]["patience"] == "none"
 
 
@@ -249,13 +251,13 @@ def test_a_run_from_a_store(run, hearts, tmp_path, monkeypatch):
     found = run("fit", "hearts.store", *SMALL, "--epochs", 2, "--out", "run")
     assert found.code == 0, found.err
     assert "Run folder: run" in found.out
-    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text("utf-8"))
     assert (metrics["model"], metrics["epochs"], len(metrics["store"])) == ("neural-rde", 2, 32)
     assert [one["name"] for one in metrics["assessment"]["baselines"]] == ["always `x first`"]
     assert {file.name for file in (tmp_path / "run" / "pictures").iterdir()} == {"learning_curves.png", "confusion.png"}
     assert run("predict", "run", "hearts.store", "--json").json["rows"] == 60
-    predicted = list(csv.DictReader((tmp_path / "predictions.csv").read_text().splitlines()))
-    tested = list(csv.DictReader((tmp_path / "run" / "predictions.csv").read_text().splitlines()))
+    predicted = list(csv.DictReader((tmp_path / "predictions.csv").read_text("utf-8").splitlines()))
+    tested = list(csv.DictReader((tmp_path / "run" / "predictions.csv").read_text("utf-8").splitlines()))
     assert [row for row in predicted if row["id"] in {row["id"] for row in tested}] == tested
     # A picture that fails spoils no run, wherever its series are.
     monkeypatch.setattr("neuralrde.cli.run.draw_curves", lambda *_, **__: 1 / 0)
@@ -295,11 +297,11 @@ def test_small_probabilities_are_no_zeros(tmp_path):
     rows = np.arange(2)
     table = PredictionTable(rows, rows, None, np.array(["a", "b"]), sure, ["a", "b"], None, None)
     write_csv(table, tmp_path / "p.csv")
-    assert (tmp_path / "p.csv").read_text().splitlines()[1:] == ["0,a,1.0,3e-09", "1,b,0.25,0.75"]
+    assert (tmp_path / "p.csv").read_text("utf-8").splitlines()[1:] == ["0,a,1.0,3e-09", "1,b,0.25,0.75"]
 
 
 def test_classes_that_the_model_does_not_know(run, trained, hearts, tmp_path):
-    (tmp_path / "other.csv").write_text(hearts.read_text().replace(" first", " last"))
+    (tmp_path / "other.csv").write_text(hearts.read_text("utf-8").replace(" first", " last"))
     outcome = run("evaluate", trained, tmp_path / "other.csv")
     assert outcome.code == 1
     assert "none of which the model knows" in outcome.err
@@ -342,7 +344,7 @@ def test_a_long_table_of_x0_is_not_wide(run, tmp_path):
     rows = [[k, x, -x, "ab"[k % 2]] for k, row in enumerate(walks([0] * 24)) for x in row[1:]]
     data, out = written(tmp_path / "long.csv", [["id", "x0", "x1", "label"], *rows]), tmp_path / "run"
     assert run("fit", data, "--columns", "x0", *QUICK, "--step", 4, "--out", out, "--no-plots").code == 0
-    assert tomllib.loads((out / "settings.toml").read_text())["table"] == {"columns": ["x0"]}
+    assert tomllib.loads((out / "settings.toml").read_text("utf-8"))["table"] == {"columns": ["x0"]}
     assert len(run("predict", out, data, "--out", "-").out.splitlines()) == 25
 
 

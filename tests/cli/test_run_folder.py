@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -125,12 +126,12 @@ def test_two_trainings_in_one_folder(hearts, tmp_path, run):
         while not (out / "settings.toml").exists():
             assert first.poll() is None, first.communicate()
             time.sleep(0.05)
-        settings = (out / "settings.toml").read_text()
+        settings = (out / "settings.toml").read_text("utf-8")
         second = run("fit", hearts, *COLUMNS, *QUICK, "--out", out, "--seed", 2)
         assert second.code == 2
         assert "another run is being trained in it" in second.err
         assert str(first.pid) in second.err
-        assert (out / "settings.toml").read_text() == settings
+        assert (out / "settings.toml").read_text("utf-8") == settings
         # What asks for its model meanwhile is told why there is none.
         early = run("evaluate", out)
         assert early.code == 1
@@ -147,11 +148,11 @@ def test_a_stopped_training_has_no_model_yet(run, tmp_path):
     (tmp_path / "checkpoint.nrde").write_bytes(b"")
     outcome = run("predict", tmp_path, "spirals")
     assert outcome.code == 1
-    assert f"Go on with `neuralrde fit --resume --out {tmp_path}`" in outcome.err
+    assert f"Go on with `neuralrde fit --resume --out {shlex.quote(str(tmp_path))}`" in outcome.err
 
 
 def test_parts_are_kept_by_id(trained):
-    split = json.loads((trained / "split.json").read_text())
+    split = json.loads((trained / "split.json").read_text("utf-8"))
     assert split["by"] == "id"
     ids = [*split["train"], *split["validation"], *split["test"]]
     assert sorted(ids) == sorted(f"p{k}" for k in range(60))
@@ -159,9 +160,9 @@ def test_parts_are_kept_by_id(trained):
 
 def test_data_that_have_changed_are_not_evaluated_as_if_they_had_not(run, hearts, tmp_path):
     data, out = tmp_path / "hearts.csv", tmp_path / "run"
-    data.write_text(hearts.read_text())
+    data.write_text(hearts.read_text("utf-8"))
     assert run("fit", data, *COLUMNS, *QUICK, "--epochs", 1, "--out", out, "--no-plots").code == 0
-    data.write_text("\n".join(hearts.read_text().splitlines()[:-1]) + "\n")
+    data.write_text("\n".join(hearts.read_text("utf-8").splitlines()[:-1]) + "\n")
     for arguments in ([out], [out, data]):
         outcome = run("evaluate", *arguments)
         assert outcome.code == 1
@@ -193,5 +194,5 @@ def test_a_run_in_the_posix_locale(tmp_path):
     assert found.returncode == 0, found.stderr
     assert "gesund \\xb1" in found.stdout
     assert [folder.name for folder in (tmp_path / "runs").iterdir()] == ["Herz"]
-    metrics = json.loads((tmp_path / "runs" / "Herz" / "metrics.json").read_text())
+    metrics = json.loads((tmp_path / "runs" / "Herz" / "metrics.json").read_text("utf-8"))
     assert "gesund ±" in metrics["training_targets"]["counts"]

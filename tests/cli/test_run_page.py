@@ -1,6 +1,7 @@
 """A run's page: everything in one file, which loads nothing, and whose commands work."""
 
 import re
+import shlex
 from html import unescape
 
 import pytest
@@ -20,7 +21,7 @@ def test_everything_is_in_one_file(trained, run, monkeypatch, tmp_path, hearts):
     # The commands, as they stand there.
     shell, python = said.split("# at a shell")[1].split("# in Python")
     monkeypatch.chdir(tmp_path)
-    command = shell.split()[:6]
+    command = shlex.split(shell)[:6]
     assert command[:2] == ["neuralrde", "predict"]
     assert run("predict", command[2], hearts, "--out", "predicted.csv").code == 0
     code = python.split("Settings")[0].replace('"NEW.csv"', repr(str(hearts)))

@@ -57,7 +57,7 @@ def test_a_grid_is_run_once_shown_and_not_run_again(run, config, tmp_path):
     # Two floors, because nothing but the seed counts for them, and four neural runs.
     assert "[6/6]" in outcome.out
     assert "closed-form" in outcome.out
-    lines = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (out / "results.jsonl").read_text("utf-8").splitlines()]
     assert len(lines) == len({line["key"] for line in lines}) == 6
     assert [line["point"] for line in lines[:2]] == [
         {"data": "hearts", "model": "closed-form", "seed": seed} for seed in (0, 1)
@@ -98,7 +98,7 @@ def test_the_result_is_that_of_fit_and_killed_runs_are_gone_on_with(run, config,
     [folder] = (out / "runs").iterdir()
     assert (folder / "checkpoint.nrde").exists()
     assert run("sweep", file, "--no-ray", "--out", out).code == 0
-    [line] = [json.loads(text) for text in (out / "results.jsonl").read_text().splitlines()]
+    [line] = [json.loads(text) for text in (out / "results.jsonl").read_text("utf-8").splitlines()]
     assert line["resumed"] == 1
     assert line["value"] == plain["assessment"]["value"]
     assert line["objective"] == pytest.approx(min(r["monitored"] for r in _history(tmp_path / "fit")), rel=0, abs=0)
@@ -107,11 +107,11 @@ def test_the_result_is_that_of_fit_and_killed_runs_are_gone_on_with(run, config,
     (out / "results.jsonl").unlink()
     monkeypatch.setattr(training.Run, "fit", None)
     assert run("sweep", file, "--no-ray", "--out", out).code == 0
-    assert json.loads((out / "results.jsonl").read_text())["value"] == line["value"]
+    assert json.loads((out / "results.jsonl").read_text("utf-8"))["value"] == line["value"]
 
 
 def _history(folder):
-    return [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in (folder / "history.jsonl").read_text("utf-8").splitlines()]
 
 
 def test_keys_are_those_of_what_decides(config, hearts, tmp_path):
@@ -122,9 +122,9 @@ def test_keys_are_those_of_what_decides(config, hearts, tmp_path):
     for other in ("depth = 1", "seed = 1", "divide = 'random'", "folds = 2", "epochs = 3", '"model.state" = 6'):
         assert key not in keys(config(f"[grid]\n{other}\n"), tmp_path), other
     copy = tmp_path / "copy.csv"
-    copy.write_text(hearts.read_text())
+    copy.write_text(hearts.read_text("utf-8"))
     assert keys(config("[grid]\n", FIXED.replace("{data}", str(copy))), tmp_path) == [key]  # the same data elsewhere
-    copy.write_text(hearts.read_text().replace("x first", "first x"))
+    copy.write_text(hearts.read_text("utf-8").replace("x first", "first x"))
     assert keys(config("[grid]\n", FIXED.replace("{data}", str(copy))), tmp_path) != [key]
 
 
@@ -156,7 +156,7 @@ sampler = "random"
 """)
     outcome = run("sweep", file, "--no-ray", "--out", tmp_path / "out")
     assert outcome.code == 0, outcome.err
-    lines = [json.loads(line) for line in (tmp_path / "out" / "results.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (tmp_path / "out" / "results.jsonl").read_text("utf-8").splitlines()]
     rates = [line["point"]["optimizer.learning_rate"] for line in lines]
     assert len(set(rates)) == 3
     assert all(1e-3 <= rate <= 1e-1 for rate in rates)

@@ -288,7 +288,7 @@ def test_a_download_that_breaks_off_leaves_nothing(server, tmp_path):
     with pytest.raises(DatasetUnavailable, match="404"):
         fetch(f"{address}/b.txt", path)
     assert [file.name for file in tmp_path.iterdir()] == ["served"]
-    assert fetch(f"{address}/a.txt", path).read_text() == "hello"
+    assert fetch(f"{address}/a.txt", path).read_text("utf-8") == "hello"
     check_checksum(path)  # nothing to check
 
 

@@ -79,7 +79,7 @@ def test_from_physionets_tables(recordings):
     write_csv(folder, *recordings)
     assert_built_from(load("BIDMC32HR"), *recordings)
     path = folder / "bidmc_02_Signals.csv"
-    path.write_text("\n".join(path.read_text().splitlines()[:100]))
+    path.write_text("\n".join(path.read_text("utf-8").splitlines()[:100]))
     with pytest.raises(ReadError, match="Got 99 rows; expected 4751"):
         load("BIDMC32HR")
 

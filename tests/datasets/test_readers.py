@@ -38,7 +38,7 @@ def test_no_public_name_is_also_a_module():
 
 def read_blocks(path, *, task=None, name=None):
     """A format that nobody has: `{LABEL` opens a series, then one point per line."""
-    blocks = [block.split("\n") for block in path.read_text().strip().removeprefix("{").split("\n{")]
+    blocks = [block.split("\n") for block in path.read_text("utf-8").strip().removeprefix("{").split("\n{")]
     points = [np.array([line.split() for line in lines], float) for _, *lines in blocks]
     return Dataset(Series.from_arrays(points, channels=["x", "y"]), [label for label, *_ in blocks], task=task,
                    name=name or path.stem)  # fmt: skip
@@ -83,7 +83,7 @@ def test_a_reader_of_ones_own(blocks, tmp_path, capsys, monkeypatch):
     assert "60 samples" in capsys.readouterr().out
     assert main(["fit", "motions.blocks", "--model", "closed-form", "--out", "run", "--no-plots"]) == 0
     assert main(["predict", "run", "motions.blocks", "--out", "predicted.csv"]) == 0
-    assert len((tmp_path / "predicted.csv").read_text().splitlines()) == 61
+    assert len((tmp_path / "predicted.csv").read_text("utf-8").splitlines()) == 61
     assert main(["evaluate", "run"]) == 0
     assert main(["fit", "nothere.blocks"]) == 1
     assert "There is no file or folder nothere.blocks" in capsys.readouterr().err

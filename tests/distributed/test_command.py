@@ -31,7 +31,7 @@ def command(*arguments, **variables) -> subprocess.Popen:
 
 def worker_of(parent: subprocess.Popen, number: int) -> int:
     """The process id of a worker, by its place in its environment."""
-    for child in Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split():
+    for child in Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text("utf-8").split():
         variables = Path(f"/proc/{child}/environ").read_bytes().decode().split("\0")
         place = next((one for one in variables if one.startswith("NEURALRDE_WORKER=")), None)
         if place is not None and json.loads(place.partition("=")[2])["number"] == number:
@@ -77,7 +77,7 @@ def _killed_and_resumed(data, tmp_path, number):
     again = command("--resume", "--out", out, "--processes", 2, "--json", "--no-plots")
     printed, errors = again.communicate(timeout=120)
     assert again.returncode == 0, errors[-3000:]
-    assert json.loads(printed)["epochs"] == len((out / "history.jsonl").read_text().splitlines()) == 20
+    assert json.loads(printed)["epochs"] == len((out / "history.jsonl").read_text("utf-8").splitlines()) == 20
     assert (out / "model.nrde").exists()
     assert (out / "predictions.csv").exists()
 
@@ -114,7 +114,7 @@ def test_as_slurm_starts_it_and_the_default_model(hearts, tmp_path):  # noqa: F8
     assert told[1][0] == ""
     alone = command(hearts, *COLUMNS, *model, "--out", tmp_path / "alone", "--json")
     expected = json.loads(alone.communicate(timeout=300)[0])["parts"]["test"]
-    found = json.loads((tmp_path / "run" / "metrics.json").read_text())["parts"]["test"]
+    found = json.loads((tmp_path / "run" / "metrics.json").read_text("utf-8"))["parts"]["test"]
     # Two epochs, rounded differently.
     assert found["log_loss"] == pytest.approx(expected["log_loss"], rel=1e-2)
 

@@ -94,7 +94,7 @@ def test_both_formats_carry_a_series_through_its_windows(family, walks, tmp_path
             for window in range(logs.shape[1]):
                 output, *state = step(logs[:size, window], *state)
             np.testing.assert_allclose(np.asarray(output)[:, 0], predicted[:size], **CLOSE)
-    about = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    about = json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))
     assert about["log_signature"]["size"] == logs.shape[2]
     for one, array in zip(about["state"], state, strict=True):
         assert (tuple(one["shape"]), one["type"]) == (array.shape[1:], str(array.dtype))
@@ -145,7 +145,7 @@ def test_the_command_writes_a_classifier(walks, tmp_path, capsys):
     out = tmp_path / "out"
     assert main(["export", str(tmp_path / "m.nrde"), "--out", str(out), "--format", "onnx", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["files"] == ["start.onnx", "step.onnx", "manifest.json"]
-    about = json.loads((out / "manifest.json").read_text())
+    about = json.loads((out / "manifest.json").read_text("utf-8"))
     assert about["classes"] == ["down", "up"]
     assert about["output"] == {"size": 2, "means": "logits"}
     assert main(["export", str(tmp_path / "m.nrde"), "--format", "onnx,h5"]) == 2

@@ -46,7 +46,7 @@ def used_names(code: str) -> set[str]:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_only_public_names_are_used(file):
-    private = used_names(file.read_text()) - PUBLIC - MODULES
+    private = used_names(file.read_text("utf-8")) - PUBLIC - MODULES
     assert not private, f"{file.name} uses {sorted(private)}, which are in no `__all__`"
 
 
@@ -79,9 +79,9 @@ paths.windows
 
 def test_the_library_does_not_know_of_it_and_does_not_ship_it():
     for file in (ROOT / "src").rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not [name for name in names if name.split(".")[0] == "reproduction"], file
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     assert project["tool"]["setuptools"]["packages"]["find"] == {"where": ["src"]}

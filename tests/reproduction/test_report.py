@@ -66,7 +66,7 @@ def test_a_later_line_of_the_same_run_counts(folder):
 def test_the_report(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     assert main(["report"]) == 0
-    page, text = (folder / "report.html").read_text(), (folder / "docs/reproduction.md").read_text()
+    page, text = (folder / "report.html").read_text("utf-8"), (folder / "docs/reproduction.md").read_text("utf-8")
     for written in (page, text):
         shown = written.replace("\N{NO-BREAK SPACE}", " ")
         assert "4.00 ± 1.00" in shown

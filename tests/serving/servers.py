@@ -60,12 +60,12 @@ class Server:
         """Until it is ready."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            assert self.process.poll() is None, self.log.read_text()
+            assert self.process.poll() is None, self.log.read_text("utf-8")
             with contextlib.suppress(OSError):
                 if self.ask("/v2/health/ready")[0] == 200:
                     return
             time.sleep(0.05)
-        raise AssertionError(f"not ready after {seconds} s: {self.log.read_text()}")
+        raise AssertionError(f"not ready after {seconds} s: {self.log.read_text('utf-8')}")
 
     def end(self, how: int = signal.SIGTERM) -> None:
         """Stop it, and wait until it has gone."""
@@ -89,11 +89,11 @@ def start(folder: Path, *arguments: Any, port: int = 0, token: str | None = None
     with open(log, "w") as file:
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
     until = time.monotonic() + 180  # on a machine with much else to do
-    while "http://" not in log.read_text():
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < until, log.read_text()
+    while "http://" not in log.read_text("utf-8"):
+        assert process.poll() is None, log.read_text("utf-8")
+        assert time.monotonic() < until, log.read_text("utf-8")
         time.sleep(0.05)
-    url = next(word for word in log.read_text().split() if word.startswith("http://"))
+    url = next(word for word in log.read_text("utf-8").split() if word.startswith("http://"))
     server = Server(process, url, log, token)
     if ready:
         server.wait()

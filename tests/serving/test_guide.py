@@ -16,7 +16,7 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "serving.md"
 
 
 def test_the_client_of_the_guide(server):
-    code = "\n".join(re.findall(r"^```py\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL))
+    code = "\n".join(re.findall(r"^```py\n(.*?)^```", GUIDE.read_text("utf-8"), re.MULTILINE | re.DOTALL))
     code = code.replace("127.0.0.1:8000", server.address).replace("heart-rate", "rate")
     names: dict = {}
     exec(compile(code, str(GUIDE), "exec"), names)
@@ -32,7 +32,7 @@ def test_the_client_of_the_guide(server):
 
 def test_the_guides_options_and_metrics_exist(server):
     options = {option for one in get_command(app).commands["serve"].params for option in one.opts}
-    text = GUIDE.read_text()
+    text = GUIDE.read_text("utf-8")
     named = set(re.findall(r"`(--[a-z-]+)", text))
     assert named
     assert named <= options

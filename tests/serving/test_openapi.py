@@ -27,7 +27,7 @@ def schemathesis(server, examples: int, folder) -> str:
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, cwd=folder)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    assert "Traceback" not in server.log.read_text()
+    assert "Traceback" not in server.log.read_text("utf-8")
     assert server.ask("/v2/health/live")[0] == 200
     return done.stdout
 

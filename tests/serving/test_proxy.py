@@ -57,7 +57,7 @@ def proxy(service, tmp_path_factory):
     command = [OPENSSL, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={NAME}"]
     command += ["-addext", f"subjectAltName=DNS:{NAME}", "-keyout", folder / "site.key", "-out", folder / "site.pem"]
     subprocess.run(command, check=True, capture_output=True)
-    site = CONFIGURATION.read_text()
+    site = CONFIGURATION.read_text("utf-8")
     for old, new in {
         "listen 443 ssl": f"listen 127.0.0.1:{port} ssl",
         "127.0.0.1:8000;": f"127.0.0.1:{service};",

@@ -218,7 +218,7 @@ def fuzz(server, trained, count: int) -> None:
         assert time.monotonic() < until
     assert server.ask("/v2/health/live")[0] == 200
     assert server.process.poll() is None
-    assert "Traceback" not in server.log.read_text()
+    assert "Traceback" not in server.log.read_text("utf-8")
 
 
 def answers_in(message: str) -> list[dict]:
@@ -321,4 +321,4 @@ def test_a_client_that_goes_while_it_is_waited_for_leaves_nothing(server):
         time.sleep(0.05)
     assert server.metric("neuralrde_queue") == 0
     assert np.median(latencies(server, "after", 20)) < 3 * np.median(before) + 0.05
-    assert "Traceback" not in server.log.read_text(), server.log.read_text()
+    assert "Traceback" not in server.log.read_text("utf-8"), server.log.read_text("utf-8")

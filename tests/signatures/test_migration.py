@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "guides" / "migration.md"
 
 def rows(heading: str) -> list[tuple[list[str], str]]:
     """For each row the code on the left, and the first piece of code on the right."""
-    section = PAGE.read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    section = PAGE.read_text("utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
     cells = [line.strip("|").split(" | ") for line in section.splitlines() if line.startswith("| `")]
     return [(re.findall(r"`([^`]+)`", left), re.findall(r"`([^`]+)`", right)[0]) for left, right in cells]
 

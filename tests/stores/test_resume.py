@@ -204,6 +204,6 @@ def test_the_command_line(data, tmp_path, monkeypatch, capsys):
     assert "accuracy" in capsys.readouterr().out
     assert main(["prepare", str(data), "new", "--like", "s"]) == 0
     assert main(["predict", "run", "new", "--out", "found.csv"]) == 0
-    assert len((tmp_path / "found.csv").read_text().splitlines()) == 61
+    assert len((tmp_path / "found.csv").read_text("utf-8").splitlines()) == 61
     assert main(["fit", "s", "--model", "closed-form"]) == 2
     assert "whole series" in capsys.readouterr().err

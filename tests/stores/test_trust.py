@@ -29,7 +29,7 @@ def store(made, tmp_path):
 @pytest.mark.parametrize("name", ["{outside}", "shards/../../../../../../../../../../../..{outside}"])
 def test_a_manifest_does_not_choose_where_files_are_written(store, tmp_path, name):
     fsspec, outside = pytest.importorskip("fsspec"), tmp_path / "written"
-    manifest = json.loads((store / "manifest.json").read_text())
+    manifest = json.loads((store / "manifest.json").read_text("utf-8"))
     manifest["shards"][0]["file"] = name.format(outside=outside)
     fs = fsspec.filesystem("memory")
     for path in store.rglob("*"):
@@ -50,7 +50,7 @@ def test_a_forged_name_is_never_used(store, tmp_path):
     """Not even that of a manifest with the right checksum."""
     from neuralrde.stores.format import sealed
 
-    manifest = json.loads((store / "manifest.json").read_text())
+    manifest = json.loads((store / "manifest.json").read_text("utf-8"))
     manifest.pop("checksum")
     manifest["shards"][0]["file"] = manifest["series"]["file"] = str(tmp_path / "another")
     (store / "manifest.json").write_bytes(sealed(manifest))

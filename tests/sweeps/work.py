@@ -14,7 +14,7 @@ def squares(settings: dict[str, Any], data: Any, folder: Path, report: Any) -> d
         file.write(f"{os.getpid()}\n")
     if settings.get("error"):
         raise ValueError(settings["error"])
-    if settings.get("die") and len((folder / "begun").read_text().splitlines()) <= settings["die"]:
+    if settings.get("die") and len((folder / "begun").read_text("utf-8").splitlines()) <= settings["die"]:
         os.kill(os.getpid(), 9)
     value, curve = float(settings["x"]) ** 2, []
     for epoch in range(1, 11):
@@ -33,8 +33,8 @@ def cores_here() -> int:
 
 def begun(folder: Path) -> dict[str, int]:
     """How often each task was begun."""
-    return {file.parent.name: len(file.read_text().splitlines()) for file in folder.glob("*/begun")}
+    return {file.parent.name: len(file.read_text("utf-8").splitlines()) for file in folder.glob("*/begun")}
 
 
 def raw_lines(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text().splitlines()]
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]

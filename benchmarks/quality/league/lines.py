@@ -24,7 +24,7 @@ def read_lines(path: Path = RESULTS) -> list[Line]:
     if not path.exists():
         return []
     found: dict[tuple, Line] = {}
-    for number, text in enumerate(path.read_text().splitlines(), start=1):
+    for number, text in enumerate(path.read_text("utf-8").splitlines(), start=1):
         try:
             line = json.loads(text)
             found[key_of(line)] = line

@@ -39,7 +39,7 @@ def rendered(text: str, lines: Sequence[Line]) -> str:
 
 
 def write_page(lines: Sequence[Line], path: Path = PAGE) -> Path:
-    path.write_text(rendered(path.read_text(), lines))
+    path.write_text(rendered(path.read_text("utf-8"), lines))
     return path
 
 

@@ -86,7 +86,7 @@ def measured(found: Outcome, true: np.ndarray) -> Line:
 def machine() -> str:
     """Cores and processor, by which seconds are to be judged."""
     info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
+    lines = info.read_text("utf-8").splitlines() if info.exists() else []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{cores} cores, {models[0] if models else platform.machine()}"
