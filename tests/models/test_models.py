@@ -279,7 +279,7 @@ def test_save_and_load(tmp_path):
 
 def test_errors_say_what_to_write():
     model, _, _ = prepared("neural_rde")
-    with pytest.raises(ValueError, match=r"look like depth 3"):
+    with pytest.raises(ValueError, match=r"depth 2 and scales"):
         model(jnp.ones(3), jnp.ones((5, 14)))
     with pytest.raises(ValueError, match=r"x0 = path\[0\]"):
         model(jnp.ones(2), jnp.ones((5, 6)))

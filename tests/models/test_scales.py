@@ -63,7 +63,7 @@ def test_exact_brackets_are_those_of_one_log_signature(field):
 
 def test_log_signatures_of_another_scale_are_refused():
     model = MODELS["free"](depth=2, scales=(1, 2))
-    with pytest.raises(ValueError, match=r"expected 12: 3 channels at depth 2 and scales \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"\(windows, 12\): one example of 3 channels, .* scales \(1, 2\)"):
         model(PATH[0, 0], log_signatures(PATH[0], 2, step=4))
 
 

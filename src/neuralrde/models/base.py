@@ -14,7 +14,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from .._types import Depth, Model, Options, State
 from ..paths import Windows
 from ..signatures._log_signature import log_signatures as log_signatures_of
-from ..signatures.bases import BASES, Basis, basis_channels
+from ..signatures.bases import Basis, basis_channels
+from ..signatures.lyndon import lyndon_words
 from ..signatures.rounding import driving_log_signatures
 from .conditioning import ChannelScale, LabelScale, LogSignatureSizes, Statistics
 from .readouts import AbstractReadout, Count, Seen
@@ -52,15 +53,11 @@ class Decoder(eqx.Module):
 
     def __call__(self, states: Float[Array, "*windows state"], windows: Count | None) -> Float[Array, "*out outputs"]:
         seen = self.readout(states, windows)
-        decode: Callable = self._decoded if seen.ndim == 1 else jax.vmap(self._decoded)
-        return self.labels(decode(seen))
+        return self.of_features(seen) if seen.ndim == 1 else jax.vmap(self.of_features)(seen)
 
     def of_features(self, features: Float[Array, " features"]) -> Float[Array, " outputs"]:
         """The prediction from what the readout chose."""
-        return self.labels(self._decoded(features))
-
-    def _decoded(self, features: Float[Array, " features"]) -> Float[Array, " outputs"]:
-        return self.linear(features if self.network is None else self.network(features))
+        return self.labels(self.linear(features if self.network is None else self.network(features)))
 
 
 class Carried(eqx.Module):
@@ -91,9 +88,8 @@ class Recommended:
 class AbstractModel(eqx.Module):
     """A model takes one example; `jax.vmap(model)` takes a batch.
 
-    An estimator builds the model and passes those of `channels`, `outputs`, `depth`, `scales`, `step`, `readout` and
-    `key` that its constructor takes. It then asks the model for the `inputs` of prepared series, and calls it with
-    them. Only `__call__` and `inputs` are required.
+    An estimator builds it with those of `channels`, `outputs`, `depth`, `scales`, `step`, `readout` and `key` that its
+    constructor takes, and calls it with its `inputs` of prepared series. Only `__call__` and `inputs` are required.
     """
 
     recommended: ClassVar[Recommended] = Recommended()
@@ -188,7 +184,7 @@ class AbstractDecodedModel(AbstractModel):
 class AbstractDrivenModel(AbstractDecodedModel):
     """A model driven by log-signatures, `model(x0, log_signatures)` for one example; `jax.vmap` adds the batch.
 
-    A subclass defines its parts and how scaled log-signatures become `states`. This class does the rest.
+    A subclass defines its parts and how log-signatures become `states`. This class does the rest.
 
     A series that is still arriving is followed window by window, with the same prediction:
 
@@ -210,6 +206,11 @@ class AbstractDrivenModel(AbstractDecodedModel):
     scales: ClassVar[tuple[int, ...]] = (1,)
     """How many windows back they look; see `log_signatures`. A model that takes several has a field of this name."""
     not_online: ClassVar[str | None] = None
+
+    @property
+    def controls(self) -> int:
+        """Numbers that the model sees of each window."""
+        return basis_channels(self.channels, self.depth, self.basis, scales=self.scales)
 
     @abstractmethod
     def states(
@@ -290,44 +291,29 @@ class AbstractDrivenModel(AbstractDecodedModel):
         *,
         windows: Int[Statistics, " batch"] | None = None,
     ) -> Self:
-        """The same model, scaled by the training set's log-signatures or their sizes; `windows` leaves out padding.
-
-        Without it the first predictions can be hundreds of times the label's spread, and training starts by
-        undoing that.
-        """
+        """The same model, scaled by the training set's log-signatures or their sizes; `windows` leaves out padding."""
         if not isinstance(log_signatures, LogSignatureSizes) and log_signatures.ndim == 3:  # else `fit` says so
             self.check_shapes(np.zeros(self.channels), log_signatures[0])
+        return eqx.tree_at(
+            lambda model: model.scale, self, self.scale_for(LogSignatureSizes.fit(log_signatures, windows))
+        )
+
+    def scale_for(self, sizes: LogSignatureSizes) -> ChannelScale:
+        """The scale for a training set with log-signatures of these sizes."""
+        factors = 1 / (sizes.size * np.sqrt(sizes.count))
         if self.basis == "brackets" and isinstance(self.depth, int) and self.scales == (1,):
-            new = ChannelScale.fit_homogeneous(log_signatures, windows, channels=self.channels, depth=self.depth)
-        else:
-            new = ChannelScale.fit(log_signatures, windows)
-        return eqx.tree_at(lambda model: model.scale, self, new)
+            # Exact brackets are those of a CDE: of a path each of whose channels has one factor.
+            words = lyndon_words(self.channels, self.depth)
+            factors = np.array([np.prod(factors[: self.channels][list(word)]) for word in words])
+        return ChannelScale.of(factors)
 
     def check_shapes(self, x0: Any, log_signatures: Any) -> None:
-        name, controls = type(self).__name__, basis_channels(self.channels, self.depth, self.basis, scales=self.scales)
-        if x0.ndim != 1 or log_signatures.ndim != 2:
+        controls = self.controls
+        if x0.shape != (self.channels,) or log_signatures.ndim != 2 or log_signatures.shape[1] != controls:
             raise ValueError(
                 f"Got x0 of shape {x0.shape} and log-signatures of shape {log_signatures.shape}; expected "
-                f"(channels,) and (windows, {controls}), one example. For a batch write `jax.vmap(model)(x0, "
-                "log_signatures)`."
+                f"({self.channels},) and (windows, {controls}): one example of {self.channels} channels, time "
+                f"included, at depth {self.depth} and scales {self.scales} in the {self.basis} basis. Write "
+                "`x0 = path[0]` and `model.log_signatures(path, step=...)`, or `model.inputs(path, times, cuts)`, and "
+                "`jax.vmap(model)` for a batch."
             )
-        if x0.shape[0] != self.channels:
-            raise ValueError(
-                f"Got a first point of {x0.shape[0]} channels; expected {self.channels}, the channels of the "
-                f"path that this {name} was built for (time included). Write `x0 = path[0]`."
-            )
-        if log_signatures.shape[1] != controls:
-            several = "" if self.scales == (1,) else f" and scales {self.scales}"
-            raise ValueError(
-                f"Got log-signatures of {log_signatures.shape[1]} channels; expected {controls}: "
-                f"{self.channels} channels at depth {self.depth}{several}, {self.basis} "
-                f"basis.{self._guess(log_signatures.shape[1])} Write `model.log_signatures(path, step=...)`, "
-                "which always fits."
-            )
-
-    def _guess(self, got: int) -> str:
-        for depth in range(1, 8):
-            for basis in BASES:
-                if basis_channels(self.channels, depth, basis) == got:
-                    return f" They look like depth {depth}{', expanded' if basis == 'expanded' else ''}."
-        return ""

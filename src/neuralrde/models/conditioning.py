@@ -11,7 +11,6 @@ from jaxtyping import Array, Float, Int
 from ..fields import AbstractField, Autonomous
 from ..frozen import Frozen
 from ..signatures.bases import Basis
-from ..signatures.lyndon import lyndon_words
 
 Statistics = np.ndarray | Array
 
@@ -36,8 +35,7 @@ class LogSignatureSizes(NamedTuple):
         total, windows, series = None, 0, 0
         for values, counts in parts:
             values = np.asarray(values, np.float64)
-            valid = np.arange(values.shape[1]) < np.asarray(counts)[:, None]
-            squares = values[valid] ** 2
+            squares = values[np.arange(values.shape[1]) < np.asarray(counts)[:, None]] ** 2
             if total is None:
                 total = np.zeros(values.shape[2])
             # Window after window, as a sum over all of them at once is made: to the same bit.
@@ -47,15 +45,35 @@ class LogSignatureSizes(NamedTuple):
             raise ValueError("Got no window to fit the scale on: all series are empty. Leave `fit_scale` out.")
         return LogSignatureSizes(np.sqrt(total / windows), windows / series)
 
+    @staticmethod
+    def fit(
+        log_signatures: "Float[Statistics, 'batch windows controls'] | LogSignatureSizes",
+        windows: Int[Statistics, " batch"] | None = None,
+    ) -> "LogSignatureSizes":
+        """Of the training set; a channel without a size has 1."""
+        if not isinstance(log_signatures, LogSignatureSizes):
+            if log_signatures.ndim != 3:
+                raise ValueError(
+                    f"Got log-signatures of shape {log_signatures.shape}; expected (batch, windows, channels), the "
+                    "training set. For a single series write `log_signatures[None]`."
+                )
+            counts = np.full(log_signatures.shape[:1], log_signatures.shape[1]) if windows is None else windows
+            log_signatures = LogSignatureSizes.of([(log_signatures, counts)])
+        size, count = log_signatures
+        if not np.isfinite(size).all():
+            raise ValueError(
+                f"Got log-signatures that are not finite in channel {int((~np.isfinite(size)).argmax())}. Fill "
+                "or drop missing values before computing them."
+            )
+        return LogSignatureSizes(np.where(size > 0, size, 1.0), count)
+
 
 class ChannelScale(eqx.Module):
     """Multiplies each log-signature channel by a constant of the training set.
 
-    Log-signature channels differ in size by factors of 10,000, and their effect on a state adds up over windows. Each
-    is divided by its root mean square (never by the standard deviation, which is about zero for
-    a steady channel such as time) and by the root of the number of windows. Zero stays zero, so that padding
-    still drives nothing, and the number of windows is that of the training set, so that an example's padding
-    cannot change its prediction.
+    Channels differ in size by factors of 10,000, and their effect on a state adds up over windows. Each is divided by
+    its root mean square (the standard deviation of a steady channel such as time is about zero) and by the root of the
+    number of windows in the training set. Zero stays zero, so that padding still drives nothing.
 
     >>> ChannelScale.unit(3)(jnp.ones((2, 3))).tolist()
     [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
@@ -69,38 +87,16 @@ class ChannelScale(eqx.Module):
         return ChannelScale(Frozen(jnp.ones(controls)))
 
     @staticmethod
-    def fit(
-        log_signatures: Float[Statistics, "batch windows controls"] | LogSignatureSizes,
-        windows: Int[Statistics, " batch"] | None = None,
-    ) -> "ChannelScale":
-        """Scales each channel by itself, for fields that use channels freely."""
-        size, count = _root_mean_square(log_signatures, windows)
-        return ChannelScale(_factors(1 / (size * np.sqrt(count))))
-
-    @staticmethod
-    def fit_tokens(
-        log_signatures: Float[Statistics, "batch windows controls"] | LogSignatureSizes,
-        windows: Int[Statistics, " batch"] | None = None,
-    ) -> "ChannelScale":
-        """Scales each channel to a root mean square of 1, for networks that see windows one by one."""
-        return ChannelScale(_factors(1 / _root_mean_square(log_signatures, windows)[0]))
-
-    @staticmethod
-    def fit_homogeneous(
-        log_signatures: Float[Statistics, "batch windows controls"] | LogSignatureSizes,
-        windows: Int[Statistics, " batch"] | None = None,
-        *,
-        channels: int,
-        depth: int,
-    ) -> "ChannelScale":
-        """One factor per channel of the *path*, and their products for words: the log-signature of a scaled path.
-
-        Exact brackets need this: if channels were scaled one by one, they would not be those of any CDE.
-        """
-        size, count = _root_mean_square(log_signatures, windows)
-        letters = 1 / (size[:channels] * np.sqrt(count))
-        words = lyndon_words(channels, depth)
-        return ChannelScale(_factors(np.array([np.prod(letters[list(word)]) for word in words])))
+    def of(factors: np.ndarray) -> "ChannelScale":
+        beyond = factors > np.finfo(np.float32).max
+        if beyond.any():
+            number = int(beyond.argmax())
+            raise ValueError(
+                f"Got log-signatures so small in channel {number} that float32 cannot hold the factor "
+                f"{factors[number]:.3g} that would make them of unit size. Scale the path first: "
+                "`Scale().fit(training)`."
+            )
+        return ChannelScale(Frozen(factors))
 
     def __call__(self, log_signatures: Float[Array, "*windows controls"]) -> Float[Array, "*windows controls"]:
         return log_signatures * self.factors.value.astype(log_signatures.dtype)
@@ -111,65 +107,19 @@ class ScaledField(AbstractField):
 
     field: AbstractField
     scale: ChannelScale
+    state: int = eqx.field(static=True)
+    controls: int = eqx.field(static=True)
+    basis: Basis = eqx.field(static=True)  # type: ignore
 
     def __init__(self, field: AbstractField, scale: ChannelScale):
         self.field, self.scale = field, scale
-
-    @property
-    def state(self) -> int:
-        return self.field.state
-
-    @property
-    def controls(self) -> int:
-        return self.field.controls
-
-    @property
-    def basis(self) -> Basis:  # type: ignore
-        return self.field.basis
+        self.state, self.controls, self.basis = field.state, field.controls, field.basis
 
     def contract(self, log_signature: Float[Array, " controls"]) -> Autonomous:
         return self.field.contract(self.scale(log_signature))
 
     def prepare(self) -> "ScaledField":
         return ScaledField(self.field.prepare(), self.scale)
-
-
-def _factors(factors: np.ndarray) -> Frozen:
-    beyond = factors > np.finfo(np.float32).max
-    if beyond.any():
-        number = int(beyond.argmax())
-        raise ValueError(
-            f"Got log-signatures so small in channel {number} that float32 cannot hold the factor "
-            f"{factors[number]:.3g} that would make them of unit size. Scale the path first: `Scale().fit(training)`."
-        )
-    return Frozen(factors)
-
-
-def _root_mean_square(
-    log_signatures: Statistics | LogSignatureSizes, windows: Statistics | None
-) -> tuple[np.ndarray, float]:
-    if isinstance(log_signatures, LogSignatureSizes):
-        return _checked(log_signatures.size), log_signatures.count
-    values = np.asarray(log_signatures, np.float64)
-    if values.ndim != 3:
-        raise ValueError(
-            f"Got log-signatures of shape {values.shape}; expected (batch, windows, channels), the training "
-            "set. For a single series write `log_signatures[None]`."
-        )
-    counts = np.full(len(values), values.shape[1]) if windows is None else np.asarray(windows)
-    valid = np.arange(values.shape[1]) < counts[:, None]
-    if not valid.any():
-        raise ValueError("Got no window to fit the scale on: all series are empty. Leave `fit_scale` out.")
-    return _checked(np.sqrt((values[valid] ** 2).mean(0))), float(counts.mean())
-
-
-def _checked(size: np.ndarray) -> np.ndarray:
-    if not np.isfinite(size).all():
-        raise ValueError(
-            f"Got log-signatures that are not finite in channel {int((~np.isfinite(size)).argmax())}. Fill "
-            "or drop missing values before computing them."
-        )
-    return np.where(size > 0, size, 1.0)
 
 
 class LabelScale(eqx.Module):

@@ -48,17 +48,9 @@ class Ensemble(AbstractModel):
     ) -> Float[Array, "members *out outputs"]:
         """Every member's own output; with a key, each with a dropout of its own, if it has any."""
         options = {} if windows is None else {"windows": windows}
-        keys = None
-        if key is not None and self.members.takes_key:
-            keys = jax.random.split(key, self.number)
-        arrays, rest = eqx.partition(self.members, eqx.is_array)
-
-        def one(own):
-            arrays, key = own
-            return eqx.combine(arrays, rest)(*inputs, **options, **({} if key is None else {"key": key}))
-
-        # One after the other: each is then a product of a whole batch and a matrix, which is what XLA is fast at.
-        return jax.lax.map(one, (arrays, keys))
+        keys = jax.random.split(key, self.number) if key is not None and self.members.takes_key else None
+        with_key = lambda key: options if key is None else {**options, "key": key}
+        return self._of_each(lambda member, key: member(*inputs, **with_key(key)), keys)
 
     # For a series that is still arriving; see `AbstractDrivenModel`. The first axis of a state's arrays is the member.
 
@@ -72,6 +64,7 @@ class Ensemble(AbstractModel):
         return self._of_each(lambda member, own: member.output(own), state).mean(axis=0)
 
     def _of_each(self, function: Callable, states: State) -> State:
+        # One after the other: each is then a product of a whole batch and a matrix, which is what XLA is fast at.
         arrays, rest = eqx.partition(self.members, eqx.is_array)
         return jax.lax.map(lambda own: function(eqx.combine(own[0], rest), own[1]), (arrays, states))
 
@@ -96,15 +89,14 @@ class Ensemble(AbstractModel):
 
     def _with_statistics(self, member: AbstractModel) -> Self:
         """The ensemble with one member's frozen arrays in all members."""
-        is_frozen = lambda node: isinstance(node, Frozen)
 
         def shared(theirs, own):
-            if not is_frozen(own):
+            if not isinstance(own, Frozen):
                 return theirs
             return Frozen(jax.device_put(np.broadcast_to(np.asarray(own.array), (self.number, *own.array.shape))))
 
-        members = jax.tree.map(shared, self.members, member, is_leaf=is_frozen)
-        return eqx.tree_at(lambda model: model.members, self, members)
+        members = jax.tree.map(shared, self.members, member, is_leaf=lambda node: isinstance(node, Frozen))
+        return Ensemble(members, self.number)  # type: ignore
 
 
 def _first(leaf: Any) -> Any:
@@ -115,11 +107,10 @@ def _first(leaf: Any) -> Any:
 
 
 class CrossFitted(AbstractModel):
-    """An ensemble in training. Each member learns from all series but those of its own fold.
+    """An ensemble in training, called with the number of an example's fold after the model's inputs.
 
-    It is called with the number of an example's fold after the model's inputs, and gives every member's output.
-    That of the member with this number has no gradient: it is a prediction for a series that the member has never
-    learned from. A fold of -1 is left out by nobody.
+    It gives every member's output. That of the member with this number has no gradient, so that each learns from all
+    series but those of its own fold. A fold of -1 is left out by nobody.
     """
 
     ensemble: Ensemble

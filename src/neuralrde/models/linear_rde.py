@@ -20,10 +20,8 @@ from .readouts import AbstractReadout, MeanState
 class LinearBlock(eqx.Module):
     """Normalise, solve a linear RDE, mix through a gate, add to the input.
 
-    The RDE is driven by the log-signatures of the data *and by the increments of the block's own input*, the
-    path that the block below has traced. Both vanish on padding, so padded windows leave every block's state where it
-    was. The input itself, instead of its increments, would keep driving the state. The block also needs no channel for
-    the time that has passed.
+    The RDE is driven by the log-signatures of the data *and by the increments of the block's own input*, the path that
+    the block below has traced. Both vanish on padding, where the input itself would keep driving the state.
     """
 
     norm: eqx.nn.LayerNorm
@@ -32,16 +30,7 @@ class LinearBlock(eqx.Module):
     mix: eqx.nn.Linear
     solver: Exponential
 
-    def __init__(
-        self,
-        controls: int,
-        width: int,
-        state: int,
-        field: Spec,
-        solver: Exponential,
-        *,
-        key: PRNGKeyArray,
-    ):
+    def __init__(self, controls: int, width: int, state: int, field: Spec, solver: Exponential, *, key: PRNGKeyArray):
         start_key, field_key, mix_key = jax.random.split(key, 3)
         self.norm = eqx.nn.LayerNorm(width)
         self.start = eqx.nn.Linear(width, state, key=start_key)
@@ -55,8 +44,7 @@ class LinearBlock(eqx.Module):
         normed = jax.vmap(self.norm)(path)
         driving = jnp.concatenate([log_signatures, jnp.diff(normed, axis=0)], axis=1)
         states = solve(self.field, self.start(normed[0]), driving, solver=self.solver, every_window=True)
-        value, gate = jnp.split(jax.vmap(self.mix)(states), 2, axis=1)
-        return path + value * jax.nn.sigmoid(gate)
+        return jax.vmap(self._mixed)(path, states)
 
     def first(self, point: Float[Array, " width"]) -> tuple[State, Float[Array, " width"]]:
         """What the block carries on from the first point of its input, and what it makes of that point."""
@@ -145,8 +133,8 @@ class LinearRDE(AbstractDrivenModel):
         return path if self.decoder.readout.every_window else path[-1]
 
     def first_state(self, x0):
-        point, carried = self.encoder(x0), []
-        stands = point
+        stands = point = self.encoder(x0)
+        carried = []
         for block in self.blocks:
             one, point = block.first(point)
             carried.append(one)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from .._types import Depth, Spec
+from .._types import Depth, Spec, State
 from ..fields import AbstractControlledField, SelectiveField
 from ..frozen import Frozen
 from ..paths import Windows
@@ -34,10 +34,6 @@ _STREAM = 32
 _NUMBERS = 16384
 
 
-def _channels_seen(channels: int) -> int:
-    return min(channels, 1 + _MOST_CHANNELS)
-
-
 def _recommended_windows(channels: int) -> Windows:
     """Short windows and several scales.
 
@@ -45,16 +41,12 @@ def _recommended_windows(channels: int) -> Windows:
     Windows(step=None, depth=4, count=256, scales=(1, 4, 16, 64))
     """
     depth = {1: 4, 2: 4, 3: 3}.get(channels, 2)
-    numbers = basis_channels(_channels_seen(channels), depth, scales=_SCALES) + 2 * channels
+    numbers = basis_channels(MultiScaleRDE.channels_seen(channels), depth, scales=_SCALES) + 2 * channels
     return Windows(depth=depth, scales=_SCALES, count=int(np.clip(_NUMBERS // numbers, 64, 256)))
 
 
 def _recommended_options(windows: int) -> dict[str, int]:
-    """How many windows share a token of the stream.
-
-    >>> _recommended_options(256)
-    {'stride': 8}
-    """
+    """How many windows share a token of the stream."""
     return {"stride": max(1, round(windows / _STREAM))}
 
 
@@ -87,19 +79,14 @@ class Running(eqx.Module):
     A prediction looks at the running group of tokens as if it were full, and does not keep that.
     """
 
-    values: Sum
-    """The path's value, of all channels."""
-    above: Sum
+    values: Sum  # the path's, of all channels
+    above: Sum  # over all tokens: units above their thresholds, and their outputs
     active: Sum
-    """Sums over all tokens, of units above their thresholds and of their outputs."""
-    in_group: Int[Array, ""]
+    in_group: Int[Array, ""]  # tokens in the running group, the sum of their outputs, and the highest
     group: Sum
     highest: Float[Array, " units"]
-    """Tokens in the running group, the sum of their outputs, and the highest."""
-    blocks: Float[Array, "blocks state"]
-    """The state of each block after the last full group."""
+    blocks: Float[Array, "blocks state"]  # after the last full group, as what the readout keeps
     seen: Seen
-    """What the readout keeps of the stream so far."""
     count: Int[Array, ""]
 
 
@@ -206,33 +193,31 @@ class MultiScaleRDE(AbstractDrivenModel):
 
     @staticmethod
     def channels_seen(channels: int) -> int:
-        return _channels_seen(channels)
+        return min(channels, 1 + _MOST_CHANNELS)
 
     @property
     def controls(self) -> int:
-        """Numbers that the model sees of each window."""
         logs = basis_channels(self.channels_seen(self.channels), self.depth, scales=self.scales)
-        return logs if self.projection is None else self.channels + logs
+        return self.channels * self.takes_increments + logs
 
-    def inputs(self, path, times, cuts, *, compute=log_signatures_of):
-        if self.projection is None:
-            return super().inputs(path, times, cuts, compute=compute)
-        _, logs = super().inputs(self.mixed(path), times, cuts, compute=compute)
-        rows = np.arange(len(path))[:, None]
-        increments = np.diff(path[rows, np.broadcast_to(cuts, (len(path), np.shape(cuts)[-1]))], axis=1)
-        return path[:, 0], np.concatenate([increments, logs], axis=-1)
+    @property
+    def takes_increments(self):
+        return self.projection is not None
 
     def mixed(self, path):
         if self.projection is None:
             return path
         return np.concatenate([path[..., :1], path[..., 1:] @ np.asarray(self.projection.array, path.dtype)], axis=-1)
 
-    @property
-    def takes_increments(self):
-        return self.projection is not None
+    def inputs(self, path, times, cuts, *, compute=log_signatures_of):
+        x0, logs = path[:, 0], super().inputs(self.mixed(path), times, cuts, compute=compute)[1]
+        if self.takes_increments:
+            ends = np.broadcast_to(cuts, (len(path), np.shape(cuts)[-1]))
+            logs = np.concatenate([np.diff(path[np.arange(len(path))[:, None], ends], axis=1), logs], axis=-1)
+        return x0, logs
 
-    def fit_scale(self, log_signatures, *, windows=None):
-        return eqx.tree_at(lambda model: model.scale, self, ChannelScale.fit_tokens(log_signatures, windows))
+    def scale_for(self, sizes):
+        return ChannelScale.of(1 / sizes.size)  # a token is seen by itself
 
     def __call__(
         self,
@@ -256,32 +241,21 @@ class MultiScaleRDE(AbstractDrivenModel):
         drop_stream, drop_added, drop_features = self._dropout(key)
         count = 1 + (logs.shape[0] if windows is None else windows)  # the first point is a token, too
         scaled = jnp.concatenate([jnp.zeros((1, logs.shape[1])), self.scale(logs)])
-        units = self._units(scaled, self._values(x0, logs))
-        active, above = jax.nn.gelu(units), share(units - self.thresholds)
+        active, above = self._units(scaled, self._values(x0, logs))
         groups, number = _grouped(active, count, self._group_size)
         stream = _linear(self.mix, groups) * drop_stream
-        stream, _ = self._through_blocks(stream, self._no_states(stream.dtype), drop_added)
+        stream, _ = self._through_blocks(stream, self._no_states(active.dtype), drop_added)
         stream = jax.vmap(self.norm)(stream)
         if isinstance(self.readout, EveryState):
-            tokens = jnp.arange(1.0, 1.0 + units.shape[0])[:, None]
+            tokens = jnp.arange(1.0, 1.0 + active.shape[0])[:, None]
             so_far = (jnp.cumsum(one, axis=0) / tokens for one in (above, active))
-            features = jnp.concatenate([running_pools(stream), *so_far], axis=1)
+            return jnp.concatenate([running_pools(stream), *so_far], axis=1) * drop_features
+        weights = (jnp.arange(active.shape[0]) < count) / count
+        if self.readout.every_window:
+            read = self.readout(jnp.concatenate([jnp.zeros_like(stream[:1]), stream]), number)  # after an initial state
         else:
-            weights = (jnp.arange(units.shape[0]) < count) / count
-            features = jnp.concatenate([self._read(stream, number), weights @ above, weights @ active])
-        return features * drop_features
-
-    def _values(
-        self, x0: Float[Array, " channels"], logs: Float[Array, "windows controls"]
-    ) -> Float[Array, "windows+1 channels"]:
-        """The path's values at the ends of windows: where it starts, and the sums of its increments."""
-        zero = jnp.zeros((1, self.channels))
-        return x0 + jnp.concatenate([zero, jnp.cumsum(self._increments(logs), axis=0)])
-
-    def _read(self, stream: Array, count: Count) -> Array:
-        if not self.readout.every_window:
-            return jnp.take(stream, count - 1, axis=0)
-        return self.readout(jnp.concatenate([jnp.zeros_like(stream[:1]), stream]), count)  # after an initial state
+            read = jnp.take(stream, number - 1, axis=0)
+        return jnp.concatenate([read, weights @ above, weights @ active]) * drop_features
 
     # The same, one window after the other.
 
@@ -289,7 +263,7 @@ class MultiScaleRDE(AbstractDrivenModel):
         x0 = jnp.asarray(x0)
         units = jnp.zeros(self.thresholds.shape[0], x0.dtype)
         none, number = Sum.of(units), jnp.zeros((), jnp.int32)
-        seen = self._running_readout.start(jnp.zeros(self.mix.out_features, x0.dtype))  # type: ignore
+        seen = self._running_readout.start(jnp.zeros(self.norm.shape, x0.dtype))
         empty = Running(Sum.of(x0), none, none, number, none, units, self._no_states(x0.dtype), seen, number)
         return self._with_token(empty, jnp.zeros_like(self.scale.factors.value, x0.dtype))
 
@@ -299,36 +273,27 @@ class MultiScaleRDE(AbstractDrivenModel):
         return self._with_token(eqx.tree_at(lambda s: s.values, state, values), self.scale(log_signature))
 
     def output(self, state):
-        running, seen = state.in_group > 0, self._after_group(state)[1]
-        seen = jax.tree.map(lambda new, old: jnp.where(running, new, old), seen, state.seen)
+        seen = _where(state.in_group > 0, self._after_group(state)[1], state.seen)
         parts = [self._running_readout.output(seen), state.above.value / state.count, state.active.value / state.count]
         return self.decoder.of_features(jnp.concatenate(parts))
 
     def _with_token(self, state: Running, scaled: Float[Array, " controls"]) -> Running:
-        units = self._units(scaled, state.values.value)
-        active, nothing = jax.nn.gelu(units), jnp.zeros_like(units)
-        state = Running(
-            values=state.values,
-            above=state.above.plus(share(units - self.thresholds)),
-            active=state.active.plus(active),
-            in_group=state.in_group + 1,
-            group=state.group.plus(active),
-            highest=jnp.where(state.in_group == 0, active, jnp.maximum(state.highest, active)),
-            blocks=state.blocks,
-            seen=state.seen,
-            count=state.count + 1,
-        )
-        parts = lambda s: (s.blocks, s.seen, s.in_group, s.group, s.highest)
+        active, above = self._units(scaled, state.values.value)
+        highest = jnp.where(state.in_group == 0, active, jnp.maximum(state.highest, active))
+        sums = (state.above.plus(above), state.active.plus(active), state.group.plus(active))
+        counts = (state.in_group + 1, state.count + 1)
+        new = lambda s: (s.above, s.active, s.group, s.in_group, s.count, s.highest)
+        state = eqx.tree_at(new, state, (*sums, *counts, highest))
+        group = lambda s: (s.blocks, s.seen, s.in_group, s.group, s.highest)
+        nothing = jnp.zeros_like(active)
         emptied = (*self._after_group(state), jnp.zeros_like(state.in_group), Sum.of(nothing), nothing)
-        full = state.in_group == self._group_size
-        kept = jax.tree.map(lambda new, old: jnp.where(full, new, old), emptied, parts(state))
-        return eqx.tree_at(parts, state, kept)
+        return eqx.tree_at(group, state, _where(state.in_group == self._group_size, emptied, group(state)))
 
     def _after_group(self, state: Running) -> tuple[Float[Array, "blocks state"], Seen]:
         """The blocks' states, and what the readout keeps, when the running group drives the stream."""
         mean = state.group.value / jnp.maximum(state.in_group, 1)
         token = self.mix(jnp.concatenate([mean, state.highest]))
-        stream, blocks = self._through_blocks(token[None], state.blocks, None)
+        stream, blocks = self._through_blocks(token[None], state.blocks)
         return blocks, self._running_readout.advance(state.seen, self.norm(stream[0]))
 
     # What both have in common.
@@ -342,65 +307,62 @@ class MultiScaleRDE(AbstractDrivenModel):
     def _group_size(self) -> int:
         return 1 if isinstance(self.readout, EveryState) else self.stride
 
-    @property
-    def _number_of_blocks(self) -> int:
-        return 0 if self.blocks is None else jax.tree.leaves(eqx.filter(self.blocks, eqx.is_array))[0].shape[0]
-
     def _no_states(self, dtype: Any) -> Float[Array, "blocks state"]:
-        return jnp.zeros((self._number_of_blocks, 0 if self.blocks is None else self.blocks.field.state), dtype)
+        shape = (0, 0) if self.blocks is None else (self.blocks.norm.weight.shape[0], self.blocks.field.state)  # type: ignore
+        return jnp.zeros(shape, dtype)
 
     def _increments(self, logs: Float[Array, "*windows controls"]) -> Float[Array, "*windows channels"]:
         """The increments of all channels over each window, which are among what drives the model."""
         skipped, before = 0, self.scales.index(1)
-        if self.projection is None and before:
+        if before and not self.takes_increments:
             depth = self.depth[:before] if isinstance(self.depth, tuple) else self.depth
             skipped = basis_channels(self.channels, depth, scales=self.scales[:before])
         return logs[..., skipped : skipped + self.channels]
 
+    def _values(
+        self, x0: Float[Array, " channels"], logs: Float[Array, "windows controls"]
+    ) -> Float[Array, "windows+1 channels"]:
+        """The path's values at the ends of windows: where it starts, and the sums of its increments."""
+        zero = jnp.zeros((1, self.channels))
+        return x0 + jnp.concatenate([zero, jnp.cumsum(self._increments(logs), axis=0)])
+
     def _units(
         self, scaled: Float[Array, "*tokens controls"], values: Float[Array, "*tokens channels"]
-    ) -> Float[Array, "*tokens units"]:
-        """The first layer, of scaled log-signatures and the path's values."""
-        return _linear(self.stem, jnp.clip(jnp.concatenate([scaled, values], axis=-1), -_LARGEST, _LARGEST))
+    ) -> tuple[Float[Array, "*tokens units"], Float[Array, "*tokens units"]]:
+        """The first layer's outputs, and how far they are above their thresholds."""
+        units = _linear(self.stem, jnp.clip(jnp.concatenate([scaled, values], axis=-1), -_LARGEST, _LARGEST))
+        return jax.nn.gelu(units), share(units - self.thresholds)
 
     def _through_blocks(
-        self, stream: Float[Array, "tokens width"], states: Float[Array, "blocks state"], factors: Array | None
+        self, stream: Float[Array, "tokens width"], states: Float[Array, "blocks state"], drop: Array | None = None
     ) -> tuple[Float[Array, "tokens width"], Float[Array, "blocks state"]]:
-        """The stream with what each block adds, times a factor per channel, and the blocks' states after it."""
-        if self.blocks is None:
-            return stream, states
-        arrays, rest = eqx.partition(self.blocks, eqx.is_array)
+        """The stream with what each block adds, and the blocks' states after it."""
+        if self.blocks is not None:
+            arrays, rest = eqx.partition(self.blocks, eqx.is_array)
 
-        def add(stream, block):
-            arrays, z, factor = block
-            added, z = eqx.combine(arrays, rest)(z, stream)
-            return stream + (added if factor is None else factor * added), z
+            def add(stream, block):
+                arrays, z, factor = block
+                added, z = eqx.combine(arrays, rest)(z, stream)
+                return stream + (added if factor is None else factor * added), z
 
-        return jax.lax.scan(add, stream, (arrays, states, factors))
+            stream, states = jax.lax.scan(add, stream, (arrays, states, drop))
+        return stream, states
 
     def _dropout(self, key: PRNGKeyArray | None) -> tuple[Any, Array | None, Any]:
         """Factors of the stream, of what each block adds, and of features: dropout of channels, at all times alike."""
         if key is None or self.dropout == 0.0:
             return 1.0, None, 1.0
-        sizes: Any = self.mix.out_features, self.decoder.linear.in_features
-        (width, features), blocks = sizes, self._number_of_blocks
+        width, blocks = self.norm.shape[0], self._no_states(float).shape[0]
+        features: Any = self.decoder.linear.in_features
         # All from one draw, which is compiled once.
         draw = jax.random.uniform(key, (width * (1 + blocks) + features,))
         rates = jnp.full(draw.shape, self.dropout).at[:width].multiply(0.5)
-        factors = (draw >= rates) / (1.0 - rates)
-        added = factors[width : width * (1 + blocks)].reshape(blocks, width)
-        return factors[:width], added, factors[width * (1 + blocks) :]
+        stream, added, features = jnp.split((draw >= rates) / (1.0 - rates), [width, width * (1 + blocks)])
+        return stream, added.reshape(blocks, width), features
 
-    def check_shapes(self, x0, log_signatures):
-        if self.projection is None:
-            return super().check_shapes(x0, log_signatures)
-        got, expected = (x0.shape, log_signatures.shape), ((self.channels,), ("windows", self.controls))
-        if x0.shape != expected[0] or log_signatures.ndim != 2 or log_signatures.shape[1] != self.controls:
-            raise ValueError(
-                f"Got a first point and log-signatures of shapes {got}; expected {expected}: increments of all "
-                f"{self.channels} channels, then log-signatures of {_MOST_CHANNELS} mixtures of them. Write "
-                "`model.inputs(path, times, cuts)`, which always fits."
-            )
+
+def _where(chosen: Array, new: State, old: State) -> State:
+    return jax.tree.map(lambda new, old: jnp.where(chosen, new, old), new, old)
 
 
 def _linear(layer: eqx.nn.Linear, tokens: Float[Array, "*tokens inputs"]) -> Float[Array, "*tokens outputs"]:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._types import Depth, Options, Spec
+from .._types import Depth, Spec
 from ..errors import setting
 from ..fields import AbstractField, BracketField, FreeField, check_controls
 from ..paths.windows import as_scales
@@ -20,76 +20,7 @@ from .conditioning import ChannelScale, ScaledField
 from .readouts import AbstractReadout, FinalState
 
 
-class AbstractNeuralRDE(AbstractDrivenModel):
-    """z0 = Linear(x0), z' = f(z) LogSig per window, y = Linear(readout of z). Subclasses choose the field f."""
-
-    encoder: eqx.nn.Linear
-    field: AbstractField
-    decoder: Decoder
-    scale: ChannelScale
-    solver: eqx.Module
-    gradient: AbstractGradient
-    substeps: int = eqx.field(static=True)
-    channels: int = eqx.field(static=True)
-    depth: Depth = eqx.field(static=True)
-    scales: tuple[int, ...] = eqx.field(static=True)
-    basis: Basis = eqx.field(static=True)
-
-    def __init__(
-        self,
-        field: AbstractField,
-        channels: int,
-        outputs: int,
-        *,
-        depth: Depth,
-        scales: tuple[int, ...] = (1,),
-        readout: AbstractReadout,
-        solver: eqx.Module,
-        substeps: int,
-        gradient: AbstractGradient,
-        keys: tuple[PRNGKeyArray, PRNGKeyArray],
-    ):
-        """From a field that is made already; `keys` are those of the encoder and of the decoder."""
-        check_controls(field, basis_channels(channels, depth, field.basis, scales=scales))
-        self.encoder = eqx.nn.Linear(channels, field.state, key=keys[0])
-        self.field = field
-        self.decoder = Decoder(readout, field.state, outputs, key=keys[1])
-        self.scale = ChannelScale.unit(field.controls)
-        self.solver, self.substeps, self.gradient = solver, substeps, gradient
-        self.channels, self.depth, self.scales, self.basis = channels, depth, scales, field.basis
-
-    @property
-    def many_devices(self) -> bool:
-        return as_solver(self.solver).many_devices
-
-    def explain_divergence(self, inputs):
-        x0, windows = (jnp.asarray(array) for array in inputs)
-        field = ScaledField(self.field, self.scale)
-        explain_divergence(field, jax.vmap(self.encoder)(x0), windows, solver=self.solver, substeps=self.substeps)
-
-    def states(self, x0: Float[Array, " channels"], logs: Float[Array, "windows controls"]) -> Float[Array, "..."]:
-        return solve(
-            ScaledField(self.field, self.scale),
-            self.encoder(x0),
-            logs,
-            solver=self.solver,
-            substeps=self.substeps,
-            gradient=self.gradient,
-            every_window=self.decoder.readout.every_window,
-        )
-
-    def first_state(self, x0):
-        z = self.encoder(x0)
-        return z, z
-
-    def next_state(self, hidden, log_signature):
-        field, options = ScaledField(self.field, self.scale), {"solver": self.solver, "substeps": self.substeps}
-        # A single window has nothing to recompute, and reads nothing by its number.
-        z = solve(field, hidden, log_signature[None], gradient=Direct(), **options)
-        return z, z
-
-
-class NeuralRDE(AbstractNeuralRDE):
+class NeuralRDE(AbstractDrivenModel):
     r"""The neural RDE: z0 = Linear(x0), z' = f(z) LogSig^N per window, y = Linear(readout of z) (section 3.1).
 
     Args:
@@ -115,6 +46,18 @@ class NeuralRDE(AbstractNeuralRDE):
     (8, 2)
     """
 
+    encoder: eqx.nn.Linear
+    field: AbstractField
+    decoder: Decoder
+    scale: ChannelScale
+    solver: eqx.Module
+    gradient: AbstractGradient
+    substeps: int = eqx.field(static=True)
+    channels: int = eqx.field(static=True)
+    depth: Depth = eqx.field(static=True)
+    scales: tuple[int, ...] = eqx.field(static=True)
+    basis: Basis = eqx.field(static=True)
+
     def __init__(
         self,
         channels: int,
@@ -134,22 +77,70 @@ class NeuralRDE(AbstractNeuralRDE):
         key: PRNGKeyArray,
     ):
         encoder_key, field_key, decoder_key = jax.random.split(key, 3)
-        network, scales = {"width": width, "layers": layers, "activation": activation}, as_scales(scales)
-        super().__init__(
-            _field(field, channels, depth, state, network, scales=scales, key=field_key),
-            channels,
-            outputs,
-            depth=depth,
-            scales=scales,
-            readout=readout,
-            solver=solver,
-            substeps=substeps,
-            gradient=gradient,
-            keys=(encoder_key, decoder_key),
-        )
+        scales = as_scales(scales)
+        if not isinstance(field, AbstractField):
+            config = make("field", FreeField if field is None else field)
+            if scales != (1,) and "controls" not in accepted(config.cls):
+                raise ValueError(
+                    f"Got scales={scales} and field={config!r}, whose Lie brackets are those of one log-signature; "
+                    "expected scales=(1,), or a field that is free in its controls, such as FreeField."
+                )
+            field = config(
+                controls=basis_channels(channels, depth, scales=scales),
+                channels=channels,
+                state=32 if state is None else state,
+                depth=depth,
+                width=width,
+                layers=layers,
+                activation=activation,
+                key=field_key,
+            )
+        if not isinstance(field, AbstractField):
+            raise ValueError(
+                f"Got field={type(field).__name__}, which moves the state where the log-signature is zero; expected a "
+                "subclass of AbstractField, because padding must leave the state alone. Write for example "
+                "field=FreeField."
+            )
+        if state not in (None, field.state):
+            raise ValueError(
+                f"Got {setting('state', state)} and a field of state {field.state}; expected the same, "
+                "because a field has a state of its own. Leave `state` out."
+            )
+        self.channels, self.depth, self.scales, self.basis = channels, depth, scales, field.basis
+        check_controls(field, self.controls)
+        self.encoder = eqx.nn.Linear(channels, field.state, key=encoder_key)
+        self.field = field
+        self.decoder = Decoder(readout, field.state, outputs, key=decoder_key)
+        self.scale = ChannelScale.unit(field.controls)
+        self.solver, self.substeps, self.gradient = solver, substeps, gradient
+
+    @property
+    def many_devices(self) -> bool:
+        return as_solver(self.solver).many_devices
+
+    def explain_divergence(self, inputs):
+        x0, windows = (jnp.asarray(array) for array in inputs)
+        field = ScaledField(self.field, self.scale)
+        explain_divergence(field, jax.vmap(self.encoder)(x0), windows, solver=self.solver, substeps=self.substeps)
+
+    def states(self, x0: Float[Array, " channels"], logs: Float[Array, "windows controls"]) -> Float[Array, "..."]:
+        return self._solve(self.encoder(x0), logs, self.gradient, every_window=self.decoder.readout.every_window)
+
+    def first_state(self, x0):
+        z = self.encoder(x0)
+        return z, z
+
+    def next_state(self, hidden, log_signature):
+        # A single window has nothing to recompute, and reads nothing by its number.
+        z = self._solve(hidden, log_signature[None], Direct())
+        return z, z
+
+    def _solve(self, z: Array, logs: Array, gradient: AbstractGradient, *, every_window: bool = False) -> Array:
+        options = {"solver": self.solver, "substeps": self.substeps, "gradient": gradient}
+        return solve(ScaledField(self.field, self.scale), z, logs, **options, every_window=every_window)
 
 
-class NeuralCDE(AbstractNeuralRDE):
+class NeuralCDE(NeuralRDE):
     """The neural CDE driven by the piecewise-linear path (Kidger et al., 2020): a neural RDE of depth 1.
 
     With `model.log_signatures(path, step=1)` it is the neural CDE itself (section 3.2 of the paper); with a larger step
@@ -176,22 +167,12 @@ class NeuralCDE(AbstractNeuralRDE):
         gradient: AbstractGradient = Recompute(),  # noqa: B008
         key: PRNGKeyArray,
     ):
-        encoder_key, field_key, decoder_key = jax.random.split(key, 3)
-        network = {"width": width, "layers": layers, "activation": activation}
-        super().__init__(
-            _field(field, channels, 1, state, network, key=field_key),
-            channels,
-            outputs,
-            depth=1,
-            readout=readout,
-            solver=solver,
-            substeps=substeps,
-            gradient=gradient,
-            keys=(encoder_key, decoder_key),
-        )
+        network = {"state": state, "width": width, "layers": layers, "activation": activation, "field": field}
+        solving = {"readout": readout, "solver": solver, "substeps": substeps, "gradient": gradient}
+        super().__init__(channels, outputs, depth=1, **network, **solving, key=key)
 
 
-class LogNCDE(AbstractNeuralRDE):
+class LogNCDE(NeuralRDE):
     """The Log-NCDE (Walker et al., 2024): a neural RDE whose field is that of a CDE, with exact Lie brackets.
 
     It has fewer weights than the free network and is the true log-ODE, for one Jacobian-vector product per channel at
@@ -220,55 +201,6 @@ class LogNCDE(AbstractNeuralRDE):
         key: PRNGKeyArray,
     ):
         key, field_key = jax.random.split(key)
-        encoder_key, _, decoder_key = jax.random.split(key, 3)
         vectors = FreeField(channels, state, width=width, layers=layers, activation=activation, key=field_key)
-        super().__init__(
-            BracketField(vectors, depth),
-            channels,
-            outputs,
-            depth=depth,
-            readout=readout,
-            solver=solver,
-            substeps=substeps,
-            gradient=gradient,
-            keys=(encoder_key, decoder_key),
-        )
-
-
-def _field(
-    field: AbstractField | Spec | None,
-    channels: int,
-    depth: Depth,
-    state: int | None,
-    network: Options,
-    *,
-    scales: tuple[int, ...] = (1,),
-    key: PRNGKeyArray,
-) -> AbstractField:
-    """The field that was given, or one made for so many channels and this depth; None makes the paper's network."""
-    if not isinstance(field, AbstractField):
-        config = make("field", FreeField if field is None else field)
-        if scales != (1,) and "controls" not in accepted(config.cls):
-            raise ValueError(
-                f"Got scales={scales} and field={config!r}, whose Lie brackets are those of one log-signature; "
-                "expected scales=(1,), or a field that is free in its controls, such as FreeField."
-            )
-        field = config(
-            controls=basis_channels(channels, depth, scales=scales),
-            channels=channels,
-            state=32 if state is None else state,
-            depth=depth,
-            key=key,
-            **network,
-        )
-    if not isinstance(field, AbstractField):
-        raise ValueError(
-            f"Got field={type(field).__name__}, which moves the state where the log-signature is zero; expected a "
-            "subclass of AbstractField, because padding must leave the state alone. Write for example field=FreeField."
-        )
-    if state not in (None, field.state):
-        raise ValueError(
-            f"Got {setting('state', state)} and a field of state {field.state}; expected the same, "
-            "because a field has a state of its own. Leave `state` out."
-        )
-    return field
+        solving = {"readout": readout, "solver": solver, "substeps": substeps, "gradient": gradient}
+        super().__init__(channels, outputs, depth=depth, field=BracketField(vectors, depth), **solving, key=key)

@@ -24,9 +24,8 @@ class OscillatorRDE(AbstractDrivenModel):
     """A linear RDE of driven, damped oscillators, solved exactly; a small network reads their mean energies.
 
     Channel 0 of the path must be time. It turns the oscillators, at first at rates evenly spaced on a logarithmic
-    scale, and damps them within some turns. Each other channel pushes its share of the oscillators. All of this is
-    learned. A rate that is 10 % higher then gives the same pattern of energies, some places further on. A network
-    learns this for all rates and all people at once, where a freer model would remember the people.
+    scale, and damps them within some turns. Each other channel pushes its share of the oscillators. A rate that is 10 %
+    higher then gives the same pattern of energies, some places further on, for all people alike.
 
     Args:
         channels, outputs, depth: as for `NeuralRDE`.
@@ -81,25 +80,16 @@ class OscillatorRDE(AbstractDrivenModel):
 
     def fit_scale(self, log_signatures: Any, *, windows: Any = None) -> Self:
         """Also tunes the oscillators, because scaling changes the time per window to 1 / sqrt(windows)."""
+        sizes = LogSignatureSizes.fit(log_signatures, windows)
         model = super().fit_scale(log_signatures, windows=windows)
-        if isinstance(log_signatures, LogSignatureSizes):
-            count = log_signatures.count
-        else:
-            count = log_signatures.shape[1] if windows is None else float(windows.mean())
-        root = math.sqrt(count)
-        slowest, fastest = (2 * math.pi * turns * root for turns in self.turns)
+        slowest, fastest = (2 * math.pi * turns * math.sqrt(sizes.count) for turns in self.turns)
         field = _bank(self.field, slowest, fastest, np.asarray(model.scale.factors.value), self.channels, self.depth)
         return eqx.tree_at(lambda model: model.field, model, field)
 
     def states(self, x0: Float[Array, " channels"], logs: Float[Array, "windows controls"]) -> Float[Array, "..."]:
         # From rest: a first point says nothing about a period.
-        return solve(
-            ScaledField(self.field, self.scale),
-            jnp.zeros(self.field.state, logs.dtype),
-            logs,
-            solver=self.solver,
-            every_window=self.decoder.readout.every_window,
-        )
+        field, z = ScaledField(self.field, self.scale), jnp.zeros(self.field.state, logs.dtype)
+        return solve(field, z, logs, solver=self.solver, every_window=self.decoder.readout.every_window)
 
     def first_state(self, x0):
         z = jnp.zeros(self.field.state, x0.dtype)

@@ -43,8 +43,18 @@ class Seen(eqx.Module):
     count: Int[Array, ""]
     kept: State
 
+    def with_term(self, total: Sum, term: Array) -> Sum:
+        """The sum and one more term; the first replaces what is there, which is the initial state's."""
+        longer, counts = total.plus(term), self.count > 0
+        return Sum(jnp.where(counts, longer.value, term), jnp.where(counts, longer.lost, 0.0))
+
 
 class AbstractReadout(eqx.Module):
+    """What the decoder sees of a series' states: `__call__` of all at once, the other methods of one after the other.
+
+    By default a readout keeps the last state alone.
+    """
+
     every_window: eqx.AbstractClassVar[bool]
     """Whether the states at all windows' ends are needed, or the last one alone."""
 
@@ -56,14 +66,12 @@ class AbstractReadout(eqx.Module):
         """How many numbers the decoder sees of a state of this size."""
         return state
 
-    # The same for a series that is still arriving, in memory that does not grow.
-
     def start(self, state: Float[Array, " state"]) -> Seen:
         """What is kept of the initial state."""
         return Seen(jnp.zeros((), jnp.int32), self._first(state))
 
     def advance(self, seen: Seen, state: Float[Array, " state"]) -> Seen:
-        """What is kept when a window has led to another state."""
+        """What is kept when a window has led to another state, in memory that does not grow."""
         return Seen(seen.count + 1, self._next(seen, state))
 
     def output(self, seen: Seen) -> Float[Array, " features"]:
@@ -86,6 +94,15 @@ class FinalState(AbstractReadout):
         return states
 
 
+class EveryState(AbstractReadout):
+    """All states, z0 first, for a prediction after every window, each from the past only."""
+
+    every_window: ClassVar[bool] = True
+
+    def __call__(self, states, windows=None):
+        return states
+
+
 class MeanState(AbstractReadout):
     """The mean of the states after all windows, without padding. It is steadier than the last state alone.
 
@@ -96,53 +113,56 @@ class MeanState(AbstractReadout):
     every_window: ClassVar[bool] = True
 
     def __call__(self, states, windows=None):
-        return _mean_after(states, windows)
+        after = states[1:]
+        count = after.shape[0] if windows is None else windows
+        valid = (jnp.arange(after.shape[0]) < count).astype(states.dtype)
+        mean = valid @ after / jnp.maximum(count, 1)
+        # A sample without a single window is read out at its initial state.
+        return jnp.where(jnp.asarray(count) > 0, mean, states[0])
 
     def output(self, seen):
-        return _mean(seen)
+        return seen.kept.value / jnp.maximum(seen.count, 1)
 
     def _first(self, state):
         return Sum.of(state)
 
     def _next(self, seen, state):
-        return _added(seen, state)
+        return seen.with_term(seen.kept, state)
 
 
-class MeanEnergy(AbstractReadout):
+class MeanEnergy(MeanState):
     """The logarithm of the mean energy of each pair of states, for fields of rotations.
 
-    An oscillator's state goes round in circles, so its mean says nothing. Its energy says how much of its own frequency
-    there is in the series. `floor` keeps the logarithm finite where nothing happens.
+    An oscillator's mean says nothing; its energy says how much of its own frequency there is in the series. `floor`
+    keeps the logarithm finite where nothing happens.
 
     >>> bool(jnp.allclose(MeanEnergy()(jnp.array([[0.0, 0.0], [3.0, 4.0], [0.0, 5.0]])), jnp.log(25.0)))
     True
     """
 
-    every_window: ClassVar[bool] = True
     floor: float = eqx.field(static=True, default=1e-6)
 
     def __call__(self, states, windows=None):
-        return jnp.log(_mean_after(_energy(states), windows) + self.floor)
+        return jnp.log(super().__call__(_energy(states), windows) + self.floor)
 
     def features(self, state):
         return state // 2
 
     def output(self, seen):
-        return jnp.log(_mean(seen) + self.floor)
+        return jnp.log(super().output(seen) + self.floor)
 
     def _first(self, state):
-        return Sum.of(_energy(state))
+        return super()._first(_energy(state))
 
     def _next(self, seen, state):
-        return _added(seen, _energy(state))
+        return super()._next(seen, _energy(state))
 
 
 class Pools(AbstractReadout):
     """Mean, maximum, share above zero, and last value of each state, without padding.
 
-    A mean forgets what happened once, a maximum how often it happened. The share of windows in which a state is above
-    zero knows that, and is what convolution kernels with a threshold are pooled by (Rocket). In training it must have a
-    gradient, so each window counts sigmoid(4 z) instead of 0 or 1.
+    A mean forgets what happened once, a maximum how often it happened, which the share of windows above zero knows (as
+    in Rocket). For a gradient, each window counts sigmoid(4 z) instead of 0 or 1.
 
     >>> [round(float(x), 2) for x in Pools()(jnp.array([[9.0], [1.0], [-3.0], [3.0]]), 2)]  # z0 does not count
     [-1.0, 1.0, 0.49, -3.0]
@@ -170,45 +190,12 @@ class Pools(AbstractReadout):
     def _next(self, seen, state):
         total, highest, above, _ = seen.kept
         highest = jnp.where(seen.count > 0, jnp.maximum(highest, state), state)
-        counts = seen.count > 0
-        return _plus(total, state, counts), highest, _plus(above, share(state), counts), state
-
-
-class EveryState(AbstractReadout):
-    """All states, z0 first, for a prediction after every window, each from the past only."""
-
-    every_window: ClassVar[bool] = True
-
-    def __call__(self, states, windows=None):
-        return states
+        return seen.with_term(total, state), highest, seen.with_term(above, share(state)), state
 
 
 def _energy(states: Float[Array, "*windows state"]) -> Float[Array, "*windows pairs"]:
     first, second = jnp.split(states, 2, axis=-1)
     return first**2 + second**2
-
-
-def _plus(total: Sum, term: Array, counts: Array) -> Sum:
-    """The sum and one more; alone, if what is there does not count: an initial state, which the first replaces."""
-    longer = total.plus(term)
-    return Sum(jnp.where(counts, longer.value, term), jnp.where(counts, longer.lost, 0.0))
-
-
-def _added(seen: Seen, term: Array) -> Sum:
-    return _plus(seen.kept, term, seen.count > 0)
-
-
-def _mean(seen: Seen) -> Array:
-    return seen.kept.value / jnp.maximum(seen.count, 1)
-
-
-def _mean_after(states: Float[Array, "points state"], windows: Count | None) -> Float[Array, " state"]:
-    after = states[1:]
-    count = after.shape[0] if windows is None else windows
-    # A sample without a single window is read out at its initial state.
-    valid = (jnp.arange(after.shape[0]) < count).astype(states.dtype)
-    mean = valid @ after / jnp.maximum(count, 1)
-    return jnp.where(jnp.asarray(count) > 0, mean, states[0])
 
 
 def pools(states: Float[Array, "tokens state"], count: Count) -> Float[Array, " features"]:
