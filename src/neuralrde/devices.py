@@ -1,9 +1,6 @@
 """Cores and GPUs are devices of one mesh, and each takes a share of every batch.
 
 On a CPU each core becomes a device (`use_all_cores`), because XLA does not use threads for products as small as ours.
-The same code runs on several GPUs, and on the devices of several processes or hosts after
-`jax.distributed.initialize(...)`. Each process then holds its own share of a batch; `processes.py` has what they must
-agree on.
 """
 
 import contextlib
@@ -52,19 +49,18 @@ def use_all_cores(count: int | None = None) -> int:
     Returns:
         The number of devices that JAX now has. GPUs, where there are any, are used instead of cores.
     """
-    if count is None and _chosen_by_user():
+    chosen = getattr(jax.config, "jax_num_cpu_devices", -1) > 0 or _DEVICE_FLAG in os.environ.get("XLA_FLAGS", "")
+    if count is None and chosen:
         return jax.device_count()
     count = cores() if count is None else count
     try:
         jax.config.update("jax_num_cpu_devices", count)
     except RuntimeError:
-        have = jax.device_count()
-        if jax.default_backend() == "cpu" and have < count:
+        if jax.default_backend() == "cpu" and jax.device_count() < count:
             raise RuntimeError(
-                f"Got a call of use_all_cores({count}) after JAX has started with {have} CPU device(s); "
-                "expected it before, because JAX fixes its devices when it first computes something. Call "
-                "it at the top of the program, before any array is made, or set the environment variable "
-                f"JAX_NUM_CPU_DEVICES={count}."
+                f"Got a call of use_all_cores({count}) after JAX has started with {jax.device_count()} CPU device(s); "
+                "expected it at the top of the program, before any array is made, because JAX fixes its devices when "
+                f"it first computes something. Or set the environment variable JAX_NUM_CPU_DEVICES={count}."
             ) from None
     return jax.device_count()
 
@@ -79,11 +75,6 @@ def try_all_cores() -> int:
     with contextlib.suppress(RuntimeError):
         use_all_cores()
     return jax.device_count()
-
-
-def _chosen_by_user() -> bool:
-    """Whether the number of devices was set already: by environment variable (JAX reads them) or in code."""
-    return getattr(jax.config, "jax_num_cpu_devices", -1) > 0 or _DEVICE_FLAG in os.environ.get("XLA_FLAGS", "")
 
 
 def check_process() -> None:
@@ -104,14 +95,10 @@ _forked = False
 
 
 def _after_fork() -> None:
+    # JAX has no public way to ask whether it has started without starting it. No import and no lock, which another
+    # thread may have held at the time of the fork.
     global _forked
-    _forked = _forked or _jax_has_started()
-
-
-def _jax_has_started() -> bool:
-    # JAX has no public way to ask without starting it. No import and no lock, which another thread may have held at
-    # the time of the fork.
-    return bool(getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None))
+    _forked = _forked or bool(getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None))
 
 
 if hasattr(os, "register_at_fork"):
@@ -132,7 +119,8 @@ def device_mesh(devices: Devices = None, *, batch: int | None = None) -> Mesh:
     """
     if devices is None:
         most = None if batch is None else max(1, batch // _FEWEST_EXAMPLES // jax.process_count())
-        devices = [one for number in range(jax.process_count()) for one in _devices_of(number)[:most]]
+        owned = [[one for one in jax.devices() if one.process_index == n] for n in range(jax.process_count())]
+        devices = [one for own in owned for one in own[:most]]
     row = list(devices.devices.flat) if isinstance(devices, Mesh) else list(devices)
     if not row:
         raise ValueError("Got an empty list of devices; expected at least one. Write for example `jax.devices()[:1]`.")
@@ -153,11 +141,6 @@ def local_rows(mesh: Mesh, size: int) -> Int[np.ndarray, " rows"]:
     """
     own = [place for place, one in enumerate(mesh.devices.flat) if one.process_index == jax.process_index()]
     return np.arange(size).reshape(mesh.size, -1)[own].ravel()
-
-
-def _devices_of(number: int) -> list:
-    """The devices of a process, by the row of all of them: the same row in every process."""
-    return [one for one in jax.devices() if one.process_index == number]
 
 
 def pad_batch(batch: PyTree, multiple: int) -> tuple[PyTree, Float[np.ndarray, " padded"]]:
@@ -226,9 +209,8 @@ def local_copy(tree: PyTree) -> PyTree:
 def sharded_value_and_grad(losses: Callable[[Any, Any], Float[Array, " batch"]], mesh: Mesh) -> Callable:
     """The weighted mean of `losses(model, batch)`, one loss per example, and its gradient, over all devices.
 
-    Each device works on its share of the batch, and sums are added up between them: the same result as on one
-    device, to rounding. A batch whose weights are all zero has value and gradient zero. Call it inside
-    `eqx.filter_jit` as `function(model, batch, weights)`, with weights from `pad_batch`.
+    A batch whose weights are all zero has value and gradient zero. Call it inside `eqx.filter_jit` as
+    `function(model, batch, weights)`, with weights from `pad_batch`.
 
     >>> import jax.numpy as jnp
     >>> mesh = device_mesh()
@@ -268,8 +250,7 @@ _MAPS, _LIMIT = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
 def drop_programs(most: int | None = None) -> bool:
     """Let JAX forget its compiled programs, if this process has more memory maps than `most`: half of the limit.
 
-    JAX keeps every program. Those of a training take some 2,000 maps, so that after thirty trainings of different
-    shapes the compiler would find no more and crash. What is needed again is compiled again.
+    Those of a training take some 2,000 maps, so that after thirty trainings of different shapes JAX would crash.
 
     >>> drop_programs(most=10**9)
     False

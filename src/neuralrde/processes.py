@@ -1,15 +1,14 @@
 """Several processes as one training: how they start, what they agree on, and what happens when one of them is lost.
 
-Each process computes with its own rows of every batch, and sums go between them inside JAX. Whatever decides how to go
-on must be the same in all of them: one that takes a step that another does not take would wait for it forever. So the
-first process decides, and the others are told.
+Whatever decides how to go on must be the same in all of them: one that takes a step that another does not take would
+wait for it forever. So the first process decides, and the others are told.
 """
 
 import atexit
+import base64
 import contextlib
 import ipaddress
 import json
-import math
 import os
 import socket
 import sys
@@ -58,14 +57,9 @@ def join_processes(
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
     # It would catch SIGTERM, for itself: `interrupts_between_steps` does.
     jax.config.update("jax_enable_preemption_service", False)
-    jax.distributed.initialize(
-        coordinator,
-        count,
-        number,
-        heartbeat_timeout_seconds=patience,
-        shutdown_timeout_seconds=300,  # the first process may still be drawing pictures
-        coordinator_bind_address=_bound(coordinator),
-    )
+    # At the end the first process may still be drawing pictures.
+    limits = {"heartbeat_timeout_seconds": patience, "shutdown_timeout_seconds": 300}
+    jax.distributed.initialize(coordinator, count, number, **limits, coordinator_bind_address=_bound(coordinator))
 
 
 def _bound(coordinator: str | None) -> str | None:
@@ -75,10 +69,8 @@ def _bound(coordinator: str | None) -> str | None:
     host = coordinator.rpartition(":")[0].strip("[]")
     # Some systems give their own name a loopback address, at which no other machine could reach it.
     with contextlib.suppress(OSError, ValueError):
-        if (
-            host not in ("localhost", address := socket.gethostbyname(host))
-            and ipaddress.ip_address(address).is_loopback
-        ):
+        address = socket.gethostbyname(host)
+        if host not in ("localhost", address) and ipaddress.ip_address(address).is_loopback:
             return None
     return coordinator
 
@@ -126,12 +118,12 @@ class Processes:
         if self.count == 1:
             return value
         with self.lost_explained():
-            data = _to_bytes(value) if self.is_first else b""
+            data = json.dumps(_plain(value)).encode() if self.is_first else b""
             size = int(self._total(np.array([len(data)], np.uint32))[0])
             # Few lengths, because each is compiled anew.
             words = np.zeros(2 ** max(6, (size // 4).bit_length()), np.uint32)
             words.view(np.uint8)[: len(data)] = np.frombuffer(data, np.uint8)
-            return _from_bytes(self._total(words).tobytes()[:size])
+            return _read(self._total(words).tobytes()[:size])
 
     def from_first(self, make: Callable[[], Any]) -> Any:
         """What `make()` returns in the first process, in all of them. Its errors, too, are raised in all.
@@ -160,7 +152,7 @@ class Processes:
             told = str(error)
             if isinstance(error, ProcessLost) or self.count == 1 or not any(sign in told.lower() for sign in _SIGNS):
                 raise
-            _leave_at_once()
+            atexit.register(_leave)
             raise ProcessLost(
                 f"Another of the {self.count} processes was lost ({told.splitlines()[0][:200]}); expected all of them "
                 "until the end, because each works on a part of every batch. Start all of them again with resume=True: "
@@ -174,59 +166,47 @@ class Processes:
         return np.asarray(_summed(shard_batch(rows, self.mesh), self.mesh))[0]
 
 
-def _to_bytes(value: Any) -> bytes:
-    """A message: the length of a text, JSON that marks tuples, dictionaries and arrays, and the arrays' numbers."""
-    arrays: list[bytes] = []
-
-    def plain(one: Any) -> Any:
-        if isinstance(one, np.generic):
-            one = one.item()
-        if one is None or isinstance(one, bool | int | float | str):
+def _plain(one: Any) -> Any:
+    """What JSON can hold: lists as they are; tuples, dictionaries and arrays with a mark."""
+    one = one.item() if isinstance(one, np.generic) else one
+    match one:
+        case None | bool() | int() | float() | str():
             return one
-        if isinstance(one, list):
-            return [plain(item) for item in one]
-        if isinstance(one, tuple):
-            return {"tuple": [plain(item) for item in one]}
-        if isinstance(one, dict):
-            return {"pairs": [[plain(key), plain(item)] for key, item in one.items()]}
-        if isinstance(one, np.ndarray | jax.Array) and (kind := _kind(np.asarray(one).dtype)) is not None:
-            arrays.append(np.asarray(one).tobytes())
-            return {"array": [kind, list(one.shape)]}
-        raise TypeError(
-            f"Got {type(one).__name__} to tell other processes; expected numbers, text, arrays of them, and lists, "
-            "tuples and dictionaries of these, because nothing else is read without running what a message says."
-        )
-
-    text = json.dumps(plain(value)).encode()
-    return b"".join([len(text).to_bytes(8, "little"), text, *arrays])
-
-
-def _kind(dtype: np.dtype) -> str | None:
-    if dtype.kind in "biufcSU":
-        return dtype.str
-    return dtype.name if hasattr(jax.numpy, dtype.name) else None  # bfloat16 and the like
+        case list():
+            return [_plain(item) for item in one]
+        case tuple():
+            return {"tuple": [_plain(item) for item in one]}
+        case dict():
+            return {"pairs": [[_plain(key), _plain(item)] for key, item in one.items()]}
+        case np.ndarray() | jax.Array():
+            array = np.asarray(one)
+            plain = array.dtype.kind in "biufcSU"
+            if plain or hasattr(jax.numpy, array.dtype.name):  # bfloat16 and the like
+                kind = array.dtype.str if plain else array.dtype.name
+                return {"array": [kind, array.shape, base64.b64encode(array.tobytes()).decode()]}
+    raise TypeError(
+        f"Got {type(one).__name__} to tell other processes; expected numbers, text, arrays of them, and lists, "
+        "tuples and dictionaries of these, because nothing else is read without running what a message says."
+    )
 
 
-def _from_bytes(data: bytes) -> Any:
-    end = 8 + int.from_bytes(data[:8], "little")
+def _made(one: Any) -> Any:
+    """`_plain`, undone."""
+    match one:
+        case list():
+            return [_made(item) for item in one]
+        case {"tuple": items}:
+            return tuple(_made(item) for item in items)
+        case {"pairs": pairs}:
+            return {_made(key): _made(item) for key, item in pairs}
+        case {"array": [kind, shape, numbers]}:
+            return np.frombuffer(base64.b64decode(numbers), kind).reshape(shape).copy()
+    return one
 
-    def made(one: Any) -> Any:
-        nonlocal end
-        match one:
-            case list():
-                return [made(item) for item in one]
-            case {"tuple": items}:
-                return tuple(made(item) for item in items)
-            case {"pairs": pairs}:
-                return {made(key): made(item) for key, item in pairs}
-            case {"array": [kind, shape]}:
-                start, dtype = end, np.dtype(kind)
-                end += dtype.itemsize * math.prod(shape)
-                return np.frombuffer(data[start:end], dtype).reshape(shape).copy()
-        return one
 
+def _read(message: bytes) -> Any:
     try:
-        return made(json.loads(data[8:end]))
+        return _made(json.loads(message))
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(
             f"Got a message of another kind from the first process ({error}); expected what `Processes.agree` sends. "
@@ -276,13 +256,9 @@ def _without_greetings() -> Iterator[None]:
         os.close(kept)
 
 
-def _leave_at_once() -> None:
-    """At its end JAX would wait for the process that is gone, for minutes, and then abort. What is left is to leave."""
-
-    def leave() -> None:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(LOST)
-
-    atexit.register(leave)
+def _leave() -> None:
+    """At its end JAX would wait for the process that is gone, for minutes, and then abort."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(LOST)
