@@ -17,7 +17,6 @@ from neuralrde.cli.evaluation import PredictionTable, write_csv
 from neuralrde.cli.run_folder import RunFolder, write_json
 from neuralrde.plots import save
 from neuralrde.sweeps.results import Results
-from neuralrde.training.cache import LogSignatureCache
 
 KILLED = """
 import os, signal, sys
@@ -89,17 +88,13 @@ def _sweep(folder):
         results.append({"key": "a"})
 
 
-def _cache(folder):
-    LogSignatureCache(folder=folder)(np.zeros((3, 2)), 1, step=1)
-
-
 def _csv(folder):
     found = np.array(["p1"])
     table = PredictionTable(found, np.zeros(1, int), None, found, None, None, None, None)
     write_csv(table, folder / "found.csv")
 
 
-@pytest.mark.parametrize("make", [_run, _sweep, _cache, _csv])
+@pytest.mark.parametrize("make", [_run, _sweep, _csv])
 def test_what_holds_patients_data_is_its_owners_alone(tmp_path, make):
     """Folders that we make. In one that is there already, files are as open as it is: somebody shares it."""
     before = os.umask(0o022)

@@ -149,7 +149,7 @@ def test_a_store_for_numbers_is_none_for_classes(store):
 
 
 def prefetching():
-    return [thread for thread in threading.enumerate() if thread.name == "neuralrde-prefetch"]
+    return [thread for thread in threading.enumerate() if thread.name.startswith("neuralrde-prefetch")]
 
 
 def test_reading_ahead_ends_with_an_exception():

@@ -62,13 +62,13 @@ def read_archive(
     try:
         header = json.loads(text)
         got, layout, version = header["kind"], header["format"], header["version"]
-        major = _major(version)
+        major = int(_VERSION.fullmatch(version)[1])  # type: ignore (None has no such thing: damaged)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise FileRefused(f"Got the file {str(path)!r}, whose settings cannot be read: it is damaged.") from None
     if got != kind:
         raise FileRefused(f"Got the file {str(path)!r}, which holds a {got}; expected a {kind}.")
     formats = (format,) if isinstance(format, int) else format
-    if layout not in formats or major > _major(__version__):
+    if layout not in formats or major > int(__version__.partition(".")[0]):
         raise FileRefused(
             f"Got the file {str(path)!r} in format {layout!r}, written by neuralrde {version}; expected format "
             f"{formats[-1]}, which neuralrde {__version__} reads. Use the version that wrote it."
@@ -125,12 +125,6 @@ def _same_bytes_each_time(content: bytes) -> bytes:
     # Arrays begin at multiples of eight bytes, as safetensors has them.
     encoded += b" " * (-len(encoded) % 8)
     return len(encoded).to_bytes(8, "little") + encoded + content[8 + size :]
-
-
-def _major(version: str) -> int:
-    if (match := _VERSION.fullmatch(version)) is None:
-        raise ValueError(f"Got the version {version[:40]!r}; expected one like {__version__!r}.")
-    return int(match[1])
 
 
 def _is_array(leaf: Any) -> bool:

@@ -1,14 +1,11 @@
 """Augmentations: other versions of the training series, with targets that move along.
 
-An augmentation is a function of (series, target, generator). `Augmented` makes examples of it for `fit`: what an epoch
-sees is drawn from (seed, epoch) alone, so that a resumed training sees the same. Log-signatures are computed anew each
-time; they are quick enough. Estimators take an `AbstractAugmentation`, which knows how to predict, too.
+What an epoch sees is drawn from (seed, epoch) alone, so that a resumed training sees the same.
 """
 
 import abc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -24,17 +21,13 @@ _SLOWEST, _FASTEST = 0.01, 100.0
 _MOST_VERSIONS, _MOST_SPEEDS = 1000, 99
 
 
-@runtime_checkable
-class Augmentation(Protocol):
-    def __call__(self, series: Series, target: np.ndarray, rng: np.random.Generator) -> tuple[Series, np.ndarray]: ...
+# A function of (series, target, generator).
+Augmentation = Callable[[Series, np.ndarray, np.random.Generator], tuple[Series, np.ndarray]]
 
 
 @dataclass(frozen=True)
 class AbstractAugmentation(abc.ABC):
     """An augmentation that estimators can take: a frozen dataclass with `draw` and `apply`.
-
-    What happens to a series is drawn first, as one number or row per series; `apply` then makes the new series from the
-    old one and from what was drawn.
 
     Args:
         versions: how many versions of the training set an estimator makes. Every epoch draws one of each series.
@@ -83,16 +76,14 @@ class AbstractAugmentation(abc.ABC):
 class TimeStretch(AbstractAugmentation):
     """Plays each series faster or slower, each by its own factor; a target that is a rate changes with it.
 
-    A faster series has fewer points, so the resulting series differ in length. For a model to see the speed, time must
-    be a channel in a fixed unit (`TimeChannel` fitted on the original series).
+    For a model to see the speed, time must be a channel in a fixed unit (`TimeChannel` fitted on the original series).
 
     Args:
         slowest, fastest: factors, drawn evenly on a logarithmic scale.
         rate: whether the target is a rate, such as beats per minute, and is multiplied by the factor.
         versions: how many versions of the training set an estimator makes. Every epoch draws one of each series.
-        speeds: an odd number of speeds at which an estimator plays new series. Each prediction is turned back to the
-            series' own speed, and a regressor predicts their median: at some speeds a rhythm is taken for its double,
-            and the median leaves that out.
+        speeds: an odd number of speeds at which an estimator plays new series; a regressor predicts the median, which
+            leaves out the speeds at which a rhythm is taken for its double.
 
     >>> series = Series.from_array(np.arange(12.0)[None, :, None])
     >>> stretched, target = TimeStretch(0.5, 2.0, rate=True)(series, np.array([60.0]), np.random.default_rng(0))
@@ -107,8 +98,8 @@ class TimeStretch(AbstractAugmentation):
 
     def __post_init__(self):
         super().__post_init__()
-        slowest, fastest = self.slowest, self.fastest
         object.__setattr__(self, "speeds", tuple(self.speeds))
+        slowest, fastest = self.slowest, self.fastest
         if not (is_number(slowest) and is_number(fastest) and _SLOWEST <= slowest <= 1 <= fastest <= _FASTEST):
             raise ValueError(
                 f"Got slowest={slowest} and fastest={fastest}; expected {_SLOWEST:g} <= slowest <= 1 <= fastest <= "
@@ -129,7 +120,6 @@ class TimeStretch(AbstractAugmentation):
         return self.rate
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """So many speeds."""
         return np.exp(rng.uniform(np.log(self.slowest), np.log(self.fastest), count))
 
     def apply(self, series: Series, drawn: Shaped[np.ndarray, "series ..."]) -> Series:
@@ -196,8 +186,7 @@ class Augmented(DrawnAnew):
     Args:
         series, target: the original series and targets.
         steps: augmentations, one after the other.
-        examples: a function that makes `Examples` from augmented series and targets: it prepares them, cuts them, and
-            computes log-signatures.
+        examples: a function that makes `Examples` from augmented series and targets.
         seed: seed of the draws.
     """
 
@@ -222,8 +211,7 @@ class Augmented(DrawnAnew):
 class RandomChoice(DrawnAnew):
     """Training examples in several versions; every epoch draws one version of each example.
 
-    A series that is cut at other points (`window_cuts(series, step=..., shift=...)`) is the same path, and a model of
-    paths should predict the same. So shifted windows can be versions. So can some epochs of `Augmented`, made once.
+    Versions can be shifted windows (`window_cuts(series, step=..., shift=...)`) of one path, or epochs of `Augmented`.
 
     Args:
         versions: several `Examples`, with the same examples in the same order; targets may differ.
@@ -263,25 +251,23 @@ class RandomChoice(DrawnAnew):
 def with_as_many_windows(versions: Sequence[Examples]) -> list[Examples]:
     """The versions, padded with windows in which nothing happens, so that all have the same shape."""
     # The log-signatures: a number of an example's fold may come after them.
-    place = max(
-        (i for i, array in enumerate(versions[0].inputs) if array.ndim > 2), default=len(versions[0].inputs) - 1
-    )
+    place = max((i for i, array in enumerate(versions[0].inputs) if array.ndim > 2), default=-1)
+    place %= len(versions[0].inputs)
     shapes = [[array.shape[1:] for array in version.inputs] for version in versions]
     if all(shape == shapes[0] for shape in shapes) and all(version.windows is None for version in versions):
         return list(versions)
     for shape in shapes:
-        if any(own != first for i, (own, first) in enumerate(zip(shape, shapes[0], strict=True)) if i != place):
+        if shape[:place] + shape[place + 1 :] != shapes[0][:place] + shapes[0][place + 1 :]:
             raise ValueError(
                 f"Got versions with inputs of shapes {shapes[0]} and {shape}; expected them to differ in the number of "
                 "windows only, because windows without a change can be put after the others. Train such a model, "
                 "`CubicCDE` for example, on one version."
             )
-    counts = [version.inputs[place].shape[1] for version in versions]
-    most, padded = max(counts), []
-    for version, windows in zip(versions, counts, strict=True):
-        count = np.full(len(version), windows) if version.windows is None else np.asarray(version.windows)
+    most, padded = max(shape[place][0] for shape in shapes), []
+    for version in versions:
         inputs = list(version.inputs)
-        others = [(0, 0)] * (inputs[place].ndim - 2)
-        inputs[place] = np.pad(inputs[place], [(0, 0), (0, most - windows), *others])
+        windows = inputs[place].shape[1]
+        count = np.full(len(version), windows) if version.windows is None else np.asarray(version.windows)
+        inputs[place] = np.pad(inputs[place], [(0, 0), (0, most - windows)] + [(0, 0)] * (inputs[place].ndim - 2))
         padded.append(Examples(tuple(inputs), version.target, windows=count.astype(np.int32), weight=version.weight))
     return padded

@@ -3,9 +3,6 @@
 import math
 import os
 import re
-import time
-import warnings
-from collections.abc import Callable
 from dataclasses import fields, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -55,10 +52,8 @@ def load_checkpoint(path: str | os.PathLike, start: TrainingState, *, fingerprin
             "settings, because going on would end somewhere else. Give the same ones (an estimator's random_state too, "
             "as a number), or start a new checkpoint."
         )
-    if (wrong := _wrong(header)) is not None:
-        raise FileRefused(
-            f"Got the checkpoint {str(path)!r} with {wrong}, which no training leaves behind: it is damaged."
-        )
+    if not _sound(header):
+        raise FileRefused(f"Got the checkpoint {str(path)!r} with numbers that no training leaves: it is damaged.")
     return _unpacked(start, arrays, header)
 
 
@@ -72,41 +67,6 @@ def _unpacked(start: TrainingState, arrays: dict[str, np.ndarray], header: Recor
     trees = {tree: with_arrays(getattr(start, tree), arrays, tree, exact=True) for tree in _TREES}
     numbers = {name: header[name] for name in _COUNTS + _NUMBERS}
     return TrainingState(**trees, **numbers, history=tuple(header["history"]))
-
-
-class Checkpoints:
-    """A training's checkpoints: one after the first epoch, then one every so often, and one at the end.
-
-    A checkpoint that cannot be written is said, and training goes on: the old one is still whole.
-
-    Args:
-        path: where to write; None writes nothing.
-        fingerprint: of the training.
-        every: seconds from one to the next.
-        say: told of a checkpoint that could not be written.
-    """
-
-    def __init__(self, path: str | os.PathLike | None, *, fingerprint: str, every: float, say: Callable[[str], None]):
-        self.path, self.fingerprint, self.every, self.say = path, fingerprint, every, say
-        self._last = -math.inf
-
-    def save_if_due(self, state: TrainingState) -> None:
-        if time.monotonic() - self._last >= self.every:
-            self.save(state)
-
-    def save(self, state: TrainingState) -> None:
-        if self.path is None:
-            return
-        self._last = time.monotonic()
-        try:
-            save_checkpoint(self.path, state, fingerprint=self.fingerprint)
-        except OSError as error:
-            message = (
-                f"The checkpoint {str(self.path)!r} could not be written after epoch {state.epoch} ({error}). Training "
-                "goes on; what was written there before is still whole."
-            )
-            warnings.warn(message, TrainingWarning, stacklevel=3)
-            self.say(message)
 
 
 def fingerprint_of(settings: Settings, *parts: Any) -> str:
@@ -128,33 +88,24 @@ def fingerprint_of(settings: Settings, *parts: Any) -> str:
     return digest.hexdigest()
 
 
-def _wrong(header: Record) -> str | None:
-    """What in a header cannot be that of a training, if anything."""
-    for name in _COUNTS:
-        if type(header.get(name)) is not int or header[name] < 0:
-            return f"{name} {_short(header.get(name))}"
-    for name in _NUMBERS:
-        if not _is_number(header.get(name)):
-            return f"{name} {_short(header.get(name))}"
-    if not 0 < header["rate_factor"] <= 1 or not 0 <= header["seconds"] < math.inf:
-        return f"rate_factor {header['rate_factor']} and seconds {header['seconds']}"
+def _sound(header: Record) -> bool:
+    """Whether the numbers in a header can be those of a training."""
     history = header.get("history")
-    if not isinstance(history, list) or len(history) != header["epoch"] or header["best_epoch"] > len(history):
-        return "a history that is not one record per epoch"
-    for record in history:
-        if not isinstance(record, dict) or not all(_is_number(record.get(name)) for name in ("monitored", "seconds")):
-            return f"the record {_short(record)}"
-    return None
+    return (
+        all(type(header.get(name)) is int and header[name] >= 0 for name in _COUNTS)
+        and all(_is_number(header.get(name)) for name in _NUMBERS)
+        and 0 < header["rate_factor"] <= 1
+        and 0 <= header["seconds"] < math.inf
+        and isinstance(history, list)
+        and header["best_epoch"] <= header["epoch"] == len(history)
+        and all(isinstance(record, dict) for record in history)
+        and all(_is_number(record.get(name)) for record in history for name in ("monitored", "seconds"))
+    )
 
 
 def _is_number(value: Any) -> bool:
     # Whole numbers beyond these limits are no float.
     return (type(value) is float and not math.isnan(value)) or (type(value) is int and abs(value) < 2**53)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 # Other machines may round log-signatures differently; other data differ by more.
@@ -168,22 +119,19 @@ def same_training(
     training: Source | DrawnAnew,
     validation: Source | None,
 ) -> Settings:
-    """The first process's settings. Raises in all processes if one of them would train something else.
-
-    Whether all data are the same is not looked at: only their number, and the first and last of them.
-    """
+    """The first process's settings. Raises in all if one would train something else (of data: first, last, number)."""
     own = {
         "settings": ADDRESS.sub("", repr(replace(settings, time_budget=None))),
         "model": str([(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(eqx.filter(state.model, eqx.is_array))]),
         "number of epochs done": state.epoch,
         "number of training examples": len(training),
         "number of validation examples": 0 if validation is None else len(validation),
+        "training examples": _ends(training),
+        "validation examples": _ends(validation),
     }
-    ends = {"training examples": _ends(training), "validation examples": _ends(validation)}
     # A clock may have set the budget. So it is the first process's, which decides when time is up.
-    theirs, their_ends, budget = processes.agree((own, ends, settings.time_budget))
-    differing = [name for name, value in own.items() if value != theirs[name]]
-    differing += [name for name, value in ends.items() if not _alike(value, their_ends[name])]
+    theirs, budget = processes.agree((own, settings.time_budget))
+    differing = [name for name, value in own.items() if not _alike(value, theirs[name])]
     # Which process it was, and what it has, only that one knows; that something is wrong, all must know.
     (wrong,) = processes.sum(bool(differing))
     if wrong:
@@ -199,11 +147,7 @@ def same_training(
 def agreed_state(
     processes: Processes, state: TrainingState, checkpoint: str | os.PathLike | None, fingerprint: str
 ) -> TrainingState:
-    """The state to go on from: that of the checkpoint, if there is one, as the first process reads it.
-
-    Weights that were drawn or fitted on another kind of machine may differ in their last bits: all begin with those
-    of the first.
-    """
+    """The state to go on from, of the checkpoint if there is one: the first process's, to the last bit, in all."""
 
     def of_first() -> Any:
         found = state
@@ -222,6 +166,8 @@ def _ends(examples: Source | DrawnAnew | None) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(examples.take(np.array([0, len(examples) - 1])))]
 
 
-def _alike(own: list[np.ndarray], theirs: list[np.ndarray]) -> bool:
+def _alike(own: Any, theirs: Any) -> bool:
+    if not isinstance(own, list):
+        return own == theirs
     close = lambda a, b: a.shape == b.shape and np.allclose(a, b, rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True)
     return len(own) == len(theirs) and all(map(close, own, theirs))

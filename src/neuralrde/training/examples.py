@@ -1,8 +1,8 @@
 """Examples: a model's inputs, and the targets it should predict; and predictions for many of them."""
 
-import queue
-import threading
+from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
@@ -19,20 +19,14 @@ from ..processes import Processes
 
 # Batches that wait: one is being computed with, and the next are there when it is done.
 AHEAD = 3
-# Seconds after which a thread looks whether anybody still wants its batches.
-_PATIENCE = 0.1
 
 
 @contextmanager
 def prefetched(batches: Iterable[Any], *, in_memory: bool = False, ahead: int = AHEAD) -> Iterator[Iterator[Any]]:
     """The same batches in the same order, made by a thread of their own; it ends with the block, however that ends.
 
-    An error in the thread is raised where its batch would have been taken.
-
-    Args:
-        batches: what makes them one by one.
-        in_memory: whether there is nothing to wait for; then no thread is started.
-        ahead: how many may wait.
+    An error in the thread is raised where its batch would have been taken. With `in_memory` there is nothing to wait
+    for, and no thread.
 
     >>> with prefetched(number**2 for number in range(4)) as squares:
     ...     list(squares)
@@ -41,44 +35,19 @@ def prefetched(batches: Iterable[Any], *, in_memory: bool = False, ahead: int = 
     if in_memory:
         yield iter(batches)
         return
-    waiting: queue.Queue = queue.Queue(ahead)
-    stopped = threading.Event()
-
-    def put(item: Any) -> bool:
-        while not stopped.is_set():
-            try:
-                waiting.put(item, timeout=_PATIENCE)
-                return True
-            except queue.Full:
-                continue
-        return False
-
-    def work() -> None:
-        try:
-            for batch in batches:
-                if not put((batch, None)):
-                    return
-        except BaseException as error:
-            put((None, error))
-        else:
-            put((None, StopIteration()))
+    source, end = iter(batches), object()
+    pool = ThreadPoolExecutor(1, "neuralrde-prefetch")
+    waiting = deque(pool.submit(next, source, end) for _ in range(ahead))
 
     def taken() -> Iterator[Any]:
-        while True:
-            batch, ended = waiting.get()
-            if isinstance(ended, StopIteration):
-                return
-            if ended is not None:
-                raise ended
+        while (batch := waiting.popleft().result()) is not end:
+            waiting.append(pool.submit(next, source, end))
             yield batch
 
-    thread = threading.Thread(target=work, name="neuralrde-prefetch", daemon=True)
-    thread.start()
     try:
         yield taken()
     finally:
-        stopped.set()
-        thread.join()
+        pool.shutdown(cancel_futures=True)
 
 
 Arrays = np.ndarray | Array
@@ -141,10 +110,7 @@ class Examples(eqx.Module):
 def predict(
     model: Model, examples: Source, *, batch: int = 32, mesh: Devices = None
 ) -> Float[np.ndarray, "examples *out outputs"]:
-    """The model's prediction for each example.
-
-    All batches have one shape, and the last one is padded. So nothing is compiled twice, and an example's prediction
-    does not depend on the other examples.
+    """The model's prediction for each example, whatever the other examples are: all batches have one shape.
 
     Args:
         model: an Equinox module that takes one example.
@@ -163,10 +129,8 @@ def predict(
     mesh = device_mesh(mesh, batch=batch)
     model = replicate(model, mesh)  # it may have been trained on others
     size = batch_size(batch, mesh)
-    own, every, found = local_rows(mesh, size), np.arange(len(examples)), []
-    parts = (padded(examples, every[start : start + size], size, own) for start in range(0, len(examples), size))
-    in_memory = isinstance(examples, Examples)
-    with Processes(mesh).lost_explained(), prefetched(parts, in_memory=in_memory) as parts:
+    parts, found = batches(examples, size, own=local_rows(mesh, size)), []
+    with Processes(mesh).lost_explained(), prefetched(parts, in_memory=isinstance(examples, Examples)) as parts:
         for part, _ in parts:
             part = Examples(part.inputs, windows=part.windows)
             found.append(np.asarray(_predictions(model, shard_batch(part, mesh), mesh)))
@@ -192,43 +156,33 @@ def _predictions(model: Model, examples: Examples, mesh: Mesh) -> Any:
     return jax.shard_map(share, mesh=mesh, **specs)(arrays, examples)
 
 
-def padded(
-    examples: Source, rows: Int[np.ndarray, " rows"], size: int, own: Int[np.ndarray, " own"] | None = None
-) -> tuple[Examples, Float[np.ndarray, " own"]]:
-    """A batch of `size` whatever comes, so that nothing is compiled twice; and how much each example counts.
-
-    Args:
-        examples: what the batch is taken from.
-        rows: of the batch, at most `size`; the last one is repeated.
-        size: of the batch.
-        own: the places in the batch that this process works on, and reads; None for all.
-    """
-    places = np.arange(size) if own is None else own
-    batch = examples.take(rows[np.minimum(places, len(rows) - 1)])
-    weights = (places < len(rows)).astype(np.float32)
-    return batch, weights if batch.weight is None else (weights * np.asarray(batch.weight)).astype(np.float32)
-
-
 def batches(
     examples: Source,
     count: int,
     size: int | None = None,
     *,
-    seed: int,
-    epoch: int,
+    seed: int | None = None,
+    epoch: int = 0,
     own: Int[np.ndarray, " own"] | None = None,
 ) -> Iterator[tuple[Examples, Float[np.ndarray, " own"]]]:
-    """All examples, `count` at a time, in an order that only (seed, epoch) decides; padded to one size, and weights.
+    """All examples, `count` at a time, and how much each of them counts; padded to one size, by the last of a batch.
 
-    With `own` places in a batch (`local_rows`), only the examples there: each of several processes reads its own.
+    They come in an order that only (seed, epoch) decides, or as they are. With `own` places in a batch (`local_rows`),
+    only the examples there: each of several processes reads its own.
     """
-    order = np.random.default_rng([seed, epoch]).permutation(len(examples))
+    order = (
+        np.arange(len(examples)) if seed is None else np.random.default_rng([seed, epoch]).permutation(len(examples))
+    )
+    places = np.arange(size or count) if own is None else own
     for start in range(0, len(examples), count):
-        yield padded(examples, order[start : start + count], size or count, own)
+        rows = order[start : start + count]
+        batch = examples.take(rows[np.minimum(places, len(rows) - 1)])
+        weights = (places < len(rows)).astype(np.float32)
+        yield batch, weights if batch.weight is None else (weights * np.asarray(batch.weight)).astype(np.float32)
 
 
 def check_weights(examples: Any, what: str) -> None:
-    """Refuse weights with which a weighted mean would mean nothing; `what` the examples are, for the sentence."""
+    """Refuse weights with which a weighted mean would mean nothing."""
     if examples.weight is None:
         return
     with np.errstate(over="ignore"):
@@ -238,15 +192,13 @@ def check_weights(examples: Any, what: str) -> None:
             f"Got weights of shape {weight.shape} for the {what}; expected ({len(examples)},), one weight per example."
         )
     wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
-    if wrong.size:
-        raise ValueError(
-            f"Got the weight {weight[wrong[0]]:g} for example {wrong[0]} of the {what}; expected finite weights of 0 "
-            "or more, because a weight says how much an example counts. Write 0 for one that should not count."
+    if wrong.size or not weight.any():
+        got = (
+            f"the weight {weight[wrong[0]]:g} for example {wrong[0]} of" if wrong.size else "weights that are all 0 for"
         )
-    if not weight.any():
         raise ValueError(
-            f"Got weights that are all 0 for the {what}; expected at least one above 0, because nothing else counts. "
-            "Look at class_weight or sample_weight, if they were given."
+            f"Got {got} the {what}; expected finite weights of 0 or more, and at least one above 0, because a weight "
+            "says how much an example counts. Look at class_weight or sample_weight, if they were given."
         )
 
 
@@ -255,8 +207,7 @@ def targets_at_cuts(
 ) -> Shaped[np.ndarray, "samples cuts *outputs"]:
     """From targets at every point, those at the ends of windows, where a model with `EveryState()` predicts.
 
-    Two equal cuts are a window in which nothing happens (a series that has ended): its target counts as not
-    known, so that nothing is counted twice.
+    Of two equal cuts (a series that has ended) the second has no known target, so that nothing is counted twice.
 
     >>> targets_at_cuts(np.array([[0, 1, 2, 3, 4], [5, 6, 7, 7, 7]]), np.array([[0, 2, 4], [0, 2, 2]]))
     array([[ 0,  2,  4],

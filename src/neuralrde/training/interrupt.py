@@ -14,11 +14,10 @@ class Terminated(KeyboardInterrupt):
 # How a program that has changed nothing handles these signals, and what is raised for them instead.
 _DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 _RAISED = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: Terminated}
-# Seconds in which a second signal is the same one: a scheduler sends it to a process and to its parent, which passes
-# it on.
+# Seconds in which a second signal is the same one: a scheduler sends it to a process
+# and to its parent, which passes it on.
 _ONCE = 0.3
-
-# What was asked for since the outermost `interrupts_between_steps` began.
+# What was asked for since the outermost `interrupts_between_steps` began, and when.
 _asked: type[KeyboardInterrupt] | None = None
 _asked_at = 0.0
 
@@ -27,14 +26,10 @@ _asked_at = 0.0
 def interrupts_between_steps(
     total: Callable[..., tuple[float, ...]] = lambda *numbers: numbers,
 ) -> Iterator[Callable[[], None]]:
-    """Yields a function to call after every step. It raises KeyboardInterrupt if Ctrl-C came since, `Terminated` if
-    SIGTERM did.
+    """Yields a function to call after every step: KeyboardInterrupt if Ctrl-C came since, `Terminated` if SIGTERM did.
 
-    With `total=Processes(...).sum` it raises in all processes after the same step, whichever of them the signal
-    came to.
-
-    A second signal does not wait. Uses may be nested. Nothing changes outside the main thread, or for a signal that the
-    program handles itself.
+    With `total=Processes(...).sum` it raises in all processes after the same step. A second signal does not wait. Uses
+    may be nested. Nothing changes outside the main thread, or for a signal that the program handles itself.
 
     >>> with interrupts_between_steps() as stop_here:
     ...     stop_here()

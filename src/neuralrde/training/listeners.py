@@ -1,5 +1,6 @@
 """Listeners follow a training. A new one overrides the methods it needs."""
 
+import functools
 import itertools
 import json
 import os
@@ -40,21 +41,8 @@ class Listeners(Listener):
 
     def __init__(self, listeners: Sequence[Listener]):
         self.present = list(listeners)
-
-    def start(self, *, epochs, steps, done):
-        self._tell("start", epochs=epochs, steps=steps, done=done)
-
-    def step(self, *, examples):
-        self._tell("step", examples=examples)
-
-    def epoch(self, record):
-        self._tell("epoch", record)
-
-    def say(self, message):
-        self._tell("say", message)
-
-    def close(self):
-        self._tell("close")
+        for name in ("start", "step", "epoch", "say", "close"):
+            setattr(self, name, functools.partial(self._tell, name))
 
     def _tell(self, what: str, *arguments: Any, **named: Any) -> None:
         for listener in list(self.present):
@@ -77,25 +65,16 @@ class ProgressBar(Listener):
         self.shown = always or self.stream.isatty() or _in_a_notebook()
 
     def start(self, *, epochs, steps, done):
-        self.bar = tqdm(
-            total=epochs * steps,
-            initial=done * steps,
-            file=self.stream,
-            disable=not self.shown,
-            unit="step",
-            leave=False,
-            dynamic_ncols=True,
-        )
+        look = {"file": self.stream, "disable": not self.shown, "unit": "step", "leave": False, "dynamic_ncols": True}
+        self.bar = tqdm(total=epochs * steps, initial=done * steps, **look)
 
     def step(self, *, examples):
         self.bar.update()
 
     def epoch(self, record):
-        shown = {
-            name: f"{value:.4g}" for name, value in record.items() if name not in ("epoch", "seconds", "monitored")
-        }
+        hidden = ("epoch", "seconds", "monitored")
         self.bar.set_description(f"epoch {record['epoch']}", refresh=False)
-        self.bar.set_postfix(shown)
+        self.bar.set_postfix({name: f"{value:.4g}" for name, value in record.items() if name not in hidden})
 
     def say(self, message):
         if self.shown:
@@ -106,11 +85,7 @@ class ProgressBar(Listener):
 
 
 class ProgressLines(Listener):
-    """Says every half minute how far it is, for logs: a line for people, where no bar can be shown.
-
-    Args:
-        say: takes a line.
-    """
+    """Says every half minute how far it is, for logs: a line for people, where no bar can be shown."""
 
     every = 30.0  # seconds
 
@@ -149,9 +124,8 @@ class ProgressLines(Listener):
         if not record:
             return f"epoch {self.done + 1} of {self.epochs} ..."
         left = (now - self.compiled) / (record["epoch"] - self.done) * (self.epochs - record["epoch"])
-        losses = [
-            f"{name.replace('_', ' ')} {record[name]:.4g}" for name in ("loss", "validation_loss") if name in record
-        ]
+        names = [name for name in ("loss", "validation_loss") if name in record]
+        losses = [f"{name.replace('_', ' ')} {record[name]:.4g}" for name in names]
         time_left = f"{left:.0f} s" if left < 100 else f"{left / 60:.0f} min" if left < 6000 else f"{left / 3600:.1f} h"
         return f"epoch {record['epoch']} of {self.epochs}, {', '.join(losses)}, at most {time_left} left"
 

@@ -1,6 +1,5 @@
 """The training loop: settings, data, model, optimizer, then the loop, in the order in which they run."""
 
-import contextlib
 import math
 import os
 import time
@@ -28,10 +27,10 @@ from ..devices import (
     sharded_value_and_grad,
 )
 from ..frozen import weights_of
-from ..models import AbstractModel, as_model
+from ..models import as_model
 from ..processes import Processes
 from .augmentation import DrawnAnew
-from .checkpoint import Checkpoints, TrainingWarning, agreed_state, fingerprint_of, same_training
+from .checkpoint import TrainingWarning, agreed_state, fingerprint_of, same_training, save_checkpoint
 from .examples import Examples, Source, batch_size, batches, check_weights, predict, prefetched
 from .interrupt import interrupts_between_steps
 from .listeners import Listener, Listeners
@@ -63,9 +62,9 @@ def fit(
     """Train a model; `fit(...).best` is the model that did best on the validation set.
 
     The same arguments give the same weights, bit for bit, however often training was interrupted and resumed, on the
-    same number of devices. Ctrl-C and SIGTERM end training between two steps, after a last checkpoint, with
-    KeyboardInterrupt and its subclass `Terminated`. After `jax.distributed.initialize(...)` every process calls `fit`
-    with the same arguments, and reads its own rows of every batch; if one is lost, the others raise `ProcessLost`.
+    same number of devices. Ctrl-C and SIGTERM end it between two steps, after a last checkpoint, with KeyboardInterrupt
+    and its subclass `Terminated`. Several processes call it with the same arguments; if one is lost, the others raise
+    `ProcessLost`.
 
     Args:
         model: an Equinox module that takes one example. Its floating arrays are trained, unless they are `Frozen`.
@@ -121,15 +120,27 @@ def fit(
     # On all devices from the start, as every step leaves them: else JAX would compile the second step anew.
     state = _replicated(state, mesh)
     last = settings.epochs if until is None else min(until, settings.epochs)
+    heard = Listeners(listeners if processes.is_first else ())
+    saved = -math.inf
+
+    def save() -> None:
+        nonlocal saved
+        if checkpoint is None or not processes.is_first:
+            return
+        saved = time.monotonic()
+        try:
+            save_checkpoint(checkpoint, state, fingerprint=fingerprint)
+        except OSError as error:
+            _say(
+                f"The checkpoint {str(checkpoint)!r} could not be written after epoch {state.epoch} ({error}). "
+                "Training goes on; what was written there before is still whole.",
+                heard,
+            )
 
     # The loop.
-    heard = Listeners(listeners if processes.is_first else ())
-    path = checkpoint if processes.is_first else None
-    checkpoints = Checkpoints(path, fingerprint=fingerprint, every=settings.save_every, say=heard.say)
     clock = time.monotonic()
     heard.start(epochs=settings.epochs, steps=steps, done=state.epoch)
-    ahead = contextlib.ExitStack()
-    with interrupts_between_steps(processes.sum) as stop_here, processes.lost_explained(), ahead:
+    with interrupts_between_steps(processes.sum) as stop_here, processes.lost_explained():
         try:
             while state.epoch < last and not _finished(state, settings):
                 new_model, new_optimizer = state.model, state.optimizer
@@ -137,31 +148,33 @@ def fit(
                 examples = _examples(training, state.epoch)
                 check_weights(examples, "training set")
                 drawn = batches(examples, count, size, seed=settings.seed, epoch=state.epoch, own=own)
-                drawn = ahead.enter_context(prefetched(drawn, in_memory=isinstance(examples, Examples)))
-                for i, (batch, weights) in enumerate(drawn):
-                    share = schedule(state.epoch * steps + i, settings.epochs * steps, state.history)
-                    share *= state.rate_factor
-                    rate = full_rate * share
-                    in_batch = min(count, len(examples) - i * count)
-                    if batch.weight is not None:
-                        (in_batch,) = processes.sum(weights.sum())
-                    keys = _keys(declared, settings.seed, state.epoch, i, size, own)
-                    if in_batch:  # else it says nothing: no step
-                        new_model, new_optimizer, value = _step(
-                            new_model,
-                            new_optimizer,
-                            *shard_batch((batch, weights, keys), mesh),
-                            rate=jnp.float32(rate),
-                            # Also where it is 0, so that `partial_fit` needs no other program.
-                            shrink=jnp.float32(-math.expm1(-decay * share)),
-                            loss=loss,
-                            optimizer=optimizer,
-                            mesh=mesh,
-                        )
-                        total, weight = total + float(value) * in_batch, weight + in_batch
-                    heard.step(examples=count)
-                    stop_here()
-                ahead.close()
+                with prefetched(drawn, in_memory=isinstance(examples, Examples)) as drawn:
+                    for i, (batch, weights) in enumerate(drawn):
+                        share = schedule(state.epoch * steps + i, settings.epochs * steps, state.history)
+                        share *= state.rate_factor
+                        rate = full_rate * share
+                        in_batch = min(count, len(examples) - i * count)
+                        if batch.weight is not None:
+                            (in_batch,) = processes.sum(weights.sum())
+                        keys = None
+                        if declared.takes_key:  # for dropout: the same ones if training was interrupted and resumed
+                            rng = np.random.default_rng([settings.seed, state.epoch, i])
+                            keys = rng.integers(2**32, size=(size, 2), dtype=np.uint32)[own]
+                        if in_batch:  # else it says nothing: no step
+                            new_model, new_optimizer, value = _step(
+                                new_model,
+                                new_optimizer,
+                                *shard_batch((batch, weights, keys), mesh),
+                                rate=jnp.float32(rate),
+                                # Also where it is 0, so that `partial_fit` needs no other program.
+                                shrink=jnp.float32(-math.expm1(-decay * share)),
+                                loss=loss,
+                                optimizer=optimizer,
+                                mesh=mesh,
+                            )
+                            total, weight = total + float(value) * in_batch, weight + in_batch
+                        heard.step(examples=count)
+                        stop_here()
 
                 record = {"epoch": state.epoch + 1, "loss": float(total / weight), "rate": abs(float(rate))}
                 if validation is not None:
@@ -170,7 +183,8 @@ def fit(
                 now = time.monotonic()
                 record |= {"monitored": monitored, "seconds": state.seconds + now - clock}
 
-                finite = np.isfinite(record["loss"]) and np.isfinite(monitored) and _finite(new_model)
+                weights_finite = all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(weights_of(new_model)))
+                finite = np.isfinite(record["loss"]) and np.isfinite(monitored) and weights_finite
                 record, finite = processes.agree((record, finite))
                 if not finite:
                     start = agreed_state(processes, TrainingState.start(_as_jax(model), optimizer), None, "")
@@ -179,10 +193,11 @@ def fit(
                 state = state.after(new_model, new_optimizer, record)
                 clock = now
                 heard.epoch(record)
-                checkpoints.save_if_due(state)
+                if time.monotonic() - saved >= settings.save_every:
+                    save()
         finally:
             # Also at an interrupt: `state` is whole at any moment, because an epoch replaces it at once.
-            checkpoints.save(state)
+            save()
             heard.close()
     return state
 
@@ -215,13 +230,6 @@ def _step(model, state, batch: Examples, weights: Float[Array, " batch"], keys, 
     return eqx.apply_updates(model, updates), state, value
 
 
-def _keys(model: AbstractModel, seed: int, epoch: int, step: int, size: int, own: np.ndarray) -> np.ndarray | None:
-    """A random key per example, for models with dropout: the same ones if training was interrupted and resumed."""
-    if not model.takes_key:
-        return None
-    return np.random.default_rng([seed, epoch, step]).integers(2**32, size=(size, 2), dtype=np.uint32)[own]
-
-
 @eqx.filter_jit
 def _losses(loss, predictions, target):
     return jax.vmap(loss)(predictions, target)
@@ -240,8 +248,9 @@ def _finished(state: TrainingState, settings: Settings) -> bool:
     return impatient or (settings.time_budget is not None and state.seconds >= settings.time_budget)
 
 
-def _finite(model: Model) -> bool:
-    return all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(weights_of(model)))
+def _say(message: str, heard: Listener) -> None:
+    warnings.warn(message, TrainingWarning, stacklevel=4)
+    heard.say(message)
 
 
 def _slowed_down(state: TrainingState, start: TrainingState, training: Source, heard: Listener) -> TrainingState:
@@ -265,10 +274,9 @@ def _slowed_down(state: TrainingState, start: TrainingState, training: Source, h
     elif state.failures > 1:
         back = "the initial weights"
         state = replace(state, model=start.model, optimizer=start.optimizer, best=start.model, best_loss=math.inf)
-    message = (
+    _say(
         f"A loss was not finite in epoch {state.epoch + 1}: back to {back}, and on with {state.rate_factor:g} times "
-        "the learning rate."
+        "the learning rate.",
+        heard,
     )
-    warnings.warn(message, TrainingWarning, stacklevel=3)
-    heard.say(message)
     return state

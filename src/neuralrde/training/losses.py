@@ -23,11 +23,7 @@ Numbers = Float[np.ndarray, "..."]
 
 
 class AbstractLoss(eqx.Module):
-    """The base class of losses. A loss also says how a model's outputs become predictions.
-
-    A new loss is a subclass with `__call__`. `fit` learns from the training targets and returns a fitted copy; the
-    other methods say how many outputs a model needs, and what they mean.
-    """
+    """The base class of losses, which also say how a model's outputs become predictions; `__call__` is required."""
 
     task: ClassVar[str | None] = None
     """ "classification" or "regression"; None for any."""
@@ -101,53 +97,58 @@ class EachMember(eqx.Module):
         return jax.vmap(lambda prediction: self.loss(prediction, target))(predictions).mean()
 
 
-class SquaredError(AbstractLoss):
-    """Half the squared error in units of the labels' spread, so that one learning rate suits every unit.
+class AbstractRegressionLoss(AbstractLoss):
+    """A loss of errors in units of the labels' spread, so that one learning rate suits every unit.
 
-    Args:
-        spread: one number for all outputs, or one per output; `fit` takes the training labels' standard deviation.
+    `spread` is one number for all outputs, or one per output; `fit` takes the training labels' standard deviation.
+    """
+
+    task: ClassVar[str | None] = "regression"
+    spread: eqx.AbstractVar[Any]
+
+    def fit(self, target):
+        return eqx.tree_at(lambda loss: loss.spread, self, np.asarray(label_scale(target).spread.array))
+
+    def label_scale(self, target):
+        return label_scale(target)
+
+    def _mean(self, loss: Callable, prediction: Array, target: Array) -> Float[Array, ""]:
+        """The mean of a function of errors over the known targets."""
+        known = is_known(target)
+        # The unknown target is replaced before it meets anything: the gradient of NaN times zero is NaN.
+        # From a file the spread comes as numbers.
+        error = (prediction - jnp.where(known, target, 0.0)) / jnp.asarray(self.spread, prediction.dtype)
+        return mean_of_known(loss(error), known)
+
+
+class SquaredError(AbstractRegressionLoss):
+    """Half the squared error, in units of the labels' spread.
 
     >>> float(SquaredError(spread=10.0)(jnp.array([80.0]), jnp.array([60.0])))
     2.0
     """
 
-    task: ClassVar[str | None] = "regression"
     spread: Any = 1.0
 
     def __call__(self, prediction: Float[Array, "*out outputs"], target: Float[Array, "*out outputs"]):
-        known = is_known(target)
-        return mean_of_known(optax.l2_loss(_errors(prediction, target, known, self.spread)), known)
-
-    def fit(self, target):
-        return eqx.tree_at(lambda loss: loss.spread, self, _spread(target))
-
-    def label_scale(self, target):
-        return label_scale(target)
+        return self._mean(optax.l2_loss, prediction, target)
 
 
-class Huber(AbstractLoss):
+class Huber(AbstractRegressionLoss):
     """Squared near zero and linear beyond `delta` spreads, so that outliers among the labels count less.
 
     >>> float(Huber(delta=1.0)(jnp.array([10.0]), jnp.array([0.0])))
     9.5
     """
 
-    task: ClassVar[str | None] = "regression"
     spread: Any = 1.0
     delta: float = 1.0
 
     def __call__(self, prediction: Float[Array, "*out outputs"], target: Float[Array, "*out outputs"]):
-        known = is_known(target)
-        return mean_of_known(optax.huber_loss(_errors(prediction, target, known, self.spread), delta=self.delta), known)
-
-    def fit(self, target):
-        return eqx.tree_at(lambda loss: loss.spread, self, _spread(target))
-
-    def label_scale(self, target):
-        return label_scale(target)
+        return self._mean(lambda error: optax.huber_loss(error, delta=self.delta), prediction, target)
 
 
-class Quantiles(AbstractLoss):
+class Quantiles(AbstractRegressionLoss):
     """The pinball loss of several quantiles at once. The median is the prediction, the outermost give intervals.
 
     Args:
@@ -160,7 +161,6 @@ class Quantiles(AbstractLoss):
     ([[10.0]], [[[8.0]], [[15.0]]])
     """
 
-    task: ClassVar[str | None] = "regression"
     shares: tuple[float, ...] = eqx.field(static=True, default=(0.05, 0.25, 0.5, 0.75, 0.95))
     spread: Any = 1.0
 
@@ -179,9 +179,6 @@ class Quantiles(AbstractLoss):
         error = (jnp.where(known, target, 0.0)[..., None] - quantiles) / spread[:, None]
         shares = jnp.array(self.shares, prediction.dtype)
         return mean_of_known(jnp.maximum(shares * error, (shares - 1) * error).sum(axis=-1), known)
-
-    def fit(self, target):
-        return eqx.tree_at(lambda loss: loss.spread, self, _spread(target))
 
     def outputs(self, targets):
         return targets * len(self.shares)
@@ -237,16 +234,6 @@ def label_scale(target: np.ndarray) -> LabelScale:
     return LabelScale.of(mean, spread)
 
 
-def _spread(target: np.ndarray) -> np.ndarray:
-    return np.asarray(label_scale(target).spread.array)
-
-
-def _errors(prediction, target, known, spread):
-    # The unknown target is replaced before it meets anything: the gradient of NaN times zero is NaN.
-    # From a file the spread comes as numbers.
-    return (prediction - jnp.where(known, target, 0.0)) / jnp.asarray(spread, prediction.dtype)
-
-
 def mean_of_known(losses: Float[Array, "*out"], known: Array) -> Float[Array, ""]:
     return jnp.where(known, losses, 0.0).sum() / jnp.maximum(known.sum(), 1)
 
@@ -275,9 +262,8 @@ class Histogram(AbstractLoss):
     """The cross-entropy between a predicted distribution over bins and the label.
 
     The model has one output per bin, and `median(outputs)` is the prediction. If two numbers are possible, such as a
-    rhythm and its double, a model trained on squared errors predicts their mean, which is neither; the median is the
-    likelier one. The width of the distribution says how sure the model is (`quantile`), down to the blur. For one label
-    per series.
+    rhythm and its double, their mean is neither; the median is the likelier one. `quantile` says how sure the model is.
+    For one label per series.
 
     Args:
         start: the lower edge of the first bin, its logarithm with `ratios`; None until `fit` has laid out the bins.
@@ -308,8 +294,7 @@ class Histogram(AbstractLoss):
 
     def fit(self, target: Any) -> "Histogram":
         """A copy whose bins cover the training labels and a twentieth of their range more on either side."""
-        bins, ratios, labels = self.bins, self.ratios, target
-        labels = np.asarray(labels)
+        labels = np.asarray(target)
         known = labels[np.asarray(is_known(labels))].astype(np.float64)
         if not known.size or not np.isfinite(known).all():
             what = "no known label" if not known.size else "a label that is not finite"
@@ -317,14 +302,14 @@ class Histogram(AbstractLoss):
                 f"Got {what} among {labels.size}; expected numbers, because bins are laid out over their range. Give "
                 "the training set's labels."
             )
-        if ratios and known.min() <= 0:
+        if self.ratios and known.min() <= 0:
             raise ValueError(
                 f"Got labels down to {known.min():g} with ratios=True; expected positive ones, because bins have equal "
                 "ratios. Write ratios=False, or leave those samples out."
             )
-        low, high = (np.log if ratios else np.asarray)(np.array([known.min(), known.max()]))
+        low, high = (np.log if self.ratios else np.asarray)(np.array([known.min(), known.max()]))
         margin = (high - low or abs(high) or 1.0) / 20  # a constant has no range
-        return replace(self, start=float(low - margin), width=float((high - low + 2 * margin) / bins))
+        return replace(self, start=float(low - margin), width=float((high - low + 2 * margin) / self.bins))
 
     def __call__(self, prediction: Float[Array, "*out bins"], target: Float[Array, "*out 1"]) -> Float[Array, ""]:
         self._check(prediction)
@@ -368,14 +353,10 @@ class Histogram(AbstractLoss):
         return (np.abs((covered * likely).sum(axis=-1) - 0.5) + beyond)[..., None]
 
     def interval(self, outputs, score):
-        share, beyond = np.minimum(score, 0.5), np.maximum(0.0, np.asarray(score) - 0.5)
+        share = np.minimum(score, 0.5)
         low, high = (np.asarray(self.quantile(outputs, float(np.squeeze(0.5 + sign * share)))) for sign in (-1, 1))
-        _, width = self._fitted()
-        return (
-            (low * np.exp(-beyond * width), high * np.exp(beyond * width))
-            if self.ratios
-            else (low - beyond * width, high + beyond * width)
-        )
+        margin = np.maximum(0.0, np.asarray(score) - 0.5) * self._fitted()[1]
+        return (low * np.exp(-margin), high * np.exp(margin)) if self.ratios else (low - margin, high + margin)
 
     def median(self, prediction: Float[Arrays, "*out bins"]) -> Float[Array, "*out 1"]:
         """The median of the predicted distribution."""

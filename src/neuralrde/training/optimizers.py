@@ -1,8 +1,4 @@
-"""Optimizers turn gradients into new weights; schedules say at which share of the full learning rate.
-
-A schedule is a function of the step and of the history alone, so that a resumed training goes on at the same
-rate with nothing else to remember.
-"""
+"""Optimizers turn gradients into new weights; schedules say at which share of the full learning rate."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,7 +16,7 @@ from ..registry import Config, Registry
 
 @runtime_checkable
 class Schedule(Protocol):
-    """A schedule is any function of step, total and history."""
+    """Any function of step, total and history, and of nothing else: so a resumed training goes on at the same rate."""
 
     def __call__(self, step: int, total: int, history: Sequence[Record]) -> float:
         """The share of the learning rate for step `step` of `total`, given the epochs so far."""
@@ -28,9 +24,7 @@ class Schedule(Protocol):
 
 
 def total_share(schedule: Schedule, total: int) -> float:
-    """The sum of the shares over a whole training, as far as they are known before it begins.
-
-    Where they depend on the history, as with `Plateau`, they are taken as they are without any: at the full rate.
+    """The sum of the shares over a whole training, at the full rate where they depend on the history (`Plateau`).
 
     >>> total_share(ConstantRate(), 50), round(total_share(WarmupCosine(warmup=0.1), 50), 6)
     (50.0, 26.0)
@@ -109,11 +103,10 @@ class AdamW:
     Args:
         learning_rate: the peak learning rate, which `schedule` scales.
         weight_decay: the decay over a whole training: it multiplies weights that the loss leaves alone by
-            exp(-weight_decay), however many steps there are. 0 means no decay. Each step's part is proportional to the
-            schedule's share of the learning rate. Training that stops early or slows down (`Plateau`, a loss that was
-            not finite) decays weights less. The usual decay per step shrinks weights more, the more data there are
-            (Wang and Aitchison 2024, arXiv:2405.13698). To convert it, multiply it by the learning rate and by the sum
-            of the schedule's shares, about half the number of steps for `WarmupCosine()`.
+            exp(-weight_decay), however many steps there are; 0 means no decay. Each step's part is proportional to the
+            schedule's share of the rate, so training that stops early or slows down decays less. To convert a decay per
+            step (Wang and Aitchison 2024, arXiv:2405.13698), multiply it by the learning rate and by the sum of the
+            schedule's shares, about half the number of steps for `WarmupCosine()`.
         clip: the largest norm of a gradient; None does not clip.
         schedule: `WarmupCosine()`, `Plateau()` or `ConstantRate()`.
 
@@ -171,8 +164,7 @@ def _coerced(value: Any) -> Any:
 OPTIMIZERS = Registry("optimizer", AdamW, {"adamw": AdamW}, coerce=_coerced)
 
 
-@lru_cache
+@lru_cache  # JAX compiles anew for a new object, even if it does the same
 def _adam(clip: float | None) -> optax.GradientTransformation:
-    # Kept, because JAX compiles anew for a new object, even if it does the same.
     parts = [] if clip is None else [optax.clip_by_global_norm(clip)]
     return optax.chain(*parts, optax.scale_by_adam())

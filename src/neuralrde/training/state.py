@@ -26,8 +26,7 @@ class Settings:
             The monitored loss is the validation set's, or without one the training set's. Either way the
             weights that had the best one are kept.
         seed: decides the order of examples. The same seed gives the same weights, bit for bit, on the same number of
-            devices of one kind. On another number of them sums are rounded differently, and training amplifies the
-            difference: one core and two can end at visibly different weights, equally good.
+            devices of one kind; on another number sums are rounded differently, and training amplifies the difference.
         time_budget: seconds after which training stops, at the end of an epoch; None for no limit. Runs stopped by
             a time budget are not reproducible.
         save_every: seconds between checkpoints, of which the first is written after the first epoch.
@@ -48,9 +47,8 @@ class Settings:
         object.__setattr__(self, "optimizer", make("optimizer", self.optimizer))
         for name in ("epochs", "batch_size"):
             if getattr(self, name) < 1:
-                raise ParameterError(
-                    name, getattr(self, name), "at least 1", remedy=f"Write for example {setting(name, 32)}."
-                )
+                remedy = f"Write for example {setting(name, 32)}."
+                raise ParameterError(name, getattr(self, name), "at least 1", remedy=remedy)
         for name in ("patience", "time_budget"):
             value = getattr(self, name)
             if value is not None and not value > 0:
@@ -61,8 +59,7 @@ class Settings:
 class TrainingState:
     """The state of a training: it is checkpoint, starting point of a resume, and result.
 
-    It is immutable: an epoch makes a new state from an old one, so a failed epoch is undone by keeping the old state.
-    The order of examples is drawn from (seed, epoch), so there is no generator to save.
+    An epoch makes a new state from an old one, so a failed epoch is undone by keeping the old state.
     """
 
     model: Model
@@ -90,20 +87,12 @@ class TrainingState:
 
     def after(self, model: Model, optimizer: State, record: Record) -> "TrainingState":
         """The state one epoch later; the record says the monitored loss and the seconds so far."""
-        monitored, epoch = record["monitored"], self.epoch + 1
-        best = (model, monitored, epoch) if monitored < self.best_loss else (self.best, self.best_loss, self.best_epoch)
-        return replace(
-            self,
-            model=model,
-            optimizer=optimizer,
-            best=best[0],
-            best_loss=best[1],
-            best_epoch=best[2],
-            epoch=epoch,
-            failures=0,
-            seconds=record["seconds"],
-            history=(*self.history, record),
-        )
+        epoch, best = self.epoch + 1, {}
+        if record["monitored"] < self.best_loss:
+            best = {"best": model, "best_loss": record["monitored"], "best_epoch": epoch}
+        history, seconds = (*self.history, record), record["seconds"]
+        done = {"model": model, "optimizer": optimizer, "epoch": epoch, "history": history, "seconds": seconds}
+        return replace(self, failures=0, **done, **best)
 
     @property
     def waited(self) -> int:
