@@ -121,7 +121,7 @@ class SeriesEstimator(Parameters, BaseEstimator):
         self._check_fitted()
         # A part that was set after `fit` has no part in what was fitted.
         given = getattr(self.fitted_, "given", None) or {}
-        save_estimator(path, type(self).__name__, self.get_params(deep=False) | given, self.fitted_)
+        save_estimator(path, self, self.get_params(deep=False) | given)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Any:
@@ -131,11 +131,9 @@ class SeriesEstimator(Parameters, BaseEstimator):
         """
         return load_estimator(path, {cls.__name__: cls})
 
-    @classmethod
-    def _loaded(cls, parameters: dict[str, Any], read: Any) -> Self:
-        """The estimator of a file's parameters and of what `read(expected transform)` finds in it."""
-        parts = cls(**parameters)._check_parameters()
-        return cls._of(read(cls._kind, getattr(parts, "transform", None)), parameters)
+    def _check_loaded(self, fitted: Any, parts: SimpleNamespace) -> Any:
+        """What a file says was fitted, if it can be what these parameters lead to."""
+        return fitted
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -21,7 +21,7 @@ from ..training import AbstractAugmentation, AbstractLoss, FileRefused
 from ..training.archive import arrays_of, read_archive, with_arrays, write_archive
 from ..transforms import BasePoint, Compose, FillForward, FillLinear, ObservationCounts, Scale, TimeChannel, Transform
 
-KIND, FORMAT = "model", 4
+KIND, FORMAT = "model", 5
 # Fields that are not plain: a model is arrays, and the others belong to a process or are parameters.
 _NOT_PLAIN = {"model", "given", "training", "mesh"}
 # Types that a registry writes and reads, and their families.
@@ -31,17 +31,27 @@ _FAMILIES: dict[Any, str] = {
     AbstractLoss: "loss",
     AbstractAugmentation: "augmentation",
 }
-# Labels and column names as arrays: their kinds, and the sizes of their items.
-_ARRAYS = {"b": (1,), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8)}
+# Labels and column names as arrays: the types they may have, beside objects and text.
+_ARRAYS = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"}
 # What "standard" transforms are made of: they can be tried on a series of two points.
 _STANDARD = {ObservationCounts, FillForward, FillLinear, Scale, TimeChannel, BasePoint}
 
 
-def save_estimator(path: str | os.PathLike, name: str, parameters: dict[str, Any], fitted: Any) -> None:
+def save_estimator(path: str | os.PathLike, estimator: Any, parameters: dict[str, Any]) -> None:
     """Write an estimator's name, its parameters and what it has learned."""
-    given = {name: parameter_to_plain(value, name) for name, value in parameters.items()}
-    plain, arrays = to_parts(fitted)
-    header = {"estimator": name, "parameters": given, "fitted": plain}
+    given = {}
+    for name, value in parameters.items():
+        family = estimator._parts.get(name)
+        if family is not None and not isinstance(value, str | int | None):
+            given[name] = {"part": to_plain(family, make(family, value))}
+        elif isinstance(value, dict):
+            given[name] = {"pairs": [[_to_plain(key), _to_plain(item)] for key, item in value.items()]}
+        elif isinstance(value, np.random.RandomState | np.random.Generator):
+            given[name] = None  # it has done its work; a later `fit` draws anew
+        else:
+            given[name] = _to_plain(value)
+    plain, arrays = to_parts(estimator.fitted_)
+    header = {"estimator": type(estimator).__name__, "parameters": given, "fitted": plain}
     write_archive(path, KIND, format=FORMAT, header=header, arrays=arrays)
 
 
@@ -52,16 +62,17 @@ def load_estimator(path: str | os.PathLike, kinds: dict[str, Any]) -> Any:
     kind = kinds.get(name) if isinstance(name, str) else None
     if kind is None:
         raise FileRefused(f"Got the file {str(path)!r}, which holds a {_brief(name)}; expected one of {list(kinds)}.")
-
-    def read(cls: type, expected: Transform | None) -> Any:
-        fitted = from_parts(cls, header["fitted"], arrays)
-        if expected is not None:
-            check_transform(fitted, expected)
-        return fitted
-
     try:
-        parameters = {name: parameter_from_plain(value, name) for name, value in header["parameters"].items()}
-        return kind._loaded(parameters, read)
+        parameters = {**header["parameters"]}
+        for name, value in parameters.items():
+            if isinstance(value, dict):
+                is_part = name in kind._parts
+                parameters[name] = make(kind._parts[name], value["part"]) if is_part else dict(value["pairs"])
+        estimator = kind(**parameters)
+        parts = estimator._check_parameters()
+        fitted = from_parts(kind._kind, header["fitted"], arrays)
+        estimator.fitted_ = estimator._check_loaded(fitted, parts)
+        return estimator
     except FileRefused as error:
         raise FileRefused(f"Got the file {str(path)!r}, whose parts do not fit together: {_brief(error)}") from None
     except Exception as error:  # whatever strange settings make a constructor stumble over
@@ -73,7 +84,7 @@ def load_estimator(path: str | os.PathLike, kinds: dict[str, Any]) -> Any:
 def to_parts(fitted: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """A fitted value as plain values and arrays."""
     arrays: dict[str, np.ndarray] = {}
-    return _to_plain(fitted, arrays, ""), arrays
+    return _to_plain(fitted, arrays), arrays
 
 
 def from_parts(cls: type, plain: Any, arrays: dict[str, np.ndarray]) -> Any:
@@ -88,7 +99,8 @@ def from_parts(cls: type, plain: Any, arrays: dict[str, np.ndarray]) -> Any:
     return fitted
 
 
-def _to_plain(value: Any, arrays: dict[str, np.ndarray], prefix: str) -> Any:
+def _to_plain(value: Any, arrays: dict[str, np.ndarray] | None = None, prefix: str = "") -> Any:
+    """A fitted value, or a parameter, as JSON can hold it. The arrays of models go into `arrays`."""
     if isinstance(value, Transform):
         return value.state()
     for cls, family in _FAMILIES.items():
@@ -96,14 +108,20 @@ def _to_plain(value: Any, arrays: dict[str, np.ndarray], prefix: str) -> Any:
             return to_plain(family, value)
     if dataclasses.is_dataclass(value):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        if "model" in fields:
+        if "model" in fields and arrays is not None:
             arrays |= arrays_of(fields["model"], f"{prefix}model")
         return {name: _to_plain(v, arrays, f"{prefix}{name}.") for name, v in fields.items() if name not in _NOT_PLAIN}
     if isinstance(value, np.ndarray):
-        return _array_to_plain(value)
+        return {"array": value.tolist(), "type": "O" if value.dtype == object else value.dtype.str}
     if isinstance(value, list | tuple):
         return [_to_plain(item, arrays, prefix) for item in value]
-    return value.item() if isinstance(value, np.generic) else value
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or isinstance(value, bool | int | float | str | dict):
+        return value
+    raise TypeError(
+        f"Got {value!r} among the parameters; expected numbers, strings, and lists or dictionaries of them, which "
+        "a file can hold."
+    )
 
 
 def _from_plain(plain: Any, declared: Any, where: str, arrays: Any, used: dict[str, np.ndarray], prefix: str) -> Any:
@@ -175,51 +193,6 @@ def check_transform(fitted: Any, expected: Transform) -> None:
         raise ValueError(f"Got path_channels={saved}; expected {made}, those of the transform")
 
 
-def parameter_to_plain(value: Any, name: str = "") -> Any:
-    """A parameter as JSON can hold it, with a mark on what it must become again."""
-    if (family := _family(name)) is not None and not isinstance(value, str | int | None):
-        return {"part": to_plain(family, make(family, value))}
-    if isinstance(value, np.ndarray):
-        return _array_to_plain(value)
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, dict):
-        return {"pairs": [[parameter_to_plain(key), parameter_to_plain(item)] for key, item in value.items()]}
-    if isinstance(value, list | tuple):
-        return [parameter_to_plain(item) for item in value]
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, np.random.RandomState | np.random.Generator):
-        return None  # it has done its work; a later `fit` draws anew
-    raise TypeError(
-        f"Got {value!r} among the parameters; expected numbers, strings, and lists or dictionaries of them, which "
-        "a file can hold."
-    )
-
-
-def parameter_from_plain(value: Any, name: str = "") -> Any:
-    """What `parameter_to_plain` was given. Nothing in it is larger than the file, whatever it says."""
-    if isinstance(value, list):
-        return [parameter_from_plain(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if "part" in value:
-        return make(_family(name) or name, value["part"])
-    if "array" in value:
-        return _array_from_plain(value)
-    return {key: parameter_from_plain(item) for key, item in value["pairs"]}
-
-
-def _family(name: str) -> str | None:
-    """The family of the parts that a parameter takes, if it takes parts."""
-    name = "transform" if name == "prepare" else name
-    return name if name in ("model", "transform", "windows", "loss", "optimizer", "augmentation") else None
-
-
-def _array_to_plain(array: np.ndarray) -> dict[str, Any]:
-    return {"array": array.tolist(), "type": "O" if array.dtype == object else array.dtype.str}
-
-
 def _array_from_plain(plain: dict[str, Any]) -> np.ndarray:
     """An array of labels or names, never larger than its items: strings are as long as the longest."""
     items, kind = plain["array"], plain["type"]
@@ -228,7 +201,7 @@ def _array_from_plain(plain: dict[str, Any]) -> np.ndarray:
     given = kind.lstrip("<>=|") if isinstance(kind, str) else ""
     if given == "O" or (given[:1] == "U" and given[1:].isdecimal()):
         array = np.array(items, object if given == "O" else str)
-    elif given[:1] in _ARRAYS and given[1:] in map(str, _ARRAYS[given[:1]]):
+    elif given in _ARRAYS:
         array = np.array(items, kind)
     else:
         raise ValueError(f"Got an array of the type {kind!r}; expected numbers, strings or objects")

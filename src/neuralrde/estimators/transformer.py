@@ -14,6 +14,7 @@ from ..transforms import BasePoint, Compose, Standard, TimeChannel, Transform
 from .base import SeriesEstimator
 from .inputs import InputDescription
 from .parameters import Learned, check_flag, check_whole
+from .saving import check_transform
 from .sources import whole_series
 
 
@@ -121,20 +122,16 @@ class LogSignatureTransformer(TransformerMixin, SeriesEstimator):
     def _check_parameters(self) -> SimpleNamespace:
         parts = super()._check_parameters()
         check_flag("flatten", self.flatten)
-        windows = parts.windows
-        if windows.searched or windows.shifts > 1:
-            raise ValueError(
-                f"Got windows={windows!r}; expected numbers and shifts=1, because nothing is trained here."
-            )
+        if parts.windows.shifts > 1:
+            raise ValueError(f"Got windows={parts.windows!r}; expected shifts=1, because nothing is trained here.")
         return parts
 
-    @classmethod
-    def _loaded(cls, parameters: dict[str, Any], read: Any) -> Self:
-        parts = cls(**parameters)._check_parameters()
-        fitted, windows, most = read(cls._kind, parts.prepare), parts.windows, np.inf
+    def _check_loaded(self, fitted: FittedTransformer, parts: SimpleNamespace) -> FittedTransformer:
+        check_transform(fitted, parts.prepare)
+        windows, most = parts.windows, np.inf
         if windows.count == 1:
             most = 1
-        elif isinstance(cls(**parameters)._part("prepare"), Standard):
+        elif isinstance(self._part("prepare"), Standard):
             most = _most_windows(fitted.transform, windows.step, windows.every)
         if fitted.windows_per_series > most:
             raise ValueError(f"Got windows_per_series={fitted.windows_per_series}; expected at most {most:g}")
@@ -143,7 +140,7 @@ class LogSignatureTransformer(TransformerMixin, SeriesEstimator):
         )
         if features > 2**24:
             raise ValueError(f"Got {features} features; expected at most {2**24}")
-        return cls._of(fitted, parameters)
+        return fitted
 
 
 def _most_windows(transform: Any, step: int | None, every: float | None) -> float:
