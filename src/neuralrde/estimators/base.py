@@ -52,10 +52,6 @@ class SeriesEstimator(Parameters, BaseEstimator):
     def _check_fitted(self) -> None:
         check_is_fitted(self, "fitted_")
 
-    def _forget(self) -> None:
-        """Drop an earlier fit, so that one that fails or is interrupted does not leave it."""
-        vars(self).pop("fitted_", None)
-
     @classmethod
     def _of(cls, fitted: Any, parameters: dict[str, Any] | None = None) -> Self:
         """An estimator that has learned this."""
@@ -103,7 +99,7 @@ class SeriesEstimator(Parameters, BaseEstimator):
         target, coding = self._code_targets(y, source.series, coding, classes)
         groups = check_groups(source.groups if groups is None else groups, len(source))
         samples = Samples(source, target, groups=groups).times(check_sample_weight(sample_weight, len(source)))
-        if coding.per_time and not (rows := are_known(target).any(axis=1)).all():
+        if coding.per_time and not (rows := are_known(samples.target).any(axis=1)).all():
             if not rows.any():
                 raise ValueError("Got series without any label that is known; expected some to compare with.")
             samples = samples[rows]

@@ -150,7 +150,7 @@ class _RidgeOnFeatures(Streaming, ClosedForm):
                 chosen and predictions are calibrated.
         """
         self._check_parameters()
-        self._forget()
+        vars(self).pop("fitted_", None)  # a fit that fails leaves nothing behind
         samples, inputs, targets = self._samples(X, y, sample_weight, groups)
         if targets.per_time:
             raise ValueError(

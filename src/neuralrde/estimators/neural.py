@@ -16,13 +16,7 @@ from ..models import MultiScaleRDE
 from ..paths import Windows
 from ..processes import Processes
 from ..registry import FROM_DATA, Config
-from ..training import (
-    LOSSES,
-    AbstractLoss,
-    FunctionLoss,
-    Listener,
-    interrupts_between_steps,
-)
+from ..training import LOSSES, AbstractLoss, FunctionLoss, Listener, ProgressBar, interrupts_between_steps
 from .base import SeriesEstimator, Streaming
 from .closed_form import LogSignatureClassifier, LogSignatureRegressor
 from .division import Samples, check_several_groups
@@ -36,7 +30,7 @@ from .trainer import Trainer
 # A fitted estimator was built from these parameters. `warm_start` and `partial_fit` refuse to continue with others.
 ARCHITECTURE_PARAMETERS = ("model", "members", "transform", "windows", "loss")
 _SCALARS = ("members", "closed_form", "epochs", "batch_size", "validation_fraction", "shuffle", "patience")
-_SCALARS += ("time_budget", "class_weight", "verbose")
+_SCALARS += ("time_budget", "class_weight")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -243,7 +237,7 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
             given=given,
             inputs=inputs,
             targets=targets,
-            listeners=listeners,
+            listeners=[*listeners, *([] if self.verbose is False else [ProgressBar(always=self.verbose is True)])],
             mesh=mesh,
             previous=previous,
         )
@@ -260,7 +254,7 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
                 f"{setting('augmentation', None)}, because another version of a series may have its points elsewhere."
             )
         if previous is None:
-            self._forget()  # so that an interrupted `fit` leaves nothing behind
+            vars(self).pop("fitted_", None)  # so that an interrupted `fit` leaves nothing behind
         for name, first in ((previous and previous.given) or {}).items():
             if given[name] is not first and given[name] != first:
                 raise ParameterError(
@@ -273,18 +267,6 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
         return trainer, samples
 
     # Parameters.
-
-    def _as_loss(self, loss: Any) -> AbstractLoss:
-        if not callable(loss):
-            raise ParameterError("loss", loss, f"one of {list(LOSSES)}, a loss such as Huber(), or a function")
-        loss = loss if isinstance(loss, AbstractLoss) else FunctionLoss(loss)
-        if loss.task not in (None, self._task):
-            fitting = [name for name, cls in LOSSES.items() if cls.task == self._task]
-            raise ValueError(
-                f"Got {setting('loss', self.loss)} for {self._task}; expected one of {fitting}, or a "
-                "loss of your own for it."
-            )
-        return loss
 
     def _check_parameters(self) -> SimpleNamespace:
         if isinstance(self.model, str) and self.model == "auto":
@@ -307,7 +289,15 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
                 f"it without {sorted(given)}, which the estimator knows from the data and from windows",
                 remedy="Write for example windows=Windows(step=16, depth=3).",
             )
-        parts.loss = self._as_loss(parts.loss)
+        if not callable(parts.loss):
+            raise ParameterError("loss", parts.loss, f"one of {list(LOSSES)}, a loss such as Huber(), or a function")
+        parts.loss = parts.loss if isinstance(parts.loss, AbstractLoss) else FunctionLoss(parts.loss)
+        if parts.loss.task not in (None, self._task):
+            fitting = [name for name, cls in LOSSES.items() if cls.task == self._task]
+            raise ValueError(
+                f"Got {setting('loss', self.loss)} for {self._task}; expected one of {fitting}, or a loss of your own "
+                "for it."
+            )
         check_augmentation(parts.augmentation, self._task)
         check_whole("members", self.members, high=1000, also=(None,))
         check_flag("closed_form", self.closed_form)
@@ -353,6 +343,8 @@ class NeuralRDEClassifier(ClassTargets, BaseNeuralRDE):
     >>> model.fit(data.series.values, data.target).score(data.series.values, data.target) > 0.9
     True
 
+    All other parameters and attributes are those of `BaseNeuralRDE`.
+
     Args:
         class_weight: None, "balanced", or a dictionary from labels to weights, 0 for a class that should not count.
 
@@ -385,6 +377,8 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
     >>> model = NeuralRDERegressor(windows=8, model=Config(NeuralRDE, state=8, width=16), epochs=40, random_state=0)
     >>> model.fit(X, X[:, -1]).score(X, X[:, -1]) > 0.8
     True
+
+    All parameters and other attributes are those of `BaseNeuralRDE`.
 
     Attributes:
         scores_: how far held-out targets were from predictions, for each output; None before anything calibrated it.

@@ -81,14 +81,9 @@ class SampleSource(Protocol):
         per_time: bool = False,
         cache: bool = False,
     ) -> Source:
-        """A model's inputs, with targets.
+        """A model's inputs as `inputs_of` makes them, then the extra ones, one per series each; and the targets.
 
-        Args:
-            model, windows, shift, label_points, cache: see `inputs_of`.
-            target: one per series, or with `per_time` one at every point.
-            weight: how much each series counts.
-            extra_inputs: one per series each, which come after the model's own inputs.
-            per_time: whether to train on targets at the ends of windows.
+        Targets are one per series, or with `per_time` one at every point, of which those at windows' ends are taken.
         """
         ...
 

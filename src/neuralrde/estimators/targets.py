@@ -16,10 +16,11 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, column_or_1d
 
+from ..errors import ParameterError
 from ..paths import Series, Windows, window_counts
 from ..training import label_scale
 from .inputs import check_as_many, dimensions, is_list_of_series
-from .parameters import Learned, check_choice, check_number, check_whole
+from .parameters import Learned, check_number, check_whole
 
 # Cutting at labels too may multiply the windows, and with them the work, by this factor at most.
 _MOST_TIMES = 2
@@ -124,8 +125,8 @@ class ClassTargets(ClassifierMixin):
         return np.where(unknown | ~known, -1, target).astype(np.int32), coding
 
     def _check_parameters(self) -> SimpleNamespace:
-        if not isinstance(self.class_weight, dict):
-            check_choice("class_weight", self.class_weight, ["balanced", None])
+        if not isinstance(self.class_weight, dict) and self.class_weight not in ("balanced", None):
+            raise ParameterError("class_weight", self.class_weight, 'None, "balanced" or a dictionary of weights')
         return super()._check_parameters()  # type: ignore
 
 

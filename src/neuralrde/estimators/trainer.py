@@ -29,10 +29,8 @@ from ..training import (
     ConstantRate,
     CrossEntropy,
     EachMember,
-    Examples,
     Huber,
     Listener,
-    ProgressBar,
     RandomChoice,
     Settings,
     Source,
@@ -89,7 +87,6 @@ class Trainer:
     patience: int | None
     time_budget: float | None
     class_weight: dict | str | None
-    verbose: bool | None
     seed: int
     given: dict[str, Any]
     """The parameters that decide what is built, as a user gave them."""
@@ -132,7 +129,7 @@ class Trainer:
         closed, left_out = self._closed_form(fitted, training)
         sure = self.previous is None and closed is not None and _makes_no_error(left_out, training)
         if Processes(self.mesh).agree(sure):
-            Listeners(self._all_listeners).say(
+            Listeners(self.listeners).say(
                 f"The closed form makes no error on any of the {len(training)} series when they are left "
                 "out: there is nothing to gain, and no neural model is trained. Write "
                 f"{setting('closed_form', False)} to train one."
@@ -189,10 +186,6 @@ class Trainer:
         if self.previous is not None:
             return self.previous.members
         return self.members or model_class(self.model.cls).recommended.members
-
-    @property
-    def _all_listeners(self) -> list[Listener]:
-        return [*self.listeners, *([] if self.verbose is False else [ProgressBar(always=self.verbose is True)])]
 
     def _divided(self, samples: Samples) -> tuple[Samples, Samples | None]:
         """The training and the validation set, which is None if it would be too small to decide anything."""
@@ -290,10 +283,9 @@ class Trainer:
         """
         assert training.fold is not None
         neural, known = out_of_fold(outputs, training.fold).astype(np.float64), training.fold >= 0
-        beside, blend = np.zeros_like(neural) if closed is None else left_out, Blend()
-        target, weight, groups = (
-            None if array is None else array[known] for array in (training.target, training.weight, training.groups)
-        )
+        beside, blend = np.zeros_like(neural) if left_out is None else left_out, Blend()
+        target, weight = training.target[known], None if training.weight is None else training.weight[known]
+        groups = None if training.groups is None else training.groups[known]
         if isinstance(fitted.loss, CrossEntropy) or closed is not None:
             factors = class_factors if self.targets.classes is not None else number_factors
             blend = self._agreed(closed, factors(beside[known], neural[known], target, weight))
@@ -340,6 +332,7 @@ class Trainer:
         """The state after training, and the examples of the series as they are."""
         model = fitted.built(self.seed) if self.previous is None else self.previous.model
         shifts, versions = fitted.windows.all_shifts(), self._augmented(training)
+        examples: list[Any]
         if versions is None:
             examples = [_examples(fitted, model, prepared, shift) for shift in shifts]
         else:
@@ -361,28 +354,23 @@ class Trainer:
             validation=validation,
             metric=_metric(fitted, of_members=is_ensemble),
             settings=settings,
-            listeners=self._all_listeners,
+            listeners=self.listeners,
             mesh=self.mesh,
             **options,
         )
         return state, examples[0] if versions is None else _examples(fitted, model, prepared)
 
-    def _warn_if_one_class(self, state: TrainingState, examples: Source) -> None:
+    def _warn_if_one_class(self, state: TrainingState, examples: Any) -> None:
         """Whether a classifier has learned nothing: looked for only if its loss is that of a constant prediction."""
-        if self.targets.classes is None or not isinstance(examples, Examples) or not state.best_epoch:
+        steps = state.epoch * -(-len(examples) // self.batch_size)
+        if self.targets.classes is None or self.targets.per_time or not state.best_epoch or steps < _FEWEST_STEPS:
             return
-        if state.epoch * -(-len(examples) // self.batch_size) < _FEWEST_STEPS:
-            return
-        target = np.asarray(examples.target)
-        known = target >= 0
-        weight = np.ones(len(target)) if examples.weight is None else np.asarray(examples.weight, np.float64)
-        weight = np.broadcast_to(weight.reshape(-1, *[1] * (target.ndim - 1)), target.shape)
-        shares = np.bincount(target[known], weight[known])
+        counts = np.bincount(np.asarray(examples.target), examples.weight)
         losses = [state.history[epoch - 1]["loss"] for epoch in (state.best_epoch, state.epoch)]
-        if max(losses) < 0.9 * scipy.special.entr(shares / shares.sum()).sum():
+        if max(losses) < 0.9 * scipy.special.entr(counts / counts.sum()).sum():
             return
-        predicted = predict(state.best, examples, mesh=self.mesh).argmax(axis=-1)[known]
-        if np.bincount(predicted).max() >= _ONE_CLASS * len(predicted) > np.bincount(target[known]).max():
+        predicted = np.bincount(predict(state.best, examples, mesh=self.mesh).argmax(axis=-1))
+        if predicted.max() >= _ONE_CLASS * len(examples) > np.bincount(examples.target).max():
             warnings.warn(
                 "The model predicts one class for nearly all series that it was trained on: it has learned nothing "
                 "that tells them apart. Look at the labels, and try a smaller learning rate, less weight decay, other "
@@ -438,9 +426,9 @@ def check_size(fitted: FittedNeural) -> AbstractModel:
     depth, scales, channels = fitted.windows.depth, fitted.windows.scales, fitted.path_channels
     logs = basis_channels(channels, depth, scales=scales)
     # A model has at least a weight for each of them; the exact number is that of its shapes, if they can be had.
-    weights, shapes = logs, None
+    weights = logs
     if logs <= MOST_WEIGHTS:
-        shapes = fitted.shapes()
+        shapes: Any = fitted.shapes()
         weights = sum(leaf.size for leaf in jax.tree.leaves(eqx.filter_eval_shape(weights_of, shapes)))
         if weights <= MOST_WEIGHTS:
             return shapes

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import TransformerMixin
 
-from ..paths import Series, Windows
+from ..paths import Windows
 from ..signatures import basis_channels, lyndon_words
 from ..signatures.rounding import driving_log_signatures
 from ..transforms import BasePoint, Compose, Standard, TimeChannel, Transform
@@ -77,7 +77,7 @@ class LogSignatureTransformer(TransformerMixin, SeriesEstimator):
             inputs=inputs,
             transform=transform,
             path_channels=list(transform(series[:1]).channels),
-            windows_per_series=self._windows(longest).cuts(longest).shape[-1] - 1,
+            windows_per_series=parts.windows.resolved(longest).cuts(longest).shape[-1] - 1,
         )
         return self
 
@@ -85,9 +85,8 @@ class LogSignatureTransformer(TransformerMixin, SeriesEstimator):
         """The features of each series."""
         self._check_fitted()
         prepared = self.transform_(whole_series(self._source(X, self.fitted_.inputs)[0]))
-        windows, path = self._windows(prepared), np.asarray(prepared.values, np.float64)
-        depth: Any = windows.depth
-        features = driving_log_signatures(path, depth, windows.cuts(prepared), scales=windows.scales)
+        windows, path = self._part("windows").resolved(prepared), np.asarray(prepared.values, np.float64)
+        features = driving_log_signatures(path, windows.depth, windows.cuts(prepared), scales=windows.scales)
         features = features.astype(prepared.values.dtype)
         missing = self.windows_per_series_ - features.shape[1]
         if missing < 0:
@@ -115,9 +114,6 @@ class LogSignatureTransformer(TransformerMixin, SeriesEstimator):
         if self.windows_per_series_ > 1:
             names = [f"window {k}: {name}" for k in range(self.windows_per_series_) for name in names]
         return np.array(names, dtype=object)
-
-    def _windows(self, prepared: Series) -> Windows:
-        return self._part("windows").resolved(prepared)
 
     def _check_parameters(self) -> SimpleNamespace:
         parts = super()._check_parameters()
