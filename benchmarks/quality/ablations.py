@@ -94,7 +94,7 @@ NEURAL = {
 NEURAL["neural-even"] = replace(
     NEURAL["neural"],
     meaning="before series speak, closed form and ensemble count alike, instead of the closed form alone",
-    constants={"estimators.blend._BEFORE": (0.5, 0.5)},
+    constants={"estimators.trainer._BEFORE": (0.5, 0.5)},
 )
 VARIANTS = CLOSED | NEURAL
 

@@ -16,13 +16,14 @@ from typing import Any, ClassVar
 
 from .errors import ParameterError, setting
 
-# What an estimator knows, and nobody has to say.
+# What an estimator knows, and nobody has to say; and what of it a model that takes anything is given.
 FROM_DATA = ("channels", "outputs", "depth", "scales", "step", "points", "key")
+_ALWAYS = ("channels", "outputs", "depth", "key")
 # Options that may be short names, in whatever class takes them.
 _NAMED = ("readout", "solver", "gradient", "field", "activation", "schedule")
 
 
-class Registry(Mapping[str, Any]):
+class Registry(dict[str, Any]):
     """The classes of one family by their short names.
 
     Args:
@@ -48,59 +49,42 @@ class Registry(Mapping[str, Any]):
         coerce: Callable[[Any], Any] = lambda value: value,
         later: bool = False,
     ):
-        self.family, self.base, self._entries = family, base, entries
-        self.coerce, self.later = coerce, later
+        super().__init__(entries)
+        self.family, self.base, self.coerce, self.later = family, base, coerce, later
         Registry.families[family] = self
-
-    def __getitem__(self, name: str) -> Any:
-        return self._entries[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
 
     def find(self, name: str) -> Any:
         """The class of this short name, or of this module and name among the imported subclasses of `base`."""
-        if name in self._entries:
-            return self._entries[name]
-        own = {}
-        for cls in _subclasses(self.base) if self.base is not object else ():
-            own.setdefault(f"{cls.__module__}.{cls.__qualname__}", cls)
+        if name in self:
+            return self[name]
+        # A notebook's cell that is run again defines its class again: the last one counts.
+        own = {_full_name(cls): cls for cls in (() if self.base is object else _subclasses(self.base))}
         if name in own:
             return own[name]
         if name.startswith("__main__."):  # what a script saved may stand in a module since
-            bare = name.removeprefix("__main__.")
-            moved = sorted(full for full, cls in own.items() if cls.__qualname__ == bare and _is_own(cls))
+            bare, ours = name.removeprefix("__main__."), ("neuralrde", "equinox", "diffrax")
+            same = {full: cls for full, cls in own.items() if cls.__qualname__ == bare}
+            moved = sorted(full for full in same if full.split(".")[0] not in ours)
             if len(moved) > 1:
                 raise ValueError(
                     f"Got {setting(self.family, bare)}, which could be any of {moved}; expected one of these names."
                 )
             if moved:
                 return own[moved[0]]
-        hint = did_you_mean(name, self._entries)
         imported = f" A {self.family} of your own must be imported first." if "." in name else ""
-        raise ParameterError(self.family, name, f"one of {list(self._entries)}", remedy=f"{hint}{imported}")
+        raise ParameterError(self.family, name, f"one of {list(self)}", remedy=f"{did_you_mean(name, self)}{imported}")
 
     def name_of(self, cls: Any) -> str:
         """What `find` finds it by."""
-        for name, entry in self._entries.items():
+        for name, entry in self.items():
             if entry is cls:
                 return name
         if isinstance(cls, type) and issubclass(cls, self.base) and "<locals>" not in cls.__qualname__:
-            return f"{cls.__module__}.{cls.__qualname__}"
+            return _full_name(cls)
         known = f"one of {list(self)}"
         if self.base is not object:
             known += f", or a subclass of {self.base.__name__} at the top of a module"
         raise TypeError(f"Got {self.family}={_called(cls)}, which a file cannot name; expected {known}.")
-
-    def register(self, name: str, cls: Any) -> Any:
-        """Give a class of your own a short name, for this process."""
-        if self._entries.get(name, cls) is not cls:
-            raise ValueError(f"Got {name!r} for {cls!r}; expected another name: {self._entries[name]!r} has this one.")
-        self._entries[name] = cls
-        return cls
 
 
 class Config:
@@ -130,19 +114,16 @@ class Config:
 
         An option that is given wins over what is available.
         """
-        known = accepted(self.cls) + (list(_ALWAYS) if _takes_anything(self.cls) else [])
-        given = {name: value for name, value in available.items() if name in known}
-        return self.cls(**given | self.made_options())
+        known = [*accepted(self.cls), *(_ALWAYS if _takes_anything(self.cls) else ())]
+        return self.cls(**{name: value for name, value in available.items() if name in known} | self.made_options())
 
     def made_options(self) -> dict[str, Any]:
         """The options with objects in place of short names."""
-        return {
-            name: make(name, value) if name in _NAMED and isinstance(value, str | Mapping | list) else value
-            for name, value in self.options.items()
-        }
+        named = lambda name, value: name in _NAMED and isinstance(value, str | Mapping | list)
+        return {name: make(name, value) if named(name, value) else value for name, value in self.options.items()}
 
     def with_options(self, **options: Any) -> "Config":
-        return Config(self.cls, **{**self.options, **options})
+        return Config(self, **options)
 
     def __repr__(self) -> str:
         return f"Config({', '.join([_called(self.cls), *(f'{k}={v!r}' for k, v in self.options.items())])})"
@@ -174,11 +155,6 @@ def accepted(cls: Callable) -> list[str]:
     return [name for name, p in inspect.signature(cls).parameters.items() if name != "self" and p.kind not in several]
 
 
-def _takes_anything(cls: Callable) -> bool:
-    """Whether it has `**options`."""
-    return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in inspect.signature(cls).parameters.values())
-
-
 def make(family: str, value: Any, /, **options: Any) -> Any:
     """The part that a parameter stands for, with these options changed.
 
@@ -191,26 +167,22 @@ def make(family: str, value: Any, /, **options: Any) -> Any:
     (TimeChannel(duration=2.0), Config(LogNCDE, state=8))
     """
     registry = Registry.families[family]
-    value = registry.coerce(next(iter(registry)) if value is None and options else value)
+    first = next(iter(registry))
+    value = registry.coerce(first if value is None and options else value)
     if isinstance(value, list | tuple):
         if "compose" not in registry:
             raise ParameterError(family, value, f"one of {list(registry)}")
         value = registry["compose"](*(make(family, item) for item in value))
     elif isinstance(value, str | Mapping):
         given = {"name": value} if isinstance(value, str) else dict(value)
-        value = registry.find(str(given.pop("name", next(iter(registry)))))
+        value = registry.find(str(given.pop("name", first)))
         if given:
-            value = Config(value, **{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
+            value = Config(value, **{name: _as_tuple(option) for name, option in given.items()})
     if isinstance(value, type) or (registry.later and callable(value) and not is_dataclass(value)):
         value = Config(value)
-    if registry.later:
-        return _checked(registry, value).with_options(**options)
-    value = value() if isinstance(value, Config) else value
-    return _replaced(family, value, options) if options else value
-
-
-def _checked(registry: Registry, value: Any) -> Config:
-    family = registry.family
+    if not registry.later:
+        value = value() if isinstance(value, Config) else value
+        return _replaced(family, value, options) if options else value
     if is_dataclass(value):
         made = type(value).__name__
         raise ValueError(
@@ -219,7 +191,7 @@ def _checked(registry: Registry, value: Any) -> Config:
         )
     if not isinstance(value, Config):
         raise ParameterError(family, value, f"one of {list(registry)}, a class, or `Config(cls, ...)` for options")
-    return value
+    return value.with_options(**options)
 
 
 def _replaced(family: str, part: Any, options: dict[str, Any]) -> Any:
@@ -230,19 +202,14 @@ def _replaced(family: str, part: Any, options: dict[str, Any]) -> Any:
                 f"Invalid parameter {name!r} for {family}={type(part).__name__}."
                 f"{did_you_mean(name, known, cutoff=0.5)} Valid parameters are: {list(known)}."
             )
-    # Lists are what TOML and the command line have for tuples.
-    plain = lambda option: tuple(option) if isinstance(option, list) else option
-    made = {n: make(n, o) if n in Registry.families else plain(o) for n, o in options.items()}
-    return replace(part, **made)
+    return replace(part, **{n: make(n, o) if n in Registry.families else _as_tuple(o) for n, o in options.items()})
 
 
 def params_of(value: Any) -> dict[str, Any]:
     """The parameters of a part: those of a `Config`, or the fields of a dataclass that are set, not learned."""
     if isinstance(value, Config):
-        defaults = {
-            n: p.default for n, p in inspect.signature(value.cls).parameters.items() if p.default is not p.empty
-        }
-        return {**defaults, **value.options}
+        parameters = inspect.signature(value.cls).parameters.items()
+        return {name: p.default for name, p in parameters if p.default is not p.empty} | value.options
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name) for f in fields(value) if f.init and not f.name.endswith("_")}
     return {}
@@ -253,11 +220,11 @@ def to_plain(family: str, value: Any) -> Any:
     registry = Registry.families.get(family)
     if registry is not None and isinstance(value, Mapping):
         value = make(family, value)
+    if registry is not None and "compose" in registry and isinstance(value, registry["compose"]):
+        return [to_plain(family, item) for item in value.transforms]
     if isinstance(value, Config):
         options = {name: to_plain(name, option) for name, option in value.options.items()}
         return {"name": Registry.families[family].name_of(value.cls), **options}
-    if registry is not None and "compose" in registry and isinstance(value, registry["compose"]):
-        return [to_plain(family, item) for item in value.transforms]
     if registry is not None and not isinstance(value, str | int | float | None):
         if isinstance(value, type) or not is_dataclass(value):
             return registry.name_of(value)
@@ -275,12 +242,22 @@ def to_plain(family: str, value: Any) -> Any:
     )
 
 
-# What a model that takes anything is given.
-_ALWAYS = ("channels", "outputs", "depth", "key")
+def _takes_anything(cls: Callable) -> bool:
+    """Whether it has `**options`."""
+    return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in inspect.signature(cls).parameters.values())
 
 
 def _called(cls: Any) -> str:
     return getattr(cls, "__name__", None) or repr(cls)
+
+
+def _full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _as_tuple(option: Any) -> Any:
+    """Lists are what TOML and the command line have for tuples."""
+    return tuple(option) if isinstance(option, list) else option
 
 
 def _plainer(family: str, value: Any) -> Any:
@@ -291,12 +268,7 @@ def _plainer(family: str, value: Any) -> Any:
     return tuple(value.tolist()) if hasattr(value, "__array__") and value.ndim == 1 else value
 
 
-def _is_own(cls: type) -> bool:
-    """Whether a class is a user's, not a library's that has one of the same name."""
-    return cls.__module__.split(".")[0] not in ("neuralrde", "equinox", "diffrax")
-
-
 def _subclasses(cls: type) -> Iterator[type]:
-    for one in reversed(type.__subclasses__(cls)):  # a notebook's cell that is run again defines its class again
+    for one in type.__subclasses__(cls):
         yield one
         yield from _subclasses(one)

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from neuralrde.estimators import NeuralRDEClassifier, NeuralRDERegressor
+from neuralrde.estimators import NeuralRDERegressor
 from neuralrde.estimators.division import FEWEST_TO_DECIDE, divide
 from neuralrde.paths import Series
 from tests.estimators.options import options
@@ -104,13 +104,3 @@ def test_a_given_handful_is_only_reported():
         X[:60], NUMBERS[:60, 0], validation=(X[60:90], NUMBERS[60:90, 0])
     )
     assert model.validation_loss_ == min(record["validation_loss"] for record in model.history_)
-
-
-@pytest.mark.long
-def test_a_search_among_few_trains_the_winner_with_all():
-    small = SMALL | {"depth": "auto", "epochs": 9}
-    model = NeuralRDEClassifier(**options(**small)).fit(X[:60], CLASSES[:60])
-    assert len({trial["depth"] for trial in model.trials_}) > 1
-    assert "validation_loss" not in model.history_[0]
-    winner = NeuralRDEClassifier(**options(**small | {"depth": model.windows_.depth})).fit(X[:60], CLASSES[:60])
-    np.testing.assert_array_equal(model.predict_proba(X), winner.predict_proba(X))

@@ -11,9 +11,9 @@ from sklearn.base import clone
 
 from neuralrde import Config, NeuralRDE, NeuralRDEClassifier, NeuralRDERegressor, Windows
 from neuralrde.estimators import load
-from neuralrde.estimators.blend import class_factors, number_factors
 from neuralrde.estimators.division import folds
 from neuralrde.estimators.fitted import Blend
+from neuralrde.estimators.trainer import class_factors, number_factors
 from neuralrde.models import MODELS, MultiScaleRDE
 from neuralrde.registry import accepted
 from neuralrde.training import Listener

@@ -99,29 +99,6 @@ def test_cross_validation():
     assert cross_val_score(classifier(epochs=20), X, Y, cv=2).mean() > 0.85
 
 
-def test_auto_chooses_depth_and_step(monkeypatch):
-    monkeypatch.setattr("neuralrde.estimators.search.SEARCHED_DEPTHS", (1, 2))
-    monkeypatch.setattr("neuralrde.estimators.search.SEARCHED_COUNTS", (4, 2))
-    model = classifier(depth="auto", step="auto", epochs=27).fit(X, Y)
-    assert {(trial["depth"], trial["step"]) for trial in model.trials_} == {(1, 8), (1, 16), (2, 8), (2, 16)}
-    assert model.windows_.depth == 2
-    assert [record["epoch"] for record in model.history_] == list(range(1, 28))  # the winner was trained to the end
-    assert model.score(X, Y) > 0.9
-    # A budget that is over at once: only the cheapest was tried, and still there is a model.
-    model = classifier(depth="auto", step="auto", time_budget=1e-3).fit(X, Y)
-    assert [(trial["depth"], trial["step"]) for trial in model.trials_] == [(1, 16)]
-    assert model.predict(X).shape == (80,)
-
-
-@pytest.mark.slow
-def test_auto_as_it_comes():
-    data = order_of_events(samples=200, length=129, events=8, noise=0.02)
-    values = data.series.values
-    model = NeuralRDEClassifier(windows="auto", random_state=0).fit(values[:140], data.target[:140])
-    assert len({(trial["depth"], trial["step"]) for trial in model.trials_}) == 12
-    assert model.score(values[140:], data.target[140:]) > 0.95
-
-
 def test_warm_start_goes_on(fitted):
     model = classifier(epochs=4, warm_start=True).fit(X, Y)
     first, steps = model.validation_loss_, model.transform_
@@ -290,7 +267,8 @@ def test_wrong_names_and_values():
     for wrong, match in (
         ({"windows": 0}, "step=0"),
         ({"windows": {"depth": 0}}, "depth=0"),
-        ({"windows": "automatic"}, "or 'auto'"),
+        ({"windows": "auto"}, "windows='auto'; expected .*GridSearchCV"),
+        ({"model": "auto"}, "model='auto'; expected one model.*GridSearchCV"),
         ({"transform": {"fill": "forwards"}}, "fill='forwards'; expected one of"),
         ({"transform": "standart"}, "Did you mean 'standard'"),
         ({"model": "neural-rdr"}, "Did you mean 'neural-rde'"),
@@ -303,8 +281,6 @@ def test_wrong_names_and_values():
     ):
         with pytest.raises(ValueError, match=match):
             NeuralRDEClassifier(**wrong).fit(X, Y)
-    with pytest.raises(ValueError, match="expected numbers then"):
-        NeuralRDEClassifier(windows={"depth": "auto"}, validation_fraction=0.0).fit(X, Y)
 
 
 @pytest.mark.long

@@ -174,11 +174,8 @@ def test_sentences_for_what_is_no_part():
         ({"loss": ["huber"]}, "expected one of"),
         ({"optimizer": {"schedule": "cosin"}}, "Did you mean 'cosine'"),
         ({"model": Config(NeuralRDE, activation="tan")}, "Did you mean 'tanh'"),
-        ({"windows": "auto", "validation_fraction": 0.0}, "expected numbers"),
     ):
         with pytest.raises(ValueError, match=words):
             NeuralRDEClassifier(**TINY | wrong).fit(X, Y)
-    with pytest.raises(ValueError, match="a search needs all series"):
-        NeuralRDEClassifier(**TINY | {"windows": "auto"}).partial_fit(X, Y)
     grid = NeuralRDEClassifier(windows=4).set_params(windows__every=2.0, windows__step=None)
     assert (grid.windows.step, grid.windows.every) == (None, 2.0)

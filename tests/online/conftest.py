@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from neuralrde import Config, NeuralRDE, NeuralRDERegressor, Series
-from neuralrde.estimators.fitted import Blend, FittedNeural, build_model
+from neuralrde.estimators.fitted import Blend, FittedNeural
 from neuralrde.estimators.neural import ARCHITECTURE_PARAMETERS
 from neuralrde.estimators.sources import inputs_of
 from neuralrde.models import READOUTS
@@ -35,30 +35,22 @@ def untrained(
     _, inputs, targets = estimator._samples(series, y)
     transform, prepared = parts.transform.fit_and_call(series)
     windows, channels = parts.windows.resolved(prepared), prepared.values.shape[2]
-    sizes = {"channels": channels, "targets": targets, "loss": parts.loss, "members": members}
-    model = build_model(parts.model, windows, **sizes, seed=1)
-    arrays = inputs_of(model, prepared, windows)
-    return estimator._of(
-        FittedNeural(
-            inputs=inputs,
-            targets=targets,
-            transform=transform,
-            windows=windows,
-            config=parts.model,
-            members=members,
-            loss=parts.loss,
-            augmentation=parts.augmentation,
-            path_channels=channels,
-            history=[],
-            trials=[],
-            restarts=[],
-            best_epoch=0,
-            validation_loss=0.0,
-            model=model.fit_inputs(arrays.arrays, windows=arrays.windows),
-            given={name: estimator.get_params()[name] for name in ARCHITECTURE_PARAMETERS},
-        ),
-        estimator.get_params(deep=False),
+    fitted = FittedNeural(
+        inputs=inputs,
+        targets=targets,
+        transform=transform,
+        windows=windows,
+        config=parts.model,
+        members=members,
+        loss=parts.loss,
+        augmentation=parts.augmentation,
+        path_channels=channels,
+        given={name: estimator.get_params()[name] for name in ARCHITECTURE_PARAMETERS},
     )
+    model = fitted.built(1)
+    arrays = inputs_of(model, prepared, windows)
+    model = model.fit_inputs(arrays.arrays, windows=arrays.windows)
+    return estimator._of(replace(fitted, model=model), estimator.get_params(deep=False))
 
 
 def blended_with(estimator: Any, closed: Any, factors: tuple[float, float], **changes: Any) -> Any:

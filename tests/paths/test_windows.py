@@ -214,16 +214,15 @@ def test_windows_resolve_a_count_to_a_step_by_the_median_length():
     assert Windows(count=1000).resolved(RAGGED).step == 1
     whole = Windows(count=1).resolved(RAGGED)
     assert whole.cuts(RAGGED).tolist() == [[0, 8], [0, 32], [0, 100]]
-    for told in (Windows(step=5), Windows(every=0.5), Windows(step="auto", depth="auto")):
+    for told in (Windows(step=5), Windows(every=0.5)):
         assert told.resolved(RAGGED) == told
 
 
-def test_windows_from_a_number_or_auto():
+def test_windows_from_a_number_and_not_by_a_search():
     assert Windows.of(16) == Windows(step=16)
     assert Windows.of(Windows(every=2.0)) == Windows(every=2.0)
-    assert Windows.of("auto").searched
-    assert Windows(step=16, depth="auto").searched
-    assert not Windows(step=16).searched
+    with pytest.raises(ValueError, match=r"windows='auto'; expected .*GridSearchCV"):
+        Windows.of("auto")  # type: ignore
 
 
 def test_several_scales_and_depths():

@@ -52,10 +52,6 @@ class SeriesEstimator(Parameters, BaseEstimator):
     def _check_fitted(self) -> None:
         check_is_fitted(self, "fitted_")
 
-    def _forget(self) -> None:
-        """Drop an earlier fit, so that one that fails or is interrupted does not leave it."""
-        vars(self).pop("fitted_", None)
-
     @classmethod
     def _of(cls, fitted: Any, parameters: dict[str, Any] | None = None) -> Self:
         """An estimator that has learned this."""
@@ -103,7 +99,7 @@ class SeriesEstimator(Parameters, BaseEstimator):
         target, coding = self._code_targets(y, source.series, coding, classes)
         groups = check_groups(source.groups if groups is None else groups, len(source))
         samples = Samples(source, target, groups=groups).times(check_sample_weight(sample_weight, len(source)))
-        if coding.per_time and not (rows := are_known(target).any(axis=1)).all():
+        if coding.per_time and not (rows := are_known(samples.target).any(axis=1)).all():
             if not rows.any():
                 raise ValueError("Got series without any label that is known; expected some to compare with.")
             samples = samples[rows]
@@ -121,7 +117,7 @@ class SeriesEstimator(Parameters, BaseEstimator):
         self._check_fitted()
         # A part that was set after `fit` has no part in what was fitted.
         given = getattr(self.fitted_, "given", None) or {}
-        save_estimator(path, type(self).__name__, self.get_params(deep=False) | given, self.fitted_)
+        save_estimator(path, self, self.get_params(deep=False) | given)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Any:
@@ -131,11 +127,9 @@ class SeriesEstimator(Parameters, BaseEstimator):
         """
         return load_estimator(path, {cls.__name__: cls})
 
-    @classmethod
-    def _loaded(cls, parameters: dict[str, Any], read: Any) -> Self:
-        """The estimator of a file's parameters and of what `read(expected transform)` finds in it."""
-        parts = cls(**parameters)._check_parameters()
-        return cls._of(read(cls._kind, getattr(parts, "transform", None)), parameters)
+    def _check_loaded(self, fitted: Any, parts: SimpleNamespace) -> Any:
+        """What a file says was fitted, if it can be what these parameters lead to."""
+        return fitted
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -13,9 +13,8 @@ from ..features import FeatureSizes, LinearModel, SeriesFeatures, ridge_of_class
 from ..paths import Series
 from ..transforms import Resample
 from .base import SeriesEstimator, Streaming
-from .conformal import held_out_scores
 from .division import Samples, check_several_groups
-from .fitted import FittedClosedForm, FittedFeatures
+from .fitted import FittedClosedForm, FittedFeatures, held_out_scores
 from .inputs import InputDescription
 from .parameters import Learned
 from .sources import whole_series
@@ -30,7 +29,7 @@ def fit_closed_form(
     sizes: FeatureSizes | None = None,
     random_state: Any = 0,
 ) -> tuple[FittedClosedForm, Float[np.ndarray, "samples outputs"]]:
-    """Features and a ridge regression; and its outputs for each training sample, had that sample been left out."""
+    """Features and a ridge regression; and its outputs for each series, had that series been left out."""
     series, sizes = whole_series(samples.source), sizes or FeatureSizes()
     transform, features, values = _fit_features(series, sizes, random_state)
     if targets.classes is not None:
@@ -51,7 +50,7 @@ def fit_closed_form(
         scores=scores,
         model=model,
     )
-    return fitted, ridge.left_out
+    return fitted, ridge.left_out * float(model.sharpness)
 
 
 def _fit_features(
@@ -96,11 +95,6 @@ class ClosedForm(SeriesEstimator):
     def _check_parameters(self) -> SimpleNamespace:
         self._sizes()
         return super()._check_parameters()
-
-    @classmethod
-    def _loaded(cls, parameters: dict[str, Any], read: Any) -> Self:
-        cls(**parameters)._check_parameters()
-        return cls._of(read(cls._kind, None), parameters)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -156,7 +150,7 @@ class _RidgeOnFeatures(Streaming, ClosedForm):
                 chosen and predictions are calibrated.
         """
         self._check_parameters()
-        self._forget()
+        vars(self).pop("fitted_", None)  # a fit that fails leaves nothing behind
         samples, inputs, targets = self._samples(X, y, sample_weight, groups)
         if targets.per_time:
             raise ValueError(

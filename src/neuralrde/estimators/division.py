@@ -28,6 +28,8 @@ class Samples:
     target: np.ndarray
     weight: np.ndarray | None = None
     groups: np.ndarray | None = None
+    fold: Int[np.ndarray, "samples"] | None = None
+    """The member of an ensemble that leaves each out; -1 for none."""
 
     @property
     def series(self) -> Series:
@@ -37,7 +39,7 @@ class Samples:
         return len(self.target)
 
     def __getitem__(self, rows: Any) -> "Samples":
-        others = (None if array is None else array[rows] for array in (self.weight, self.groups))
+        others = (None if array is None else array[rows] for array in (self.weight, self.groups, self.fold))
         return Samples(self.source[rows], self.target[rows], *others)
 
     def times(self, weight: np.ndarray | None) -> "Samples":
@@ -63,21 +65,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class AugmentedSamples:
-    """A training set in the versions that an augmentation makes of it. The seed alone decides them; none is kept.
-
-    >>> from neuralrde import Series
-    >>> from neuralrde.estimators.sources import SeriesInMemory
-    >>> from neuralrde.training import TimeStretch
-    >>> from neuralrde.transforms import TimeChannel
-    >>> series = SeriesInMemory(Series.from_array(np.zeros((3, 9))))
-    >>> samples = Samples(series, np.array([[60.0], [70.0], [80.0]]))
-    >>> versions = AugmentedSamples(TimeStretch(0.5, 2.0, rate=True, versions=2), samples, seed=0)
-    >>> versions.targets().shape
-    (6, 1)
-    >>> first = versions.prepared(0, TimeChannel().fit(samples.series))
-    >>> bool((first.target == versions.targets()[:3]).all())
-    True
-    """
+    """A training set in the versions that an augmentation makes of it. The seed alone decides them; none is kept."""
 
     augmentation: AbstractAugmentation
     samples: Samples
@@ -101,15 +89,6 @@ class AugmentedSamples:
 
     def _target(self, drawn: np.ndarray) -> np.ndarray:
         return self.augmentation.targets(self.samples.target, drawn)
-
-
-@dataclass(frozen=True)
-class Division:
-    """A training set and a validation set, and whether the latter decides when to stop and which weights to keep."""
-
-    training: Samples
-    validation: Samples | None = None
-    selects_weights: bool = False
 
 
 def divide(

@@ -7,8 +7,9 @@
 The trainer and the closed form return them, an estimator keeps one as `fitted_`, and `saving.py` writes them to files.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -17,12 +18,12 @@ import numpy as np
 import scipy.special
 from jax.core import Tracer
 from jax.sharding import Mesh
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
 from ..features import FeatureSizes, LinearModel, SeriesFeatures
 from ..features.features import STATISTICS
 from ..features.random_windows import MOST_WORDS
-from ..models import Ensemble, as_model
+from ..models import AbstractModel, Ensemble, as_model
 from ..models.base import model_class
 from ..paths import Series, Windows
 from ..paths.checks import check_whole
@@ -31,17 +32,16 @@ from ..signatures import basis_channels
 from ..training import AbstractAugmentation, AbstractLoss, SquaredError, TrainingState, predict
 from ..training.archive import arrays_of, with_arrays
 from ..transforms import Transform
-from .conformal import conformal_score, held_out_scores
 from .division import Samples
 from .inputs import InputDescription
 from .parameters import check_augmentation, check_number
-from .sources import SampleSource, held_until_next, whole_series
+from .sources import SampleSource, SeriesInMemory, whole_series
 from .targets import TargetCoding, are_known
 
 # Options of a model that make none of its arrays larger.
 _FREE = {"substeps", "max_steps", "depth"}
 Record = dict[str, Any]
-"""Plain values by name: an epoch, a trial of a search, a restart."""
+"""Plain values of an epoch, by name."""
 
 
 class VersionOutputs(NamedTuple):
@@ -93,6 +93,66 @@ class Predictor:
         score = conformal_score(self.scores, interval)
         ends = median_of(versions, lambda values: np.stack(self.loss.interval(values, score)))
         return predicted, np.stack([shaped(end) for end in ends], axis=-1)
+
+
+# Conformal prediction: intervals that hold a given share of targets, whatever the model.
+#
+# Held-out targets have scores, which say how far they are from their predictions. Of a new target, drawn like these,
+# the score is below the k-th smallest of n with probability k / (n + 1). So the interval of all targets with at most
+# that score holds the new one with that probability. (Vovk, Gammerman and Shafer 2005; Lei et al. 2018. For intervals
+# of different widths see Romano, Patterson and Candès 2019.)
+#
+# Series of one patient are alike, and it is another patient who comes next. So groups are counted, not series: each of
+# G groups has the same weight 1 / (G + 1), shared by its own scores, and the rest is that of the new one (Lee, Barber
+# and Willett 2023, hierarchical conformal prediction).
+
+
+def conformal_score(scores: Sequence[Sequence[float]] | None, share: float) -> Float[np.ndarray, "outputs"]:
+    """For each output, the score that so large a share of targets do not exceed.
+
+    >>> conformal_score([list(range(1, 11))], 0.5).tolist()  # 6 of 11: 5 of 11 are less than a half
+    [6.0]
+    """
+    if scores is None:
+        raise ValueError(
+            f"Got interval={share}, but no series were held out to calibrate intervals with. Write "
+            "`model.calibrate(X, y)` with series that were not trained on, or give `fit` a validation set."
+        )
+    fewest = min(len(one) for one in scores)
+    # Not 19.000000000000004 of 19.
+    place = math.ceil(share * (fewest + 1) - 1e-9)
+    if place > fewest:
+        needed = f"at least {math.ceil(share / (1 - share) - 1e-9)} of them" if share < 1 else "a share below 1"
+        most = math.floor(1000 * fewest / (fewest + 1)) / 1000
+        raise ValueError(
+            f"Got interval={share} with {fewest} held-out targets, or groups of them, which can promise at most "
+            f"{most:g}; expected {needed}. Write interval={most:g}, or fit or calibrate with more."
+        )
+    return np.array([float(one[math.ceil(share * (len(one) + 1) - 1e-9) - 1]) for one in scores])
+
+
+def held_out_scores(
+    scores: Float[np.ndarray, "samples outputs"], groups: Shaped[np.ndarray, "samples"] | None = None
+) -> list[list[float]]:
+    """What `conformal_score` counts: for each output the known scores in order, or as many of them as there are groups.
+
+    Of G groups, the k-th is the smallest score that a weight of k groups does not exceed.
+
+    >>> held_out_scores(np.array([[3.0], [1.0], [np.nan], [2.0]]))
+    [[1.0, 2.0, 3.0]]
+    >>> held_out_scores(np.array([[9.0], [1.0], [2.0], [3.0], [4.0]]), np.array(["a", "b", "b", "b", "b"]))
+    [[4.0, 9.0]]
+    """
+    groups, found = np.arange(len(scores)) if groups is None else groups, []
+    for column in scores.T:
+        known = np.flatnonzero(~np.isnan(column))
+        order = known[np.argsort(column[known], kind="stable")]
+        _, group, sizes = np.unique(groups[order], return_inverse=True, return_counts=True)
+        reached = np.cumsum(1.0 / sizes[group])
+        # Sums of a third are not exact.
+        places = np.searchsorted(reached, np.arange(1, len(sizes) + 1) - 1e-9)
+        found.append(column[order[places]].tolist())
+    return found
 
 
 def median_of(versions: Sequence[VersionOutputs], predict: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -157,16 +217,19 @@ class FittedFeatures:
     sizes: FeatureSizes
     features: int
     model: Any
-    """`SeriesFeatures`; None while a file's sizes are checked."""
+    """`SeriesFeatures`, or `LinearModel` of them; None while a file's sizes are checked."""
 
     def __post_init__(self):
-        check_feature_count(self.features, self.inputs)
+        check_whole("features", self.features, low=STATISTICS * self.inputs.n_channels + 2, high=2**31)
 
     def of(self, series: Series) -> Float[np.ndarray, "samples features"]:
         return self.model(series, self.transform(series))
 
     def least_sizes(self) -> dict[str, int]:
-        return least_feature_sizes(self.features, self.sizes, self.inputs)
+        """Numbers that a model has at least."""
+        channels = self.sizes.draws * self.inputs.n_channels
+        maps = self.sizes.draws * MOST_WORDS * (self.sizes.maps + 1)
+        return {"features": self.features, "channels": channels, "maps": maps}
 
     def shapes(self) -> Any:
         """The model's shapes, without its numbers."""
@@ -174,34 +237,23 @@ class FittedFeatures:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FittedClosedForm(Predictor):
+class FittedClosedForm(Predictor, FittedFeatures):
     """Ridge regression on the features of series."""
 
-    inputs: InputDescription
     targets: TargetCoding
-    transform: Transform
-    sizes: FeatureSizes
-    features: int
     penalty: float
     scores: list[list[float]] | None = None
     """For each output, how far left-out targets were from their predictions, in order."""
-    model: Any
-    """`LinearModel`; None while a file's sizes are checked."""
+
+    loss = SquaredError()
+    neural_model = None
 
     def __post_init__(self):
-        check_feature_count(self.features, self.inputs)
+        super().__post_init__()
         check_number("penalty", self.penalty, above=True)
         check_scores(self.scores)
         if self.targets.per_time:
             raise ValueError("Got a closed form with a target at every point; expected one per series")
-
-    @property
-    def loss(self) -> AbstractLoss:
-        return SquaredError()
-
-    @property
-    def neural_model(self) -> None:
-        return None
 
     @property
     def closed_form(self) -> "FittedClosedForm":
@@ -217,30 +269,18 @@ class FittedClosedForm(Predictor):
         return self.values(series) * float(self.model.sharpness)
 
     def outputs(self, source: SampleSource) -> Outputs:
-        return Outputs([VersionOutputs(self.whole_outputs(whole_series(source)))])
+        return self.one_per_series(self.whole_outputs(whole_series(source)))
 
     def blended(self, neural: None, closed: np.ndarray) -> np.ndarray:
         """The closed form's outputs, beside which there are no others."""
         return closed
 
     def least_sizes(self) -> dict[str, int]:
-        return least_feature_sizes(self.features, self.sizes, self.inputs) | {"outputs": self.targets.outputs}
+        return super().least_sizes() | {"outputs": self.targets.outputs}
 
     def shapes(self) -> Any:
-        """The model's shapes, without its numbers."""
-        shape = lambda *sizes: np.zeros(sizes, np.float32)
-        features = SeriesFeatures.template(len(self.inputs.channels), self.features, self.sizes)
-        return LinearModel(features, shape(self.features, self.targets.outputs), shape(self.targets.outputs), shape())
-
-
-def check_feature_count(features: int, inputs: InputDescription) -> None:
-    check_whole("features", features, low=STATISTICS * inputs.n_channels + 2, high=2**31)
-
-
-def least_feature_sizes(features: int, sizes: FeatureSizes, inputs: InputDescription) -> dict[str, int]:
-    """Numbers that a model has at least."""
-    channels = sizes.draws * inputs.n_channels
-    return {"features": features, "channels": channels, "maps": sizes.draws * MOST_WORDS * (sizes.maps + 1)}
+        shape, outputs = lambda *sizes: np.zeros(sizes, np.float32), self.targets.outputs
+        return LinearModel(super().shapes(), shape(self.features, outputs), shape(outputs), shape())
 
 
 # The neural models.
@@ -291,13 +331,11 @@ class FittedNeural(Predictor):
     scores: list[list[float]] | None = None
     """For each output, how far held-out targets were from their predictions, in order."""
     label_share: float = 1.0
-    history: list[Record]
-    trials: list[Record]
-    restarts: list[Record]
-    best_epoch: int
-    validation_loss: float
-    model: Any
-    """None if it has no weight in predictions, which are then the closed form's."""
+    history: list[Record] = field(default_factory=list)
+    best_epoch: int = 0
+    validation_loss: float = 0.0
+    model: Any = None
+    """None before it is trained, and if it has no weight in predictions, which are then the closed form's."""
     given: Any = None
     """The parameters that decide what is built: training continues with the same ones only."""
     training: TrainingState | None = None
@@ -307,7 +345,7 @@ class FittedNeural(Predictor):
 
     def __post_init__(self):
         windows, per_time = self.windows, self.targets.per_time
-        if windows.searched or (windows.step is None) == (windows.every is None):
+        if (windows.step is None) == (windows.every is None):
             raise ValueError(f"Got windows={windows!r}; expected a depth and a step or a time")
         if windows.shifts > 1 and per_time:
             raise ValueError(f"Got windows={windows!r}; expected shifts=1, for these settings")
@@ -348,7 +386,11 @@ class FittedNeural(Predictor):
         if self.model is None:
             return Outputs([VersionOutputs(self.blended(None, closed))])
         versions, per_time, at_points = [], self.targets.per_time, None
-        for version, factor in source.versions(self.augmentation):
+        sources: Iterable[tuple[SampleSource, float]] = [(source, 1.0)]
+        if self.augmentation is not None:
+            stretched = self.augmentation.test_versions(whole_series(source))
+            sources = ((SeriesInMemory(series), factor) for series, factor in stretched)
+        for version, factor in sources:
             prepared, outputs = version.prepared(self.transform), []
             for shift in self.windows.all_shifts():
                 examples = prepared.examples(self.model, self.windows, shift=shift, per_time=per_time)
@@ -363,11 +405,38 @@ class FittedNeural(Predictor):
 
     def blended(self, neural: Any, closed: Any, factor: float = 1.0) -> np.ndarray:
         """The outputs that predictions are made of, from those of the model and of the closed form."""
-        return neural if self.members == 1 else self.blend(neural, closed, factor)
+        return self.blend(neural, closed, factor)
 
-    def shapes(self) -> Any:
+    def built(self, seed: int) -> AbstractModel:
+        """The model, or the ensemble, with its first weights."""
+        config, windows, takes = self.config, self.windows, accepted(self.config.cls)
+        if self.targets.per_time:
+            if "readout" not in takes:
+                raise ValueError(
+                    f"Got a target at every point and model={config!r}, which has no `readout`; expected a model that "
+                    'takes readout="every" and predicts after every window.'
+                )
+            config = config.with_options(readout="every")
+        sizes: dict[str, Any] = {"channels": self.path_channels, "outputs": self.loss.outputs(self.targets.outputs)}
+        sizes["depth"] = windows.depth
+        if windows.step is not None:
+            sizes |= {"step": windows.step, "points": windows.step + 1}
+        elif {"step", "points"} & set(takes):
+            raise ValueError(f"Got every={windows.every} and model={config!r}; expected windows by `step` for it.")
+        if windows.scales != (1,):
+            if "scales" not in takes:
+                raise ValueError(
+                    f"Got windows={windows!r} and model={config!r}, which looks at one window at a time; expected "
+                    "scales=(1,), or a model whose constructor takes `scales`."
+                )
+            sizes["scales"] = windows.scales
+        key = jax.random.key(seed)
+        make = _make if isinstance(key, Tracer) else _made  # only its shapes, or its numbers
+        return make(key, config, self.members, sizes)
+
+    def shapes(self) -> AbstractModel | None:
         """The model's shapes, without its numbers; None if it has no weight."""
-        return None if self.blend.only_closed_form else self._shapes()
+        return None if self.blend.only_closed_form else eqx.filter_eval_shape(lambda: self.built(0))
 
     def least_sizes(self) -> dict[str, int]:
         """Numbers that a model of ours has at least; other sizes are bounded by the constructors.
@@ -389,10 +458,6 @@ class FittedNeural(Predictor):
             least["weights"] = sizes["state"] * min(logs, sizes["width"])
         return least
 
-    def _shapes(self) -> Any:
-        sizes = {"channels": self.path_channels, "targets": self.targets, "loss": self.loss, "members": self.members}
-        return model_shapes(self.config, self.windows, **sizes)
-
     # A JAX function in a model cannot be pickled, but arrays can. So the model is built again around them.
 
     def __getstate__(self):
@@ -402,52 +467,19 @@ class FittedNeural(Predictor):
     def __setstate__(self, state: dict[str, Any]):
         vars(self).update(state)
         if self.model is not None:
-            vars(self)["model"] = with_arrays(self._shapes(), self.model)
+            vars(self)["model"] = with_arrays(self.shapes(), self.model)
+
+
+def held_until_next(outputs: np.ndarray, cuts: np.ndarray, length: int) -> np.ndarray:
+    """Outputs after windows, held until the next: a point's prediction knows nothing that comes later."""
+    cuts = np.broadcast_to(cuts, (len(outputs), cuts.shape[-1]))
+    latest = np.stack([np.searchsorted(row, np.arange(length), side="right") - 1 for row in cuts])
+    return outputs[np.arange(len(outputs))[:, None], latest]
 
 
 def check_scores(scores: list[list[float]] | None) -> None:
     if scores is not None and any(one != sorted(one) for one in scores):
         raise ValueError("Got scores that are not in order.")
-
-
-def build_model(
-    config: Config,
-    windows: Windows,
-    *,
-    channels: int,
-    targets: TargetCoding,
-    loss: AbstractLoss,
-    members: int,
-    seed: int,
-) -> Any:
-    """A model, or an ensemble of several, with its first weights."""
-    if targets.per_time:
-        if "readout" not in accepted(config.cls):
-            raise ValueError(
-                f"Got a target at every point and model={config!r}, which has no `readout`; expected a model that "
-                'takes readout="every" and predicts after every window.'
-            )
-        config = config.with_options(readout="every")
-    if windows.every is not None and {"step", "points"} & set(accepted(config.cls)):
-        raise ValueError(f"Got every={windows.every} and model={config!r}; expected windows by `step` for it.")
-    step: Any = windows.step
-    sizes = {"channels": channels, "outputs": loss.outputs(targets.outputs), "depth": windows.depth}
-    sizes |= {} if step is None else {"step": step, "points": step + 1}
-    if windows.scales != (1,):
-        if "scales" not in accepted(config.cls):
-            raise ValueError(
-                f"Got windows={windows!r} and model={config!r}, which looks at one window at a time; expected "
-                "scales=(1,), or a model whose constructor takes `scales`."
-            )
-        sizes["scales"] = windows.scales
-    key = jax.random.key(seed)
-    make = _make if isinstance(key, Tracer) else _made  # only its shapes, or its numbers
-    return make(key, config, members, sizes)
-
-
-def model_shapes(config: Config, windows: Windows, **sizes: Any) -> Any:
-    """The same model's shapes, without its numbers."""
-    return eqx.filter_eval_shape(lambda: build_model(config, windows, **sizes, seed=0))
 
 
 def _make(key, config: Config, members: int, sizes: dict[str, Any]) -> Any:

@@ -16,23 +16,21 @@ from ..models import MultiScaleRDE
 from ..paths import Windows
 from ..processes import Processes
 from ..registry import FROM_DATA, Config
-from ..training import (
-    LOSSES,
-    AbstractLoss,
-    FunctionLoss,
-    Listener,
-    interrupts_between_steps,
-)
+from ..training import LOSSES, AbstractLoss, FunctionLoss, Listener, ProgressBar, interrupts_between_steps
 from .base import SeriesEstimator, Streaming
 from .closed_form import LogSignatureClassifier, LogSignatureRegressor
 from .division import Samples, check_several_groups
 from .fitted import FittedNeural, held_out_calibration
-from .parameters import Hidden, Learned, check_augmentation, check_flag, check_number, check_whole
+from .parameters import Learned, check_augmentation, check_flag, check_number, check_whole
+from .saving import check_transform
+from .sources import HasSource
 from .targets import ClassTargets, NumberTargets, class_weights
-from .trainer import Trainer, TrainingPlan
+from .trainer import Trainer
 
 # A fitted estimator was built from these parameters. `warm_start` and `partial_fit` refuse to continue with others.
 ARCHITECTURE_PARAMETERS = ("model", "members", "transform", "windows", "loss")
+_SCALARS = ("members", "closed_form", "epochs", "batch_size", "validation_fraction", "shuffle", "patience")
+_SCALARS += ("time_budget", "class_weight")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -41,31 +39,30 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
 
     Args:
         model: a short name such as "log-ncde" (`neuralrde.models.MODELS` has all), a class, or a class with options,
-            `Config(NeuralRDE, state=64)`. Any Equinox module will do. "auto" compares families by cross-validation,
-            in half of `time_budget`, and takes the best; `trials_` holds the results.
+            `Config(NeuralRDE, state=64)`. Any Equinox module will do.
         members: how many models are trained side by side. Each leaves out a part of the series, and their outputs are
             averaged. None trains 4 of `MultiScaleRDE` and one of any other model.
         closed_form: whether to blend the closed form (`LogSignatureClassifier`, `LogSignatureRegressor`) into an
             ensemble's predictions. Series that were left out decide its weight. If it makes no error on any of 30 or
             more, no neural model is trained. False trains one in any case.
         transform: prepares the series: "standard", or a transform of your own, `Compose(...)`.
-        windows: `Windows(step=..., depth=...)`, a number of points, or "auto" to choose step and depth by validation;
-            None takes the model's usual ones: about 32 windows and depth 2, or short windows of several scales.
+        windows: `Windows(step=..., depth=...)`, or a number of points; None takes the model's usual ones: about 32
+            windows and depth 2, or short windows of several scales.
         loss: a short name, a loss, or a function of one prediction and one target; None takes the usual one.
         optimizer: `AdamW(learning_rate=..., weight_decay=...)`, or any of Optax's.
         augmentation: `TimeStretch(rate=True, ...)`, its short name, or one of your own. Training then sees changed
             versions of the series and targets, and predictions may combine several versions. None changes nothing.
         epochs: the largest number of passes over the training set; None takes the model's usual number of steps.
         batch_size: examples per step.
-        validation_fraction: the share of the series that is held out. They decide when to stop, which weights to keep,
-            and "auto". Fewer than 30 series, or 30 groups, are too few to tell epochs apart, so none are held out then:
-            training runs to its end and keeps the weights with the best training loss. "auto" holds out what it can,
-            and then trains with all series. Ensembles hold out nothing, because every member leaves out a part.
+        validation_fraction: the share of the series that is held out, to decide when to stop and which weights to keep.
+            Fewer than 30 series, or 30 groups, are too few to tell epochs apart, so none are held out then: training
+            runs to its end and keeps the weights with the best training loss. Ensembles hold out nothing, because
+            every member leaves out a part.
         shuffle: whether the held-out series are drawn at random, in proportion to the classes. False takes the last
             ones, for series in order of time. `fit(..., groups=...)` keeps groups together.
         patience: epochs without a better validation loss after which training stops; None never stops early.
-        time_budget: seconds after which training stops; a search takes half of them. None sets no limit. Runs stopped
-            by a time budget are not reproducible.
+        time_budget: seconds after which training stops; None sets no limit. Runs stopped by a time budget are not
+            reproducible.
         warm_start: whether `fit` continues from the weights of the last `fit`, with its transform and windows.
         random_state: a number fixes everything: validation set, initial weights, order of examples. Results are then
             the same to the bit on the same number of cores; on another number sums are rounded differently, and the
@@ -83,10 +80,8 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
         augmentation_: the augmentation that `fit` used.
         n_iter_: the number of epochs trained.
         history_: one record per epoch.
-        trials_: one record per trial of a search.
         best_epoch_, validation_loss_: the epoch and the monitored loss of the weights that were kept.
         label_share_: with labels at points, the share of labels that stand at windows' ends and are trained on.
-        restarts_: one record per training, if the first one predicted a single class and others followed.
     """
 
     model: Any = Config(MultiScaleRDE)  # noqa: RUF009 (immutable)
@@ -124,19 +119,9 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
     path_channels_ = Learned[int]("path_channels")
     history_ = Learned[list[dict[str, Any]]]("history")
     n_iter_ = Learned[int]("epochs")
-    trials_ = Learned[list[dict[str, Any]]]("trials")
     best_epoch_ = Learned[int]("best_epoch")
     validation_loss_ = Learned[float]("validation_loss")
     label_share_ = Learned[float]("label_share")
-    restarts_ = Learned[list[dict[str, Any]]]("restarts")
-
-    def __init_subclass__(cls, **options: Any):
-        """Merge the shared Args and Attributes into the subclass's docstring."""
-        super().__init_subclass__(**options)
-        shared = (BaseNeuralRDE.__doc__ or "").partition("    Args:\n")[2]
-        parameters, _, learned = shared.partition("    Attributes:\n")
-        own = (cls.__doc__ or "").replace("    Args:\n", f"    Args:\n{parameters.rstrip()}\n", 1)
-        cls.__doc__ = own.replace("    Attributes:\n", f"    Attributes:\n{learned.rstrip()}\n", 1)
 
     @property
     def closed_form_(self) -> Any:
@@ -180,10 +165,19 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
             trainer, samples = self._trainer(X, y, sample_weight, groups, previous, listeners=listeners, mesh=mesh)
             others = None
             if validation is not None:
-                like = {"described": trainer.inputs, "coding": trainer.targets}
-                others, _, _ = self._samples(*samples.source.validation(validation), **like)
-            given = {"previous": previous, "checkpoint": checkpoint, "resume": resume}
-            self.fitted_ = trainer.fit(samples, others, **given)
+                arguments = (validation, None) if isinstance(validation, HasSource) else validation
+                if not isinstance(arguments, tuple | list) or len(arguments) not in (2, 3):
+                    raise ValueError(
+                        f"Got validation of type {type(validation).__name__}; expected (X, y), or (X, y, "
+                        "sample_weight), or a store."
+                    )
+                others, _, _ = self._samples(*arguments, described=trainer.inputs, coding=trainer.targets)
+                if type(others.source) is not type(samples.source):
+                    kind = "series" if samples.source.whole() is not None else "a store"
+                    raise ValueError(
+                        f"Got a validation set of another kind than the training set; expected {kind} too."
+                    )
+            self.fitted_ = trainer.fit(samples, others, checkpoint=checkpoint, resume=resume)
         return self
 
     def partial_fit(
@@ -209,7 +203,7 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
             )
         with interrupts_between_steps():
             trainer, samples = self._trainer(X, y, sample_weight, None, previous, classes=classes, listeners=listeners)
-            self.fitted_ = trainer.partial_fit(samples, previous)
+            self.fitted_ = trainer.partial_fit(samples)
         return self
 
     def _trainer(
@@ -235,32 +229,32 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
         samples = samples.times(None if weight is None else (weight > 0).astype(np.float32))
         check_several_groups(samples)
         given = {name: vars(self)[name] for name in ARCHITECTURE_PARAMETERS}
-        auto = is_auto(self.model)
-        scalars = ("members", "closed_form", "epochs", "batch_size", "validation_fraction", "shuffle", "patience")
-        scalars += ("time_budget", "class_weight", "verbose")
-        plan = TrainingPlan(
-            **vars(parts) | ({"model": None} if auto else {}),
-            **{name: getattr(self, name) for name in scalars},
+        trainer = Trainer(
+            **vars(parts),
+            **{name: getattr(self, name) for name in _SCALARS},
             # Without `agree`, every process would draw another seed.
             seed=Processes(mesh).agree(int(check_random_state(self.random_state).randint(2**31 - 1))),
             given=given,
+            inputs=inputs,
+            targets=targets,
+            listeners=[*listeners, *([] if self.verbose is False else [ProgressBar(always=self.verbose is True)])],
+            mesh=mesh,
+            previous=previous,
         )
         warm = self.warm_start and hasattr(self, "fitted_")
-        samples.source.check_possible(plan, per_time=targets.per_time, warm=warm)
-        if plan.windows.shifts > 1 and targets.per_time:
+        samples.source.check_possible(trainer, per_time=targets.per_time, warm=warm)
+        if trainer.windows.shifts > 1 and targets.per_time:
             raise ValueError(
-                "Got windows with shifts and a target at every point; expected "
-                f"{setting('shifts', 1)}, because predictions come at the windows' ends, which differ "
-                "from shift to shift."
+                f"Got windows with shifts and a target at every point; expected {setting('shifts', 1)}, because "
+                "predictions come at the windows' ends, which differ from shift to shift."
             )
-        if plan.augmentation is not None and targets.per_time:
+        if trainer.augmentation is not None and targets.per_time:
             raise ValueError(
-                f"Got {setting('augmentation', plan.augmentation)} and a target at every point; "
-                f"expected {setting('augmentation', None)}, because another version of a series may "
-                "have its points elsewhere."
+                f"Got {setting('augmentation', trainer.augmentation)} and a target at every point; expected "
+                f"{setting('augmentation', None)}, because another version of a series may have its points elsewhere."
             )
         if previous is None:
-            self._forget()  # so that an interrupted `fit` leaves nothing behind
+            vars(self).pop("fitted_", None)  # so that an interrupted `fit` leaves nothing behind
         for name, first in ((previous and previous.given) or {}).items():
             if given[name] is not first and given[name] != first:
                 raise ParameterError(
@@ -270,27 +264,20 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
                     because="training continues from its weights",
                     remedy="Write warm_start=False, or `clone(model)` before `partial_fit`, for a new model.",
                 )
-        return Trainer(plan, inputs, targets, listeners, mesh), samples
+        return trainer, samples
 
     # Parameters.
 
-    def _as_loss(self, loss: Any) -> AbstractLoss:
-        if not callable(loss):
-            raise ParameterError("loss", loss, f"one of {list(LOSSES)}, a loss such as Huber(), or a function")
-        loss = loss if isinstance(loss, AbstractLoss) else FunctionLoss(loss)
-        if loss.task not in (None, self._task):
-            fitting = [name for name, cls in LOSSES.items() if cls.task == self._task]
-            raise ValueError(
-                f"Got {setting('loss', self.loss)} for {self._task}; expected one of {fitting}, or a "
-                "loss of your own for it."
-            )
-        return loss
-
-    def _part(self, name: str) -> Any:
-        # Until "auto" has chosen a model, the default stands in for it.
-        return Config(MultiScaleRDE) if name == "model" and is_auto(self.model) else super()._part(name)
-
     def _check_parameters(self) -> SimpleNamespace:
+        if isinstance(self.model, str) and self.model == "auto":
+            raise ParameterError(
+                "model",
+                "auto",
+                "one model",
+                because="estimators do not choose among models",
+                remedy='Compare some with `GridSearchCV(estimator, {"model": ["multi-scale-rde", "log-ncde"]})`, or '
+                "look at the league in the documentation.",
+            )
         parts = super()._check_parameters()
         config = parts.model
         config.made_options()  # a short name that there is none of is found here
@@ -302,7 +289,15 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
                 f"it without {sorted(given)}, which the estimator knows from the data and from windows",
                 remedy="Write for example windows=Windows(step=16, depth=3).",
             )
-        parts.loss = self._as_loss(parts.loss)
+        if not callable(parts.loss):
+            raise ParameterError("loss", parts.loss, f"one of {list(LOSSES)}, a loss such as Huber(), or a function")
+        parts.loss = parts.loss if isinstance(parts.loss, AbstractLoss) else FunctionLoss(parts.loss)
+        if parts.loss.task not in (None, self._task):
+            fitting = [name for name, cls in LOSSES.items() if cls.task == self._task]
+            raise ValueError(
+                f"Got {setting('loss', self.loss)} for {self._task}; expected one of {fitting}, or a loss of your own "
+                "for it."
+            )
         check_augmentation(parts.augmentation, self._task)
         check_whole("members", self.members, high=1000, also=(None,))
         check_flag("closed_form", self.closed_form)
@@ -315,18 +310,20 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
         check_whole("patience", self.patience, also=(None,))
         return parts
 
-    @classmethod
-    def _loaded(cls, parameters: dict[str, Any], read: Any) -> Self:
-        estimator = super()._loaded(parameters, read)
-        given = {name: parameters[name] for name in ARCHITECTURE_PARAMETERS}
-        return cls._of(replace(estimator.fitted_, given=given), parameters)
+    def _check_loaded(self, fitted: FittedNeural, parts: SimpleNamespace) -> FittedNeural:
+        check_transform(fitted, parts.transform)
+        return replace(fitted, given={name: vars(self)[name] for name in ARCHITECTURE_PARAMETERS})
 
 
-BaseNeuralRDE.transform = Hidden("transform")  # the dataclass has taken its default from there
+def _no_attribute(estimator: BaseNeuralRDE) -> Any:
+    raise AttributeError(
+        f"{type(estimator).__name__} has no attribute 'transform', because it would look like a method. Its parameter "
+        "is `get_params()['transform']`, and the fitted one `transform_`."
+    )
 
 
-def is_auto(model: Any) -> bool:
-    return isinstance(model, str) and model == "auto"
+# For scikit-learn, what has an attribute `transform` is a transformer. (The dataclass has taken its default already.)
+BaseNeuralRDE.transform = property(_no_attribute, lambda self, value: vars(self).update(transform=value))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -345,6 +342,8 @@ class NeuralRDEClassifier(ClassTargets, BaseNeuralRDE):
     >>> model = NeuralRDEClassifier(windows=8, model=Config(NeuralRDE, state=8, width=16), epochs=20, random_state=0)
     >>> model.fit(data.series.values, data.target).score(data.series.values, data.target) > 0.9
     True
+
+    All other parameters and attributes are those of `BaseNeuralRDE`.
 
     Args:
         class_weight: None, "balanced", or a dictionary from labels to weights, 0 for a class that should not count.
@@ -379,7 +378,7 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
     >>> model.fit(X, X[:, -1]).score(X, X[:, -1]) > 0.8
     True
 
-    Args:
+    All parameters and other attributes are those of `BaseNeuralRDE`.
 
     Attributes:
         scores_: how far held-out targets were from predictions, for each output; None before anything calibrated it.

@@ -16,7 +16,7 @@ from ..paths.checks import check_whole, is_number
 from ..registry import FROM_DATA, Registry, accepted, did_you_mean, make, params_of
 from ..training import AbstractAugmentation
 
-__all__ = ["Parameters", "check_augmentation", "check_choice", "check_flag", "check_number", "check_whole"]
+__all__ = ["Parameters", "check_augmentation", "check_flag", "check_number", "check_whole"]
 
 
 T = TypeVar("T")
@@ -48,14 +48,13 @@ class Parameters:
     def set_params(self, **parameters: Any):
         """Set parameters, `model__state=64` for those of a part. Returns the estimator."""
         check_names(type(self), {name.partition("__")[0]: value for name, value in parameters.items()}, ValueError)
-        for name, value in parameters.items():
-            if "__" not in name:
-                setattr(self, name, value)
         nested: dict[str, dict[str, Any]] = {}
         for name, value in parameters.items():
             first, dots, own = name.partition("__")
             if dots:
                 nested.setdefault(first, {})[own] = value
+            else:
+                setattr(self, name, value)
         for first, options in nested.items():
             if first not in self._parts:
                 raise ValueError(f"Invalid parameter {first!r}__...: it has no parameters of its own.")
@@ -66,26 +65,6 @@ class Parameters:
         """The object that a parameter stands for."""
         value = vars(self)[name]
         return make(self._parts[name], self._defaults[name] if value is None and name in self._defaults else value)
-
-
-class Hidden:
-    """A parameter that is no attribute.
-
-    For scikit-learn, what has an attribute `transform` is a transformer. The parameter of that name is therefore in
-    `get_params()` only.
-    """
-
-    def __init__(self, name: str):
-        self.name = name
-
-    def __get__(self, estimator: Any, owner: type) -> Any:
-        raise AttributeError(
-            f"{owner.__name__} has no attribute {self.name!r}, because it would look like a method. Its parameter is "
-            f"`get_params()[{self.name!r}]`, and the fitted one `{self.name}_`."
-        )
-
-    def __set__(self, estimator: Any, value: Any) -> None:
-        vars(estimator)[self.name] = value
 
 
 class Learned(Generic[T]):
@@ -158,13 +137,6 @@ def check_number(
 def check_flag(name: str, value: Any) -> None:
     if not isinstance(value, bool | np.bool):
         raise ParameterError(name, value, "True or False")
-
-
-def check_choice(name: str, value: Any, choices: Any) -> None:
-    choices = list(choices)
-    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
-        meant = did_you_mean(str(value), [choice for choice in choices if isinstance(choice, str)])
-        raise ParameterError(name, value, f"one of {choices}", remedy=meant)
 
 
 def check_augmentation(augmentation: Any, task: str) -> None:

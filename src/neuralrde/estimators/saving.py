@@ -21,7 +21,7 @@ from ..training import AbstractAugmentation, AbstractLoss, FileRefused
 from ..training.archive import arrays_of, read_archive, with_arrays, write_archive
 from ..transforms import BasePoint, Compose, FillForward, FillLinear, ObservationCounts, Scale, TimeChannel, Transform
 
-KIND, FORMAT = "model", 4
+KIND, FORMAT = "model", 5
 # Fields that are not plain: a model is arrays, and the others belong to a process or are parameters.
 _NOT_PLAIN = {"model", "given", "training", "mesh"}
 # Types that a registry writes and reads, and their families.
@@ -31,17 +31,27 @@ _FAMILIES: dict[Any, str] = {
     AbstractLoss: "loss",
     AbstractAugmentation: "augmentation",
 }
-# Labels and column names as arrays: their kinds, and the sizes of their items.
-_ARRAYS = {"b": (1,), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8)}
+# Labels and column names as arrays: the types they may have, beside objects and text.
+_ARRAYS = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"}
 # What "standard" transforms are made of: they can be tried on a series of two points.
 _STANDARD = {ObservationCounts, FillForward, FillLinear, Scale, TimeChannel, BasePoint}
 
 
-def save_estimator(path: str | os.PathLike, name: str, parameters: dict[str, Any], fitted: Any) -> None:
+def save_estimator(path: str | os.PathLike, estimator: Any, parameters: dict[str, Any]) -> None:
     """Write an estimator's name, its parameters and what it has learned."""
-    given = {name: parameter_to_plain(value, name) for name, value in parameters.items()}
-    plain, arrays = to_parts(fitted)
-    header = {"estimator": name, "parameters": given, "fitted": plain}
+    given = {}
+    for name, value in parameters.items():
+        family = estimator._parts.get(name)
+        if family is not None and not isinstance(value, str | int | None):
+            given[name] = {"part": to_plain(family, make(family, value))}
+        elif isinstance(value, dict):
+            given[name] = {"pairs": [to_parts(pair)[0] for pair in value.items()]}
+        elif isinstance(value, np.random.RandomState | np.random.Generator):
+            given[name] = None  # it has done its work; a later `fit` draws anew
+        else:
+            given[name] = to_parts(value)[0]
+    plain, arrays = to_parts(estimator.fitted_)
+    header = {"estimator": type(estimator).__name__, "parameters": given, "fitted": plain}
     write_archive(path, KIND, format=FORMAT, header=header, arrays=arrays)
 
 
@@ -52,16 +62,17 @@ def load_estimator(path: str | os.PathLike, kinds: dict[str, Any]) -> Any:
     kind = kinds.get(name) if isinstance(name, str) else None
     if kind is None:
         raise FileRefused(f"Got the file {str(path)!r}, which holds a {_brief(name)}; expected one of {list(kinds)}.")
-
-    def read(cls: type, expected: Transform | None) -> Any:
-        fitted = from_parts(cls, header["fitted"], arrays)
-        if expected is not None:
-            check_transform(fitted, expected)
-        return fitted
-
     try:
-        parameters = {name: parameter_from_plain(value, name) for name, value in header["parameters"].items()}
-        return kind._loaded(parameters, read)
+        parameters = {**header["parameters"]}
+        for name, value in parameters.items():
+            if isinstance(value, dict):
+                is_part = name in kind._parts
+                parameters[name] = make(kind._parts[name], value["part"]) if is_part else dict(value["pairs"])
+        estimator = kind(**parameters)
+        parts = estimator._check_parameters()
+        fitted = from_parts(kind._kind, header["fitted"], arrays)
+        estimator.fitted_ = estimator._check_loaded(fitted, parts)
+        return estimator
     except FileRefused as error:
         raise FileRefused(f"Got the file {str(path)!r}, whose parts do not fit together: {_brief(error)}") from None
     except Exception as error:  # whatever strange settings make a constructor stumble over
@@ -70,88 +81,89 @@ def load_estimator(path: str | os.PathLike, kinds: dict[str, Any]) -> Any:
         ) from None
 
 
-def to_parts(fitted: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """A fitted value as plain values and arrays."""
+def to_parts(value: Any) -> tuple[Any, dict[str, np.ndarray]]:
+    """A fitted value, or a parameter, as JSON can hold it; and the arrays of its models."""
     arrays: dict[str, np.ndarray] = {}
-    return _to_plain(fitted, arrays, ""), arrays
+
+    def plain(value: Any, prefix: str) -> Any:
+        if isinstance(value, Transform):
+            return value.state()
+        for cls, family in _FAMILIES.items():
+            if isinstance(value, cls):
+                return to_plain(family, value)
+        if dataclasses.is_dataclass(value):
+            fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+            if "model" in fields:
+                arrays.update(arrays_of(fields["model"], f"{prefix}model"))
+            return {name: plain(v, f"{prefix}{name}.") for name, v in fields.items() if name not in _NOT_PLAIN}
+        if isinstance(value, np.ndarray):
+            return {"array": value.tolist(), "type": "O" if value.dtype == object else value.dtype.str}
+        if isinstance(value, list | tuple):
+            return [plain(item, prefix) for item in value]
+        value = value.item() if isinstance(value, np.generic) else value
+        if value is None or isinstance(value, bool | int | float | str | dict):
+            return value
+        raise TypeError(
+            f"Got {value!r} among the parameters; expected numbers, strings, and lists or dictionaries of them, which "
+            "a file can hold."
+        )
+
+    return plain(value, ""), arrays
 
 
 def from_parts(cls: type, plain: Any, arrays: dict[str, np.ndarray]) -> Any:
     """The fitted value that `to_parts` was given, checked: all arrays must be used, and all numbers be finite."""
     used: dict[str, np.ndarray] = {}
-    fitted = _from_plain(plain, cls, "fitted", arrays, used, "")
+
+    def made(plain: Any, declared: Any, where: str, prefix: str) -> Any:
+        """A value of the declared type."""
+        origin, inner = get_origin(declared), get_args(declared)
+        if origin in (Union, types.UnionType):
+            return None if plain is None else made(plain, inner[0], where, prefix)
+        if origin in (list, tuple) and isinstance(plain, list):
+            return origin(made(item, inner[0], where, prefix) for item in plain)
+        if origin is dict and isinstance(plain, dict) and all(map(_is_plain, plain.values())):
+            return plain
+        if declared is Transform and isinstance(plain, dict):
+            return Transform.from_state(plain)
+        if declared is np.ndarray and isinstance(plain, dict):
+            return _array_of(plain)
+        if declared in _FAMILIES and isinstance(plain, dict):
+            return make(_FAMILIES[declared], plain)
+        if declared is float and isinstance(plain, int | float) and not isinstance(plain, bool):
+            return float(plain)
+        if declared in (bool, int, str) and type(plain) is declared:
+            return plain
+        if not dataclasses.is_dataclass(declared) or not isinstance(plain, dict):
+            raise ValueError(f"Got {where}={_brief(plain)}; expected {getattr(declared, '__name__', declared)}.")
+        fields, hints = {field.name for field in dataclasses.fields(declared)}, get_type_hints(declared)
+        names = fields - _NOT_PLAIN
+        if wrong := sorted(set(plain) ^ names):
+            raise ValueError(
+                f"Got {wrong[0]!r}, which is {'missing' if wrong[0] in names else 'nothing that it learns'}"
+            )
+        values = {name: made(plain[name], hints[name], name, f"{prefix}{name}.") for name in plain}
+        return model_in(declared, values, f"{prefix}model") if "model" in fields else declared(**values)
+
+    def model_in(declared: Any, values: dict[str, Any], prefix: str) -> Any:
+        """Everything but the numbers of the model, whose sizes are checked before anything is built of them."""
+        fitted = declared(**values, model=None)
+        mine = {name: array for name, array in arrays.items() if name.startswith(prefix)}
+        numbers = sum(array.size for array in mine.values())
+        for name, size in fitted.least_sizes().items():
+            if size > numbers:
+                raise ValueError(f"Got {numbers} weights; expected many more, for {size} {name}")
+        model = with_arrays(fitted.shapes(), mine, prefix)
+        used.update(arrays_of(model, prefix))
+        return dataclasses.replace(fitted, model=model)
+
+    fitted = made(plain, cls, "fitted", "")
     if unused := sorted(set(arrays) - set(used)):
         raise FileRefused(f"Got a file with the array {unused[0]!r}, which these settings do not need.")
     for name, array in (*arrays.items(), *used.items()):
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise FileRefused(f"Got the weights {name!r} with numbers that are not finite")
     return fitted
-
-
-def _to_plain(value: Any, arrays: dict[str, np.ndarray], prefix: str) -> Any:
-    if isinstance(value, Transform):
-        return value.state()
-    for cls, family in _FAMILIES.items():
-        if isinstance(value, cls):
-            return to_plain(family, value)
-    if dataclasses.is_dataclass(value):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        if "model" in fields:
-            arrays |= arrays_of(fields["model"], f"{prefix}model")
-        return {name: _to_plain(v, arrays, f"{prefix}{name}.") for name, v in fields.items() if name not in _NOT_PLAIN}
-    if isinstance(value, np.ndarray):
-        return _array_to_plain(value)
-    if isinstance(value, list | tuple):
-        return [_to_plain(item, arrays, prefix) for item in value]
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _from_plain(plain: Any, declared: Any, where: str, arrays: Any, used: dict[str, np.ndarray], prefix: str) -> Any:
-    """A value of the declared type from plain values, or an error."""
-    origin, inner = get_origin(declared), get_args(declared)
-    if origin in (Union, types.UnionType):
-        if plain is None:
-            return None
-        return _from_plain(plain, inner[0], where, arrays, used, prefix)
-    if origin in (list, tuple) and isinstance(plain, list):
-        return origin(_from_plain(item, inner[0], where, arrays, used, prefix) for item in plain)
-    if (
-        origin is dict
-        and isinstance(plain, dict)
-        and all(isinstance(k, str) and _is_plain(v) for k, v in plain.items())
-    ):
-        return plain
-    if declared is Transform and isinstance(plain, dict):
-        return Transform.from_state(plain)
-    if declared is np.ndarray and isinstance(plain, dict):
-        return _array_from_plain(plain)
-    if declared in _FAMILIES and isinstance(plain, dict):
-        return make(_FAMILIES[declared], plain)
-    if declared is float and isinstance(plain, int | float) and not isinstance(plain, bool):
-        return float(plain)
-    if declared in (bool, int, str) and type(plain) is declared:
-        return plain
-    if not dataclasses.is_dataclass(declared) or not isinstance(plain, dict):
-        raise ValueError(f"Got {where}={_brief(plain)}; expected {getattr(declared, '__name__', declared)}.")
-    hints = get_type_hints(declared)
-    fields = [field.name for field in dataclasses.fields(declared)]
-    names = [name for name in fields if name not in _NOT_PLAIN]
-    if set(plain) != set(names):
-        wrong = sorted(set(plain) ^ set(names))[0]
-        raise ValueError(f"Got {wrong!r}, which is {'missing' if wrong in names else 'nothing that it learns'}")
-    values = {name: _from_plain(plain[name], hints[name], name, arrays, used, f"{prefix}{name}.") for name in names}
-    if "model" not in fields:
-        return declared(**values)
-    # Everything but the numbers of the model, whose sizes are checked before anything is built of them.
-    fitted: Any = declared(**values | {"model": None})
-    mine = {name: array for name, array in arrays.items() if name.startswith(f"{prefix}model")}
-    numbers = sum(array.size for array in mine.values())
-    for name, size in fitted.least_sizes().items():
-        if size > numbers:
-            raise ValueError(f"Got {numbers} weights; expected many more, for {size} {name}")
-    model = with_arrays(fitted.shapes(), mine, f"{prefix}model")
-    used |= arrays_of(model, f"{prefix}model")
-    return dataclasses.replace(fitted, model=model)
 
 
 def check_transform(fitted: Any, expected: Transform) -> None:
@@ -175,52 +187,7 @@ def check_transform(fitted: Any, expected: Transform) -> None:
         raise ValueError(f"Got path_channels={saved}; expected {made}, those of the transform")
 
 
-def parameter_to_plain(value: Any, name: str = "") -> Any:
-    """A parameter as JSON can hold it, with a mark on what it must become again."""
-    if (family := _family(name)) is not None and not isinstance(value, str | int | None):
-        return {"part": to_plain(family, make(family, value))}
-    if isinstance(value, np.ndarray):
-        return _array_to_plain(value)
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, dict):
-        return {"pairs": [[parameter_to_plain(key), parameter_to_plain(item)] for key, item in value.items()]}
-    if isinstance(value, list | tuple):
-        return [parameter_to_plain(item) for item in value]
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, np.random.RandomState | np.random.Generator):
-        return None  # it has done its work; a later `fit` draws anew
-    raise TypeError(
-        f"Got {value!r} among the parameters; expected numbers, strings, and lists or dictionaries of them, which "
-        "a file can hold."
-    )
-
-
-def parameter_from_plain(value: Any, name: str = "") -> Any:
-    """What `parameter_to_plain` was given. Nothing in it is larger than the file, whatever it says."""
-    if isinstance(value, list):
-        return [parameter_from_plain(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if "part" in value:
-        return make(_family(name) or name, value["part"])
-    if "array" in value:
-        return _array_from_plain(value)
-    return {key: parameter_from_plain(item) for key, item in value["pairs"]}
-
-
-def _family(name: str) -> str | None:
-    """The family of the parts that a parameter takes, if it takes parts."""
-    name = "transform" if name == "prepare" else name
-    return name if name in ("model", "transform", "windows", "loss", "optimizer", "augmentation") else None
-
-
-def _array_to_plain(array: np.ndarray) -> dict[str, Any]:
-    return {"array": array.tolist(), "type": "O" if array.dtype == object else array.dtype.str}
-
-
-def _array_from_plain(plain: dict[str, Any]) -> np.ndarray:
+def _array_of(plain: dict[str, Any]) -> np.ndarray:
     """An array of labels or names, never larger than its items: strings are as long as the longest."""
     items, kind = plain["array"], plain["type"]
     if not isinstance(items, list) or not all(isinstance(item, bool | int | float | str) for item in items):
@@ -228,7 +195,7 @@ def _array_from_plain(plain: dict[str, Any]) -> np.ndarray:
     given = kind.lstrip("<>=|") if isinstance(kind, str) else ""
     if given == "O" or (given[:1] == "U" and given[1:].isdecimal()):
         array = np.array(items, object if given == "O" else str)
-    elif given[:1] in _ARRAYS and given[1:] in map(str, _ARRAYS[given[:1]]):
+    elif given in _ARRAYS:
         array = np.array(items, kind)
     else:
         raise ValueError(f"Got an array of the type {kind!r}; expected numbers, strings or objects")

@@ -1,20 +1,20 @@
 """Where samples come from: the protocol `SampleSource`, and series in memory, which follow it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..models import AbstractModel
 from ..paths import Series, Windows, window_counts
 from ..signatures import log_signatures
-from ..training import AbstractAugmentation, Examples, LogSignatureCache, targets_at_cuts
+from ..training import Examples, LogSignatureCache, Source, targets_at_cuts
 from ..transforms import Transform
-from .search import candidates
 
-# One for all estimators: a search over depths, steps and folds meets the same paths again and again. Only `fit` fills
-# it: what is predicted once is not asked for again.
+# One for all estimators: a search over parameters and folds meets the same paths again and again. Only `fit` fills it:
+# what is predicted once is not asked for again.
 CACHE = LogSignatureCache()
 
 
@@ -39,92 +39,61 @@ class SampleSource(Protocol):
         """The group of each series, if the source knows it."""
         ...
 
-    # What `fit` is given.
-
     def targets(self, y: Any, task: str) -> Any:
         """The targets that were given, or the source's own; None if there are none."""
         ...
 
-    def validation(self, given: Any) -> Sequence[Any]:
-        """The arguments X, y and perhaps sample_weight of a validation set."""
-        ...
-
     def check_possible(self, plan: Any, *, per_time: bool, warm: bool) -> None:
-        """Raise if a training plan asks for something that this source cannot give."""
+        """Raise if a `Trainer` is asked for something that this source cannot give."""
         ...
 
     def whole(self) -> Series | None:
         """The raw series, for what looks at series as a whole; None if they are not at hand."""
         ...
 
-    # Preparing.
-
     def fit_and_prepare(self, transform: Transform) -> tuple[Transform, "SampleSource"]:
         """The transform, fitted to these series, and the source that it prepares."""
         ...
 
-    def prepared(self, transform: Callable[[Series], Series]) -> "SampleSource":
-        """The source that a fitted transform, or another function of series, prepares."""
-        ...
+    def prepared(self, transform: Callable[[Series], Series]) -> "SampleSource": ...
 
-    def versions(self, augmentation: AbstractAugmentation | None) -> Iterator[tuple["SampleSource", float]]:
-        """The versions to predict from, and what targets are multiplied by in each."""
-        ...
-
-    # Of prepared series: windows, and examples for a model.
+    # Of prepared series.
 
     @property
     def channels(self) -> int: ...
 
-    def candidates(self, windows: Windows) -> list[Windows]:
-        """The windows to choose from."""
+    def resolved(self, windows: Windows) -> Windows:
+        """The windows with a number of points in place of `count`."""
         ...
 
     def window_counts(self, windows: Windows) -> Int[np.ndarray, "samples"]: ...
 
     def examples(
         self,
-        model: Any,
+        model: AbstractModel,
         windows: Windows,
         target: np.ndarray | None = None,
         *,
         weight: np.ndarray | None = None,
         extra_inputs: Sequence[np.ndarray] = (),
         shift: int = 0,
-        label_points: Any = None,
+        label_points: np.ndarray | None = None,
         per_time: bool = False,
         cache: bool = False,
-    ) -> Any:
-        """A model's inputs, with targets.
+    ) -> Source:
+        """A model's inputs as `inputs_of` makes them, then the extra ones, one per series each; and the targets.
 
-        Args:
-            model, windows, shift, label_points, cache: see `inputs_of`.
-            target: one per series, or with `per_time` one at every point.
-            weight: how much each series counts.
-            extra_inputs: one per series each, which come after the model's own inputs.
-            per_time: whether to train on targets at the ends of windows.
+        Targets are one per series, or with `per_time` one at every point, of which those at windows' ends are taken.
         """
         ...
 
-    def fit_inputs(self, model: Any, examples: Any) -> Any:
+    def fit_inputs(self, model: AbstractModel, examples: Any) -> AbstractModel:
         """The model with statistics of these examples' inputs."""
         ...
 
     def check_finite(self, outputs: np.ndarray) -> None:
         """Raise rather than predict from NaN, which `argmax` would take for the first class."""
         ...
-
-
-def whole_series(source: SampleSource) -> Series:
-    """The raw series of a source that has them."""
-    series = source.whole()
-    if series is None:
-        raise ValueError(
-            "Got a store for an estimator that is blended with the closed form, or is one; expected series, because "
-            "the closed form looks at them as a whole. Fit with closed_form=False, or from a store, to predict from a "
-            "store."
-        )
-    return series
 
 
 @runtime_checkable
@@ -137,15 +106,23 @@ class HasSource(Protocol):
     def as_source(self) -> SampleSource: ...
 
 
+def whole_series(source: SampleSource) -> Series:
+    """The raw series of a source that has them."""
+    series = source.whole()
+    if series is None:
+        raise ValueError(
+            "Got a store for an estimator that looks at series as a whole, by the closed form or an augmentation; "
+            "expected series. Fit with closed_form=False and no augmentation, or from a store, to predict from a store."
+        )
+    return series
+
+
 @dataclass(frozen=True)
 class SeriesInMemory:
     """Series as a user gives them, or prepared by a transform; see `SampleSource` for the methods."""
 
     series: Series
-
-    @property
-    def groups(self) -> None:
-        return None
+    groups = None
 
     def __len__(self) -> int:
         return len(self.series)
@@ -155,15 +132,6 @@ class SeriesInMemory:
 
     def targets(self, y: Any, task: str) -> Any:
         return y
-
-    def validation(self, given: Any) -> Sequence[Any]:
-        if not isinstance(given, tuple | list) or len(given) not in (2, 3):
-            raise ValueError(
-                f"Got validation of type {type(given).__name__}; expected (X, y), or (X, y, sample_weight)."
-            )
-        if isinstance(given[0], HasSource):
-            raise ValueError("Got a store as validation beside series; expected series too.")
-        return given
 
     def check_possible(self, plan: Any, *, per_time: bool, warm: bool) -> None:
         pass
@@ -178,39 +146,33 @@ class SeriesInMemory:
     def prepared(self, transform: Callable[[Series], Series]) -> "SeriesInMemory":
         return SeriesInMemory(transform(self.series))
 
-    def versions(self, augmentation: AbstractAugmentation | None) -> Iterator[tuple["SeriesInMemory", float]]:
-        versions = [(self.series, 1.0)] if augmentation is None else augmentation.test_versions(self.series)
-        return ((SeriesInMemory(series), factor) for series, factor in versions)
-
     @property
     def channels(self) -> int:
         return self.series.values.shape[2]
 
-    def candidates(self, windows: Windows) -> list[Windows]:
-        return candidates(windows, self.series)
+    def resolved(self, windows: Windows) -> Windows:
+        return windows.resolved(self.series)
 
     def window_counts(self, windows: Windows) -> Int[np.ndarray, "samples"]:
         return window_counts(self.series, windows.cuts(self.series))
 
     def examples(
         self,
-        model: Any,
+        model: AbstractModel,
         windows: Windows,
         target: np.ndarray | None = None,
         *,
         weight: np.ndarray | None = None,
         extra_inputs: Sequence[np.ndarray] = (),
-        shift: int = 0,
-        label_points: Any = None,
         per_time: bool = False,
-        cache: bool = False,
+        **how: Any,
     ) -> Examples:
-        inputs = inputs_of(model, self.series, windows, shift=shift, label_points=label_points, cache=cache)
+        inputs = inputs_of(model, self.series, windows, **how)
         if per_time and target is not None:
             target = targets_at_cuts(target, inputs.cuts)
         return Examples((*inputs.arrays, *extra_inputs), target, windows=inputs.windows, weight=weight)
 
-    def fit_inputs(self, model: Any, examples: Examples) -> Any:
+    def fit_inputs(self, model: AbstractModel, examples: Examples) -> AbstractModel:
         return model.fit_inputs(examples.inputs, windows=examples.windows)
 
     def check_finite(self, outputs: np.ndarray) -> None:
@@ -240,7 +202,13 @@ class Inputs:
 
 
 def inputs_of(
-    model: Any, prepared: Series, windows: Windows, *, shift: int = 0, label_points: Any = None, cache: bool = False
+    model: AbstractModel,
+    prepared: Series,
+    windows: Windows,
+    *,
+    shift: int = 0,
+    label_points: np.ndarray | None = None,
+    cache: bool = False,
 ) -> Inputs:
     """Cut prepared series into windows and compute what the model takes, in float32.
 
@@ -264,10 +232,3 @@ def inputs_of(
         arrays = model.inputs(path, np.asarray(prepared.clock, np.float64), cuts, compute=compute)
         arrays = tuple(np.asarray(array).astype(np.float32) for array in arrays)
     return Inputs(arrays, cuts, None if cuts.ndim == 1 else window_counts(prepared, cuts))
-
-
-def held_until_next(outputs: np.ndarray, cuts: np.ndarray, length: int) -> np.ndarray:
-    """Outputs after windows, held until the next: a point's prediction knows nothing that comes later."""
-    cuts = np.broadcast_to(cuts, (len(outputs), cuts.shape[-1]))
-    latest = np.stack([np.searchsorted(row, np.arange(length), side="right") - 1 for row in cuts])
-    return outputs[np.arange(len(outputs))[:, None], latest]

@@ -16,10 +16,11 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, column_or_1d
 
+from ..errors import ParameterError
 from ..paths import Series, Windows, window_counts
 from ..training import label_scale
 from .inputs import check_as_many, dimensions, is_list_of_series
-from .parameters import Learned, check_choice, check_number, check_whole
+from .parameters import Learned, check_number, check_whole
 
 # Cutting at labels too may multiply the windows, and with them the work, by this factor at most.
 _MOST_TIMES = 2
@@ -124,8 +125,8 @@ class ClassTargets(ClassifierMixin):
         return np.where(unknown | ~known, -1, target).astype(np.int32), coding
 
     def _check_parameters(self) -> SimpleNamespace:
-        if not isinstance(self.class_weight, dict):
-            check_choice("class_weight", self.class_weight, ["balanced", None])
+        if not isinstance(self.class_weight, dict) and self.class_weight not in ("balanced", None):
+            raise ParameterError("class_weight", self.class_weight, 'None, "balanced" or a dictionary of weights')
         return super()._check_parameters()  # type: ignore
 
 
@@ -309,8 +310,8 @@ def are_known(target: Shaped[np.ndarray, "samples length ..."]) -> Bool[np.ndarr
     return np.asarray(target >= 0 if target.dtype.kind == "i" else ~np.isnan(target).all(axis=-1))
 
 
-def share_at_cuts(prepared: Series, known: Bool[np.ndarray, "samples length"], windows: Windows) -> tuple[bool, float]:
-    """Whether to cut at labels too, and the share of labels that then stand at a window's end and are used.
+def share_at_cuts(prepared: Series, known: Bool[np.ndarray, "samples length"], windows: Windows) -> float:
+    """The share of labels that stand at a window's end and are used; 1 if windows are to end at labels too.
 
     Sparse labels are cut at, so that each counts. Where they are dense, cutting at each would make many short windows
     out of the long ones that were asked for; then only those that stand at windows' ends are used.
@@ -318,15 +319,15 @@ def share_at_cuts(prepared: Series, known: Bool[np.ndarray, "samples length"], w
     >>> series, known = Series.from_array(np.zeros((1, 9))), np.zeros((1, 9), bool)
     >>> known[:, 5] = True
     >>> share_at_cuts(series, known, Windows(step=4)), share_at_cuts(series, ~known, Windows(step=4))
-    ((True, 1.0), (False, 0.375))
+    (1.0, 0.375)
     """
     cuts = windows.cuts(prepared)
     missed = known.copy()
     np.put_along_axis(missed, np.broadcast_to(cuts, (len(known), cuts.shape[-1])), False, axis=1)
     count = max(1, int(window_counts(prepared, cuts).sum()))
     if missed.sum() <= (_MOST_TIMES - 1) * count:
-        return True, 1.0
-    return False, float(1 - missed.sum() / known.sum())
+        return 1.0
+    return float(1 - missed.sum() / known.sum())
 
 
 def point_weights(weights: Any, series: Series) -> Float[np.ndarray, "samples length"]:

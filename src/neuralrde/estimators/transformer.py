@@ -7,13 +7,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import TransformerMixin
 
-from ..paths import Series, Windows
+from ..paths import Windows
 from ..signatures import basis_channels, lyndon_words
 from ..signatures.rounding import driving_log_signatures
 from ..transforms import BasePoint, Compose, Standard, TimeChannel, Transform
 from .base import SeriesEstimator
 from .inputs import InputDescription
 from .parameters import Learned, check_flag, check_whole
+from .saving import check_transform
 from .sources import whole_series
 
 
@@ -76,7 +77,7 @@ class LogSignatureTransformer(TransformerMixin, SeriesEstimator):
             inputs=inputs,
             transform=transform,
             path_channels=list(transform(series[:1]).channels),
-            windows_per_series=self._windows(longest).cuts(longest).shape[-1] - 1,
+            windows_per_series=parts.windows.resolved(longest).cuts(longest).shape[-1] - 1,
         )
         return self
 
@@ -84,9 +85,8 @@ class LogSignatureTransformer(TransformerMixin, SeriesEstimator):
         """The features of each series."""
         self._check_fitted()
         prepared = self.transform_(whole_series(self._source(X, self.fitted_.inputs)[0]))
-        windows, path = self._windows(prepared), np.asarray(prepared.values, np.float64)
-        depth: Any = windows.depth
-        features = driving_log_signatures(path, depth, windows.cuts(prepared), scales=windows.scales)
+        windows, path = self._part("windows").resolved(prepared), np.asarray(prepared.values, np.float64)
+        features = driving_log_signatures(path, windows.depth, windows.cuts(prepared), scales=windows.scales)
         features = features.astype(prepared.values.dtype)
         missing = self.windows_per_series_ - features.shape[1]
         if missing < 0:
@@ -115,26 +115,19 @@ class LogSignatureTransformer(TransformerMixin, SeriesEstimator):
             names = [f"window {k}: {name}" for k in range(self.windows_per_series_) for name in names]
         return np.array(names, dtype=object)
 
-    def _windows(self, prepared: Series) -> Windows:
-        return self._part("windows").resolved(prepared)
-
     def _check_parameters(self) -> SimpleNamespace:
         parts = super()._check_parameters()
         check_flag("flatten", self.flatten)
-        windows = parts.windows
-        if windows.searched or windows.shifts > 1:
-            raise ValueError(
-                f"Got windows={windows!r}; expected numbers and shifts=1, because nothing is trained here."
-            )
+        if parts.windows.shifts > 1:
+            raise ValueError(f"Got windows={parts.windows!r}; expected shifts=1, because nothing is trained here.")
         return parts
 
-    @classmethod
-    def _loaded(cls, parameters: dict[str, Any], read: Any) -> Self:
-        parts = cls(**parameters)._check_parameters()
-        fitted, windows, most = read(cls._kind, parts.prepare), parts.windows, np.inf
+    def _check_loaded(self, fitted: FittedTransformer, parts: SimpleNamespace) -> FittedTransformer:
+        check_transform(fitted, parts.prepare)
+        windows, most = parts.windows, np.inf
         if windows.count == 1:
             most = 1
-        elif isinstance(cls(**parameters)._part("prepare"), Standard):
+        elif isinstance(self._part("prepare"), Standard):
             most = _most_windows(fitted.transform, windows.step, windows.every)
         if fitted.windows_per_series > most:
             raise ValueError(f"Got windows_per_series={fitted.windows_per_series}; expected at most {most:g}")
@@ -143,7 +136,7 @@ class LogSignatureTransformer(TransformerMixin, SeriesEstimator):
         )
         if features > 2**24:
             raise ValueError(f"Got {features} features; expected at most {2**24}")
-        return cls._of(fitted, parameters)
+        return fitted
 
 
 def _most_windows(transform: Any, step: int | None, every: float | None) -> float:

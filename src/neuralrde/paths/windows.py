@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from ..errors import setting
+from ..errors import ParameterError, setting
 from ..registry import Config, Registry
 from .checks import as_numbers, as_positive, check_count, check_whole
 from .series import Series, as_lengths
@@ -239,8 +239,8 @@ class Windows:
     """How series are cut into windows, and to which depth each window's log-signature is taken.
 
     Args:
-        step: points in a window; None cuts into about `count` windows; "auto" tries several and chooses by validation.
-        depth: of the log-signatures; "auto" chooses by validation. With several scales it may be a tuple, one for each.
+        step: points in a window; None cuts into about `count` windows.
+        depth: of the log-signatures. With several scales it may be a tuple, one for each.
         every: instead of `step`, the time in a window, for a `Series` with times.
         count: without `step` and `every`, into how many windows a series of median length is cut. With `count=1` the
             whole of every series is one window.
@@ -259,8 +259,8 @@ class Windows:
     (3, 2, 2)
     """
 
-    step: int | str | None = None
-    depth: int | str | tuple[int, ...] = 2
+    step: int | None = None
+    depth: int | tuple[int, ...] = 2
     every: float | None = None
     count: int = 32
     shifts: int = 1
@@ -268,9 +268,9 @@ class Windows:
 
     def __post_init__(self):
         as_scales(self.scales)
-        check_whole("step", self.step, high=2**31, also=("auto", None))
+        check_whole("step", self.step, high=2**31, also=(None,))
         for depth in self.depths:
-            check_whole("depth", depth, high=12, also=() if isinstance(self.depth, tuple) else ("auto",))
+            check_whole("depth", depth, high=12)
         check_whole("count", self.count, high=2**24)
         check_whole("shifts", self.shifts, high=1024)
         if self.every is not None:
@@ -288,24 +288,24 @@ class Windows:
 
     @staticmethod
     def of(value: "Windows | int | str") -> "Windows":
-        """From a number of points or "auto" too.
+        """From a number of points too.
 
-        >>> Windows.of(16), Windows.of("auto")
-        (Windows(step=16, depth=2), Windows(step='auto', depth='auto'))
+        >>> Windows.of(16)
+        Windows(step=16, depth=2)
         """
-        if isinstance(value, str) and value == "auto":
-            return Windows(step="auto", depth="auto")
+        if isinstance(value, str):
+            raise ParameterError(
+                "windows",
+                value,
+                "Windows(...) or a number of points",
+                remedy='Try several: `GridSearchCV(estimator, {"windows__depth": [1, 2], "windows__step": [8, 32]})`.',
+            )
         return value if isinstance(value, Windows) else Windows(step=value)
 
     @property
     def depths(self) -> tuple[Any, ...]:
         """The depth at each scale."""
         return depths_of(self.depth, self.scales)
-
-    @property
-    def searched(self) -> bool:
-        """Whether several are to be tried."""
-        return "auto" in (self.step, self.depth)
 
     def resolved(self, series: Series) -> "Windows":
         """With a number of points in place of `count`."""

@@ -156,11 +156,10 @@ def windows_from_json(plain: Json) -> Windows:
 
 
 def windows_to_json(windows: Windows) -> Json:
-    if windows.searched or windows.shifts > 1:
+    if windows.shifts > 1:
         raise SourceError(
-            f"Got {setting('windows', windows)}; expected numbers and {setting('shifts', 1)}, because "
-            "a store holds log-signatures of one way to cut. Choose step and depth on a part of the "
-            f"series that fits in memory, with {setting('windows', 'auto')}."
+            f"Got {setting('windows', windows)}; expected {setting('shifts', 1)}, because a store holds log-signatures "
+            "of one way to cut."
         )
     plain = {"step": windows.step, "depth": windows.depth, "every": windows.every, "scales": list(windows.scales)}
     plain |= {"count": windows.count} if windows.step is None and windows.every is None else {}

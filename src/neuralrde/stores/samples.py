@@ -1,10 +1,10 @@
 """The series of a store as estimators take them: a `SampleSource`, and examples for one model, in its basis.
 
 They were transformed and cut into windows when the store was prepared. So whatever needs whole series is refused: a
-search for windows or models, augmentation, and the closed form beside an ensemble.
+augmentation, and the closed form beside an ensemble.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -134,22 +134,9 @@ class StoreSource:
             )
         return self.store.labels
 
-    def validation(self, given: Any) -> Sequence[Any]:
-        given = given if isinstance(given, tuple | list) else (given, None)
-        other = given[0]
-        if not isinstance(other, Store):
-            raise StoreError(
-                f"Got validation of type {type(other).__name__} beside a store; expected a store too, prepared like it."
-            )
-        if other.transform != self.store.transform or other.windows != self.store.windows:
-            raise StoreError("Got a validation store that was prepared in another way; expected it made with like=....")
-        return given
-
     def check_possible(self, plan: Any, *, per_time: bool, warm: bool) -> None:
         windows, given, why = self.store.windows, plan.given, None
-        if plan.model is None:
-            why = f"{setting('model', 'auto')}", "a model", "families are compared on series in memory"
-        elif given["windows"] is not None and plan.windows != windows:
+        if given["windows"] is not None and plan.windows != windows:
             why = f"{setting('windows', given['windows'])}", "None", f"the store was cut into {windows!r}"
         elif plan.augmentation is not None:
             why = (
@@ -181,15 +168,12 @@ class StoreSource:
             raise self._prepared_otherwise()
         return self
 
-    def versions(self, augmentation: Any) -> Iterator[tuple["StoreSource", float]]:
-        return iter([(self, 1.0)])
-
     @property
     def channels(self) -> int:
         return len(self.store.path_channels)
 
-    def candidates(self, windows: Windows) -> list[Windows]:
-        return [self.store.windows]
+    def resolved(self, windows: Windows) -> Windows:
+        return self.store.windows
 
     def window_counts(self, windows: Windows) -> Int[np.ndarray, "samples"]:
         return self.store.window_counts
