@@ -21,7 +21,7 @@ from ..training import Examples
 from ..training.examples import prefetched
 from ..transforms import Transform
 from ._store import Store
-from .format import StoreError
+from .files import StoreError
 
 # Numbers that are read at once for statistics.
 _NUMBERS = 2**23
