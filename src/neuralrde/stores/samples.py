@@ -123,9 +123,7 @@ class StoreSource:
             return y
         own = self.store.task
         if own is None:
-            raise StoreError(
-                f"Got a store without a target; expected one, or y=.... Prepare it with {setting('target')}...."
-            )
+            raise StoreError(f"Got a store without a target; expected y=..., or one prepared with {setting('target')}.")
         if own != task:
             names = {"classification": "NeuralRDEClassifier", "regression": "NeuralRDERegressor"}
             raise StoreError(
@@ -135,8 +133,7 @@ class StoreSource:
         return self.store.labels
 
     def validation(self, given: Any) -> Sequence[Any]:
-        given = given if isinstance(given, tuple | list) else (given, None)
-        other = given[0]
+        other, *_ = given = given if isinstance(given, tuple | list) else (given, None)
         if not isinstance(other, Store):
             raise StoreError(
                 f"Got validation of type {type(other).__name__} beside a store; expected a store too, prepared like it."
@@ -146,29 +143,23 @@ class StoreSource:
         return given
 
     def check_possible(self, plan: Any, *, per_time: bool, warm: bool) -> None:
-        windows, given, why = self.store.windows, plan.given, None
-        if plan.model is None:
-            why = f"{setting('model', 'auto')}", "a model", "families are compared on series in memory"
-        elif given["windows"] is not None and plan.windows != windows:
-            why = f"{setting('windows', given['windows'])}", "None", f"the store was cut into {windows!r}"
-        elif plan.augmentation is not None:
-            why = (
-                f"{setting('augmentation', plan.augmentation)}",
-                "None",
-                "its log-signatures are of the series as they are",
-            )
-        elif warm:
-            why = "warm_start=True", "False", "a store has its own transform; go on by checkpoint= and resume=True"
-        elif given["transform"] != "standard":
-            why = (
-                f"{setting('transform', given['transform'])}",
+        windows, given, augmentation = self.store.windows, plan.given, plan.augmentation
+        other_windows = given["windows"] is not None and plan.windows != windows
+        for refused, got, expected, why in (
+            (plan.model is None, setting("model", "auto"), "a model", "families are compared on series in memory"),
+            (other_windows, setting("windows", given["windows"]), "None", f"the store was cut into {windows!r}"),
+            (augmentation is not None, setting("augmentation", augmentation), "None", "its series are as they are"),
+            (warm, "warm_start=True", "False", "a store has its own transform; go on by checkpoint= and resume=True"),
+            (
+                given["transform"] != "standard",
+                setting("transform", given["transform"]),
                 '"standard"',
                 "`prepare` has applied the store's own transform",
-            )
-        elif per_time:
-            why = "a target at every point", "one per series", "it holds nothing between the ends of windows"
-        if why is not None:
-            raise StoreError(f"Got {why[0]} for a store; expected {why[1]}, because {why[2]}.")
+            ),
+            (per_time, "a target at every point", "one per series", "it holds nothing between the ends of windows"),
+        ):
+            if refused:
+                raise StoreError(f"Got {got} for a store; expected {expected}, because {why}.")
 
     def whole(self) -> None:
         return None
@@ -211,7 +202,7 @@ class StoreSource:
             raise StoreError("Got a store for an estimator that predicts at every point; expected series.")
         return StoredExamples(self.store, model, target=target, weight=weight, extra_inputs=extra_inputs)
 
-    def fit_inputs(self, model: Any, examples: StoredExamples) -> Any:
+    def fit_inputs(self, model: Any, examples: "StoredExamples") -> Any:
         return model.fit_inputs((None, examples.sizes()))
 
     def check_finite(self, outputs: np.ndarray) -> None:

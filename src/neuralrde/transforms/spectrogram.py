@@ -96,9 +96,6 @@ class Spectrogram(Transform):
         last = len(self.bands) - 2
         return [(a, 1.0 if i == last and b == 0.5 else b) for i, (a, b) in enumerate(pairwise(self.bands))]
 
-    def fit(self, series: Series) -> "Spectrogram":
-        return self.fit_statistics(Statistics.of(series))
-
     def fit_statistics(self, statistics: Statistics) -> "Spectrogram":
         sums = statistics.observed_sums()
         power = sums.squares / sums.count
