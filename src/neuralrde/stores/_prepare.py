@@ -23,8 +23,8 @@ from ..transforms import Transform
 from ._store import Store
 from .files import INDEX, MANIFEST, PLAN, SERIES, Location, SourceError, checksum, packed, record_name
 from .plan import Plan, StoreSpec, as_labels, make_plan
-from .rows import PIECE, NpySource, TableSource, open_source
-from .scan import Piece, joined, scan_block
+from .rows import PIECE, open_source
+from .scan import joined, scan_block
 from .shard import is_done, make_shard
 
 Progress = Callable[[str, int, int], None]
@@ -126,16 +126,12 @@ def prepare(
             plan = Plan.read(location)
         else:
             tasks = ((source, block, not spec.transform.is_fitted) for block in range(len(source.blocks)))
-            scanned = run(_scan, tasks, len(source.blocks), 8 * PIECE)
+            scanned = run(scan_block, tasks, len(source.blocks), 8 * PIECE)
             series = joined(source, _reported(scanned, "first look", 0, len(source.blocks), report))
             found = None if series.target is None else as_labels(series.target, task, classes)
-            arrays = {
-                "lengths": series.lengths,
-                "ids": series.ids,
-                "groups": series.groups,
-                "target": found and found[0],
-            }
-            index = packed({name: array for name, array in arrays.items() if array is not None})
+            arrays = {"lengths": series.lengths, "ids": series.ids}
+            arrays |= {} if found is None else {"target": found[0]}
+            index = packed(arrays | ({} if series.groups is None else {"groups": series.groups}))
             plan = make_plan(spec, series, found, checksum(index), int(memory * _GIB))
             location.write(INDEX, index)
             location.write_json(PLAN, asdict(plan))  # last: where it is, the index is whole
@@ -156,10 +152,6 @@ def _reported(results: Iterator[Any], stage: str, done: int, of: int, report: Pr
     for number, result in enumerate(results, done + 1):
         yield result
         report(stage, number, of)
-
-
-def _scan(source: TableSource | NpySource, block: int, values: bool, stop: Any = None) -> list[Piece]:
-    return scan_block(source, block, values)
 
 
 def _finish(location: Location, plan: Plan, index: dict[str, np.ndarray]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..datasets.targets import is_classes, number_classes
+from ..datasets.targets import as_target
 from ..errors import setting
 from ..models import MODELS, AbstractDrivenModel, MultiScaleRDE, NeuralRDE
 from ..models.base import model_class
@@ -186,7 +186,7 @@ def as_labels(
     >>> as_labels(np.array([0.5, 1.25]), None)[0].tolist()
     [[0.5], [1.25]]
     """
-    array = np.char.strip(array) if array.dtype.kind == "U" else array
+    array = np.char.strip(array) if array.dtype.kind == "U" else array * 1  # True is 1
     absent = array == "" if array.dtype.kind == "U" else np.isnan(array)
     absent = absent.reshape(len(array), -1).all(axis=1)
     if absent.any():
@@ -194,25 +194,19 @@ def as_labels(
             f"Got no target for series {int(absent.argmax())} of the data; expected one for each, because nothing can "
             "be learned without. Leave such series out, or name no target for a store to predict from."
         )
-    if array.ndim > 1 and task == "classification":
-        raise SourceError("Got several targets for a classification; expected one. Name one target.")
-    if array.ndim > 1 or not is_classes(array, task):  # type: ignore
-        try:
-            numbers = array.astype(np.float64).reshape(len(array), -1)
-        except ValueError:
-            raise SourceError(
-                f"Got the target {str(array[0])!r} in a regression; expected numbers. Say "
-                f"{setting('task', 'classification')} if targets are names of classes."
-            ) from None
-        if np.isinf(numbers).any():
+    if array.ndim > 1:
+        if task == "classification":
+            raise SourceError("Got several targets for a classification; expected one. Name one target.")
+        if np.isinf(array).any():
             raise SourceError("Got an infinite target; expected finite numbers, because no loss is finite there.")
-        return numbers.astype(np.float32), None
-    if array.dtype.kind == "f" and (array == np.round(array)).all():
-        array = array.astype(np.int64)
-    distinct, target = np.unique(array, return_inverse=True)
-    numbers, names = np.arange(len(distinct)), distinct.tolist()
-    if array.dtype.kind == "U":
-        numbers, names = number_classes(distinct)
+        return array.astype(np.float32), None
+    try:
+        target, names = as_target(array, task, None, array.shape)  # type: ignore
+    except ValueError as error:
+        raise SourceError(str(error)) from None
+    if names is None:
+        return target.astype(np.float32)[:, None], None
+    names = list(names) if array.dtype.kind == "U" else [float(name) if "." in name else int(name) for name in names]
     if classes is not None:
         places = {str(name): number for number, name in enumerate(classes)}
         unknown = [name for name in names if str(name) not in places]
@@ -221,5 +215,5 @@ def as_labels(
                 f"Got the class {unknown[0]!r}; expected one of {classes[:10]}, the classes of the store that this one "
                 "is to be like. Leave its series out."
             )
-        numbers, names = np.array([places[str(name)] for name in names])[numbers], classes
-    return numbers[target].astype(np.int32), list(names)
+        target, names = np.array([places[str(name)] for name in names])[target], classes
+    return target.astype(np.int32), list(names)

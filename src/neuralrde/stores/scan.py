@@ -84,7 +84,7 @@ class Piece(NamedTuple):
     sums: PieceSums | None
 
 
-def scan_block(source: TableSource | NpySource, block: int, values: bool) -> list[Piece]:
+def scan_block(source: TableSource | NpySource, block: int, values: bool, stop: Any = None) -> list[Piece]:
     """Read a block and summarise each piece."""
     pieces, before = [], 0
     for rows in source.read(block, about_series=True, values=values):
