@@ -252,7 +252,8 @@ def concatenate(parts: Iterable[Series]) -> Series:
     if any(timed) != all(timed):
         raise ValueError("Got series with times and series without; expected all or none of them to have times.")
     times = np.concatenate([part.clock[part.valid] for part in parts]) if all(timed) else None
-    ids = None if any(part.ids is None for part in parts) else frozen(np.concatenate([part.ids for part in parts]))
+    ids = [part.ids for part in parts if part.ids is not None]
+    ids = frozen(np.concatenate(ids)) if len(ids) == len(parts) else None
     points, lengths = ([part.values[part.valid] for part in parts], [part.lengths for part in parts])
     return Series._pack(np.concatenate(points), times, np.concatenate(lengths), parts[0].channels, ids)
 

@@ -144,7 +144,8 @@ def make_plan(
 
 
 def windows_from_json(plain: Json) -> Windows:
-    return Windows(**{name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()})
+    fields: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()}
+    return Windows(**fields)
 
 
 def windows_to_json(windows: Windows) -> Json:

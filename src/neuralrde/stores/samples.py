@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Int
 
 from ..errors import setting
-from ..models import AbstractDrivenModel, AbstractModel, Ensemble, LogSignatureSizes
+from ..models import AbstractDrivenModel, Ensemble, LogSignatureSizes
 from ..models.base import ForeignModel
 from ..paths import Series, Windows
 from ..signatures.bases import Basis
@@ -27,29 +27,23 @@ from .files import StoreError
 _NUMBERS = 2**23
 
 
+@dataclass(frozen=True)
 class StoredExamples:
     """A source of examples, like `Examples`, whose log-signatures stay on the disk.
 
     Args:
         store: the series.
-        model: the model that they are for; an error if the store does not hold what it takes.
-        target: one per series, as the loss takes it; None takes the store's own.
+        basis: of the log-signatures.
+        target: one per series, as the loss takes it.
         weight: how much each series counts.
         extra_inputs: one per series each, which come after the store's own.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        model: AbstractModel | None = None,
-        *,
-        target: Any = None,
-        weight: np.ndarray | None = None,
-        extra_inputs: Sequence[np.ndarray] = (),
-    ):
-        self.store, self.weight, self.extra_inputs = store, weight, tuple(extra_inputs)
-        self.target = store.target if target is None else target
-        self.basis: Basis = "words" if model is None else _basis_of(store, model)
+    store: Store
+    basis: Basis = "words"
+    target: Any = None
+    weight: np.ndarray | None = None
+    extra_inputs: Sequence[np.ndarray] = ()
 
     def __len__(self) -> int:
         return len(self.store)
@@ -78,7 +72,7 @@ class StoredExamples:
             return LogSignatureSizes.of(parts)
 
 
-def _basis_of(store: Store, model: AbstractModel) -> Basis:
+def _basis_of(store: Store, model: Any) -> Basis:
     """The basis in which a model takes log-signatures; an error if it takes something else than the store holds."""
     model = model.first if isinstance(model, Ensemble) else model
     if isinstance(model, ForeignModel):
@@ -111,8 +105,7 @@ class StoreSource:
 
     @property
     def series(self) -> Series:
-        # All different, because equal series are not divided.
-        return Series.from_array(np.arange(float(len(self)))[:, None])
+        return Series.from_array(np.arange(float(len(self)))[:, None])  # all different: equal ones are not divided
 
     @property
     def groups(self) -> np.ndarray | None:
@@ -200,7 +193,7 @@ class StoreSource:
             raise self._prepared_otherwise()
         if per_time:
             raise StoreError("Got a store for an estimator that predicts at every point; expected series.")
-        return StoredExamples(self.store, model, target=target, weight=weight, extra_inputs=extra_inputs)
+        return StoredExamples(self.store, _basis_of(self.store, model), target, weight, extra_inputs)
 
     def fit_inputs(self, model: Any, examples: "StoredExamples") -> Any:
         return model.fit_inputs((None, examples.sizes()))

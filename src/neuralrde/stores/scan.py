@@ -155,9 +155,9 @@ def joined(source: TableSource | NpySource, scanned: Iterable[list[Piece]]) -> I
         in_block += [block] * sum(len(piece.ids) for piece in some)
     if not pieces:
         raise SourceError("Got no series at all; expected at least one.")
-    first_rows, lengths, ids, target, groups, times = (
-        None if parts[0] is None else np.concatenate(parts) for parts in list(zip(*pieces, strict=True))[:-1]
-    )
+    columns: Any = list(zip(*pieces, strict=True))[:-1]
+    columns = [None if parts[0] is None else np.concatenate(parts) for parts in columns]
+    first_rows, lengths, ids, target, groups, times = columns
     goes_on = np.append(False, ids[1:] == ids[:-1])
     starts = np.flatnonzero(~goes_on)
     ends = np.append(starts[1:], len(ids)) - 1
