@@ -15,7 +15,7 @@ from ..paths.checks import check_fits
 from ..signatures.bases import Basis, change_bases
 from ..training import Examples
 from ..transforms import Transform
-from .files import MANIFEST, OTHER_CHECKSUM, PLAN, SERIES, Json, Location, StoreError, shard_name
+from .files import MANIFEST, OTHER_CHECKSUM, PLAN, SERIES, Classes, Json, Location, Selection, StoreError, shard_name
 from .plan import windows_from_json
 
 # Files of shards that are open at once.
@@ -64,7 +64,7 @@ class Store:
         self.channels, self.path_channels = tuple(manifest["channels"]), tuple(manifest["path_channels"])
         self.controls, self.mixed = int(manifest["controls"]), bool(manifest["mixed"])
         self.task: str | None = manifest["task"]
-        self.classes: list[Any] | None = manifest["classes"]
+        self.classes: Classes | None = manifest["classes"]
         self.most_windows = int(series["windows"].max())
         self.ragged = self.windows.every is not None or len(np.unique(series["lengths"])) > 1
         self._rows = np.arange(len(series["windows"]))
@@ -90,7 +90,7 @@ class Store:
     window_counts: Int[np.ndarray, "series"] = property(lambda self: self._of_series("windows"))  # type: ignore
 
     @property
-    def labels(self) -> Any:
+    def labels(self) -> np.ndarray | None:
         """The targets as a user gives them: labels, or numbers; `(series,)` if there is one per series."""
         if self.target is None:
             return None
@@ -107,7 +107,7 @@ class Store:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __getitem__(self, rows: Any) -> "Store":
+    def __getitem__(self, rows: Selection) -> "Store":
         """Some of the series, by a slice, a mask or numbers; nothing is read."""
         part = object.__new__(Store)
         vars(part).update(vars(self))
@@ -128,7 +128,7 @@ class Store:
             what = f"; {self.target.shape[1]} target{'' if self.target.shape[1] == 1 else 's'}"
         return f"Store({len(self)} series, {windows} windows of {self.controls} numbers{what})"
 
-    def take(self, rows: Any, *, basis: Basis = "words", padded: bool = True) -> Examples:
+    def take(self, rows: Selection, *, basis: Basis = "words", padded: bool = True) -> Examples:
         """Some of the series as a model takes them: first points and log-signatures, with targets.
 
         Args:

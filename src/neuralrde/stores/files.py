@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -26,6 +26,9 @@ MANIFEST, SERIES, PLAN, INDEX = "manifest.json", "series.npz", "work/plan.json",
 OTHER_CHECKSUM = "its checksum is another than when it was written"
 
 Json = dict[str, Any]
+Classes = Sequence[str | int | float]
+Selection = slice | int | np.integer | Sequence[int] | np.ndarray
+"""Some series: a slice, a mask or numbers."""
 
 
 class SourceError(ValueError):

@@ -15,8 +15,8 @@ from ..models.base import model_class
 from ..paths import Series, Windows
 from ..signatures.streams import LogSignatureStreams
 from ..transforms import BasePoint, Transform
-from .files import PLAN, Json, Location, SourceError, checksum_of, identity
-from .rows import NpySource, TableSource
+from .files import PLAN, Classes, Json, Location, SourceError, checksum_of, identity
+from .rows import RowSource
 from .scan import Index, fitted, parts_of
 
 # Bytes of log-signatures in a shard, and of series that it is made from, about: what an interruption may cost.
@@ -29,12 +29,12 @@ _PART = 1 / 8
 class StoreSpec:
     """What decides the content of a store: the data, and what is to be made of them."""
 
-    source: TableSource | NpySource
+    source: RowSource
     windows: Windows | None
     model: str
     transform: Transform
     task: str | None
-    classes: list[Any] | None
+    classes: Classes | None
 
     @property
     def key(self) -> str:
@@ -64,7 +64,7 @@ class Plan:
     mixed: bool
     controls: int
     task: str | None
-    classes: list[Any] | None
+    classes: Classes | None
     index: str
     """The checksum of the index of all series."""
     most: int
@@ -95,7 +95,7 @@ def driven_model(name: str, channels: int, windows: Windows) -> AbstractDrivenMo
 
 
 def make_plan(
-    spec: StoreSpec, index: Index, labels: tuple[np.ndarray, list[Any] | None] | None, digest: str, memory: float
+    spec: StoreSpec, index: Index, labels: tuple[np.ndarray, Classes | None] | None, digest: str, memory: float
 ) -> Plan:
     """Fit the transform, resolve the windows, and divide the series into shards.
 
@@ -172,9 +172,7 @@ def _shards(blocks: np.ndarray, output: np.ndarray, raw: np.ndarray) -> list[Seq
     return [*shards, (first, len(blocks))]
 
 
-def as_labels(
-    array: np.ndarray, task: str | None, classes: list[Any] | None = None
-) -> tuple[np.ndarray, list[Any] | None]:
+def as_labels(array: np.ndarray, task: str | None, classes: Classes | None = None) -> tuple[np.ndarray, Classes | None]:
     """Labels as they stand in a file, as `(series,)` numbers of classes, with these, or `(series, outputs)` numbers.
 
     Args:

@@ -24,6 +24,8 @@ PARQUET, CSV, NPY = (".parquet", ".pq"), (".csv", ".tsv"), (".npy",)
 PIECE = 2**24
 # Bytes of a block of a CSV file.
 _CSV_BLOCK = 2**23
+Column = Any
+"""An array of pyarrow, which has no types."""
 _NULLS = ["", "nan", "NaN", "NA", "null", "NULL", "None"]
 
 
@@ -46,7 +48,7 @@ class Rows:
 
 def open_source(
     data: str | os.PathLike, columns: Mapping[str, Any], *, labels: Any = None, groups: Any = None
-) -> "TableSource | NpySource":
+) -> "RowSource":
     """A source by the ending of its files.
 
     Args:
@@ -248,7 +250,7 @@ def _arrow() -> Any:
 # Columns of an Arrow record batch.
 
 
-def _decoded(column: Any) -> Any:
+def _decoded(column: Column) -> Column:
     return column.dictionary_decode() if _arrow().types.is_dictionary(column.type) else column
 
 
@@ -256,7 +258,7 @@ def _is_real(kind: Any) -> bool:
     return _arrow().types.is_floating(kind) or _arrow().types.is_integer(kind)
 
 
-def _numbers(column: Any, called: str) -> Float[np.ndarray, "rows"]:
+def _numbers(column: Column, called: str) -> Float[np.ndarray, "rows"]:
     """In float32 if they are, else in float64; NaN where there is none."""
     pa = _arrow()
     if not (_is_real(column.type) or pa.types.is_boolean(column.type)):
@@ -268,7 +270,7 @@ def _numbers(column: Any, called: str) -> Float[np.ndarray, "rows"]:
     return column.cast(kind, safe=False).to_numpy(zero_copy_only=False)
 
 
-def _times(column: Any, called: str) -> Float[np.ndarray, "rows"]:
+def _times(column: Column, called: str) -> Float[np.ndarray, "rows"]:
     pa, kind = _arrow(), column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         times = column.cast(pa.timestamp("ns")).cast(pa.int64()).to_numpy(zero_copy_only=False) / 1e9
@@ -287,7 +289,7 @@ def _times(column: Any, called: str) -> Float[np.ndarray, "rows"]:
     return times
 
 
-def _changes(column: Any) -> Bool[np.ndarray, "rows"]:
+def _changes(column: Column) -> Bool[np.ndarray, "rows"]:
     """At which rows it differs from the row before; not at the first."""
     import pyarrow.compute as compute  # type: ignore
 
@@ -296,7 +298,7 @@ def _changes(column: Any) -> Bool[np.ndarray, "rows"]:
     return np.append(False, differs.to_numpy(zero_copy_only=False) | (nulls[1:] != nulls[:-1]))
 
 
-def _labels(column: Any, rows: np.ndarray) -> np.ndarray:
+def _labels(column: Column, rows: np.ndarray) -> np.ndarray:
     """Some rows: numbers as they are, all else as text; "" where there is nothing."""
     column = column.take(_arrow().array(rows))
     if (_is_real(column.type) or _arrow().types.is_boolean(column.type)) and not column.null_count:
@@ -382,6 +384,9 @@ class NpySource:
                 begins = np.zeros(rows, bool)
                 begins[::points] = True
                 yield Rows(array, None, begins, ids, *said)
+
+
+RowSource = TableSource | NpySource
 
 
 def _npy_header(file: str) -> tuple[tuple[int, int, int], str, int]:

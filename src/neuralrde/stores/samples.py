@@ -21,7 +21,7 @@ from ..training import Examples
 from ..training.examples import prefetched
 from ..transforms import Transform
 from ._store import Store
-from .files import StoreError
+from .files import Selection, StoreError
 
 # Numbers that are read at once for statistics.
 _NUMBERS = 2**23
@@ -48,7 +48,7 @@ class StoredExamples:
     def __len__(self) -> int:
         return len(self.store)
 
-    def take(self, rows: Any) -> Examples:
+    def take(self, rows: Selection) -> Examples:
         rows = np.arange(len(self))[rows]
         examples = self.store.take(rows, basis=self.basis)
         chosen = lambda array: None if array is None else array[rows]
@@ -100,7 +100,7 @@ class StoreSource:
     def __len__(self) -> int:
         return len(self.store)
 
-    def __getitem__(self, rows: Any) -> "StoreSource":
+    def __getitem__(self, rows: Selection) -> "StoreSource":
         return StoreSource(self.store[rows])
 
     @property

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int, Real
 from ..transforms import Compose, FillForward, ObservationCounts, Scale, TimeChannel, Transform
 from ..transforms.statistics import Statistics, Sums
 from .files import SourceError
-from .rows import NpySource, Rows, TableSource
+from .rows import Rows, RowSource
 
 # Numbers that are summed at a time: they stay in the processor's cache.
 _CHUNK = 2**16
@@ -84,7 +84,7 @@ class Piece(NamedTuple):
     sums: PieceSums | None
 
 
-def scan_block(source: TableSource | NpySource, block: int, values: bool, stop: Any = None) -> list[Piece]:
+def scan_block(source: RowSource, block: int, values: bool, stop: Any = None) -> list[Piece]:
     """Read a block and summarise each piece."""
     pieces, before = [], 0
     for rows in source.read(block, about_series=True, values=values):
@@ -116,7 +116,7 @@ def _owner(rows: Rows, row: int) -> Any:
     return rows.ids[np.cumsum(rows.begins)[row] - 1]
 
 
-def _unsorted(source: TableSource | NpySource, owner: Any, what: str) -> SourceError:
+def _unsorted(source: RowSource, owner: Any, what: str) -> SourceError:
     return SourceError(
         f"Got {what} in series {owner} of {source.files[0] if len(source.files) == 1 else 'these files'}; expected "
         "rows sorted by id and then by time, each time once, because a series is read from its first point to its "
@@ -129,7 +129,7 @@ def _unsorted(source: TableSource | NpySource, owner: Any, what: str) -> SourceE
 class Index:
     """All series of a source, in its order, and the sums over them."""
 
-    source: TableSource | NpySource
+    source: RowSource
     blocks: Int[np.ndarray, "series"]
     """In which each begins."""
     rows: Int[np.ndarray, "series"]
@@ -145,7 +145,7 @@ class Index:
     counts: Sums
 
 
-def joined(source: TableSource | NpySource, scanned: Iterable[list[Piece]]) -> Index:
+def joined(source: RowSource, scanned: Iterable[list[Piece]]) -> Index:
     """The pieces of all blocks, in order: a series goes on where two neighbours in different pieces have one id."""
     import pandas as pd
 

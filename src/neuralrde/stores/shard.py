@@ -14,7 +14,7 @@ from ..signatures.streams import LogSignatureStreams
 from ..transforms import Transform
 from .files import Location, SourceError, packed, record_name, shard_name
 from .plan import Plan, windows_from_json
-from .rows import NpySource, TableSource
+from .rows import RowSource
 
 
 def is_done(location: Location, number: int) -> bool:
@@ -29,7 +29,7 @@ def is_done(location: Location, number: int) -> bool:
 
 
 def make_shard(
-    source: TableSource | NpySource,
+    source: RowSource,
     plan: Plan,
     number: int,
     lengths: np.ndarray,
@@ -108,7 +108,7 @@ def _long(rows: "_Reader", plan: Plan, length: int) -> Iterator[np.ndarray]:
 class _Reader:
     """Rows of a source from a row of a block on."""
 
-    def __init__(self, source: TableSource | NpySource, block: int, row: int):
+    def __init__(self, source: RowSource, block: int, row: int):
         self._pieces = _pieces(source, block, row)
         self._values, self._times = np.zeros(0), None
 
@@ -128,7 +128,7 @@ class _Reader:
         return joined(values), joined(times) if times else None
 
 
-def _pieces(source: TableSource | NpySource, block: int, row: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+def _pieces(source: RowSource, block: int, row: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
     for i in range(block, len(source.blocks)):
         for rows in source.read(i, about_series=False, values=True):
             if row < len(rows.values):
