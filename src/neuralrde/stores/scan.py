@@ -69,6 +69,28 @@ def _repeated(value: Float[np.ndarray, "channels"], count: Int[np.ndarray, "chan
     return Sums(0, count, value, np.zeros(len(count)), np.where(there, value, np.inf), np.where(there, value, -np.inf))
 
 
+class TotalSums(NamedTuple):
+    """Statistics of all pieces so far: of values observed, of values held until the next, of counts of observations."""
+
+    observed: Sums = _NOTHING
+    filled: Sums = _NOTHING
+    counts: Sums = _NOTHING
+    last: Any = np.nan
+    before: Any = 0
+    """The last observation of the series that may go on, and how many there were."""
+
+    def plus(self, piece: PieceSums, goes_on: bool) -> "TotalSums":
+        unknown = np.full(len(piece.last), np.nan), 0
+        last, before = (self.last, self.before) if goes_on else unknown
+        head = piece.head_counts
+        head = head._replace(mean=head.mean + before, low=head.low + before, high=head.high + before)
+        observed, counts = self.observed + piece.observed, self.counts + head + piece.other_counts
+        filled = self.filled + piece.filled + _repeated(last, np.where(np.isnan(last), 0, piece.head_gaps))
+        last, before = unknown if piece.other_counts.points else (last, before)
+        last = np.where(np.isnan(piece.last), last, piece.last)
+        return TotalSums(observed, filled, counts, last, piece.last_counts + before)
+
+
 class Piece(NamedTuple):
     """The series of one piece of a block."""
 
@@ -140,19 +162,19 @@ class Index:
     groups: np.ndarray | None
     durations: Float[np.ndarray, "series"]
     """From the first to the last point of each; without times, its increments."""
-    observed: Sums
-    filled: Sums
-    counts: Sums
+    sums: TotalSums
 
 
 def joined(source: RowSource, scanned: Iterable[list[Piece]]) -> Index:
     """The pieces of all blocks, in order: a series goes on where two neighbours in different pieces have one id."""
     import pandas as pd
 
-    pieces, in_block = [], []
-    for block, some in enumerate(scanned):
-        pieces += some
-        in_block += [block] * sum(len(piece.ids) for piece in some)
+    pieces, in_block, sums = [], [], TotalSums()
+    for block, piece in ((block, piece) for block, some in enumerate(scanned) for piece in some):
+        if piece.sums is not None:
+            sums = sums.plus(piece.sums, bool(pieces) and piece.ids[0] == pieces[-1].ids[-1])
+        pieces.append(piece._replace(sums=None))
+        in_block += [block] * len(piece.ids)
     if not pieces:
         raise SourceError("Got no series at all; expected at least one.")
     columns: Any = list(zip(*pieces, strict=True))[:-1]
@@ -180,7 +202,6 @@ def joined(source: RowSource, scanned: Iterable[list[Piece]]) -> Index:
     again = pd.Series(ids[starts]).duplicated().to_numpy()
     if again.any():
         raise _unsorted(source, ids[starts][again.argmax()], "rows that come back after those of other series")
-    piece_goes_on = goes_on[np.cumsum([0, *(len(piece.ids) for piece in pieces[:-1])])]
     return Index(
         source,
         np.array(in_block)[starts],
@@ -190,25 +211,8 @@ def joined(source: RowSource, scanned: Iterable[list[Piece]]) -> Index:
         target,
         None if groups is None else groups[starts],
         durations,
-        *_joined_sums([piece.sums for piece in pieces if piece.sums is not None], piece_goes_on),
+        sums,
     )
-
-
-def _joined_sums(pieces: list[PieceSums], goes_on: np.ndarray) -> tuple[Sums, Sums, Sums]:
-    """Of values as they were observed, of values held until the next, and of counts of observations."""
-    observed = filled = counts = _NOTHING
-    last = unknown = np.full(len(pieces[0].last) if pieces else 0, np.nan)
-    before = 0
-    for piece, continued in zip(pieces, goes_on, strict=False):
-        last, before = (last, before) if continued else (unknown, 0)
-        head = piece.head_counts
-        head = head._replace(mean=head.mean + before, low=head.low + before, high=head.high + before)
-        observed += piece.observed
-        filled += piece.filled + _repeated(last, np.where(np.isnan(last), 0, piece.head_gaps))
-        counts += head + piece.other_counts
-        last, before = (unknown, 0) if piece.other_counts.points else (last, before)
-        last, before = np.where(np.isnan(piece.last), last, piece.last), piece.last_counts + before
-    return observed, filled, counts
 
 
 def fitted(transform: Transform, index: Index) -> Transform:
@@ -223,7 +227,7 @@ def fitted(transform: Transform, index: Index) -> Transform:
             "FillForward, Scale and TimeChannel in this order, which learn from series that are not all in memory, or "
             "a transform that is fitted. Fit it on a part of the series first: transform=transform.fit(part)."
         )
-    source, sums, learned = index.source, index.observed, []
+    source, sums, learned = index.source, index.sums.observed, []
     channels, width = source.channels, len(source.channels)
     for part in parts:
         if not part.is_fitted:
@@ -233,12 +237,12 @@ def fitted(transform: Transform, index: Index) -> Transform:
         learned.append(part)
         if isinstance(part, ObservationCounts):
             counted = [channels.index(name) for name in part.channels_ or ()]
-            counts = (np.broadcast_to(each, width)[counted] for each in index.counts[1:])
+            counts = (np.broadcast_to(each, width)[counted] for each in index.sums.counts[1:])
             sums = Sums(sums.points, *map(np.append, sums[1:], counts))
             channels = (*channels, *(f"{channels[channel]} count" for channel in counted))
         elif isinstance(part, FillForward):
             default = np.full(width, part.default) if part.default is not None else np.array(part.means_)[:width]
-            filled = index.filled + _repeated(default, index.filled.points - index.filled.count)
+            filled = index.sums.filled + _repeated(default, index.sums.filled.points - index.sums.filled.count)
             sums = Sums(
                 sums.points, *(np.append(new, old[width:]) for new, old in zip(filled[1:], sums[1:], strict=True))
             )
