@@ -145,7 +145,7 @@ def child(folder: Path, what: str) -> None:
         return time.perf_counter() - begun
 
     if what == "whole":
-        examples = StoredExamples(store)
+        examples = StoredExamples(store, target=store.target)
         begun = time.perf_counter()
         sizes = examples.sizes()
         scaled = time.perf_counter() - begun
@@ -153,7 +153,8 @@ def child(folder: Path, what: str) -> None:
         told = {"series per s": len(store) / seconds, "epoch s": seconds, "scale s": scaled, "loss": trained.loss}  # type: ignore
         print(json.dumps(told))
         return
-    part = StoredExamples(store[: min(len(store), 40_000)])
+    few = store[: min(len(store), 40_000)]
+    part = StoredExamples(few, target=few.target)
     sizes, memory = part.sizes(), part.take(slice(None))
     trained(part.take(slice(512)), sizes)  # compiles
     best = {"memory": float("inf"), "store": float("inf")}

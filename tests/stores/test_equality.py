@@ -90,7 +90,7 @@ def test_npy_is_the_same_as_arrays(tmp_path):
 
 def cut_into_parts_of(points, monkeypatch):
     plan = lambda *arguments: replace(make_plan(*arguments), most=points)
-    monkeypatch.setattr("neuralrde.stores.plan.make_plan", plan)
+    monkeypatch.setattr("neuralrde.stores._prepare.make_plan", plan)
 
 
 @pytest.mark.long
@@ -117,7 +117,7 @@ def test_many_channels_are_mixed_as_the_model_mixes_them(tmp_path, monkeypatch):
     assert whole.mixed
     (_, logs), _ = in_memory(Series.from_array(array), whole.transform, Windows(step=5, depth=2))
     np.testing.assert_array_equal(whole.take(slice(None)).inputs[1], logs)
-    monkeypatch.setattr("neuralrde.stores.plan.make_plan", lambda *a: replace(make_plan(*a), most=12))
+    monkeypatch.setattr("neuralrde.stores._prepare.make_plan", lambda *a: replace(make_plan(*a), most=12))
     cut = prepare(tmp_path / "x.npy", tmp_path / "cut", windows=Windows(step=5, depth=2))
     np.testing.assert_allclose(cut.take(slice(None)).inputs[1], logs, rtol=3e-7, atol=1e-9)
 

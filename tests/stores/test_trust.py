@@ -48,7 +48,7 @@ def test_a_manifest_does_not_choose_where_files_are_written(store, tmp_path, nam
 
 def test_a_forged_name_is_never_used(store, tmp_path):
     """Not even that of a manifest with the right checksum."""
-    from neuralrde.stores.format import sealed
+    from neuralrde.stores.files import sealed
 
     manifest = json.loads((store / "manifest.json").read_text("utf-8"))
     manifest.pop("checksum")

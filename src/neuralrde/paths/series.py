@@ -53,10 +53,12 @@ class Series:
         lengths = as_lengths(lengths, values.shape)
         if times is not None:
             times = as_numbers(times, name="times").astype(np.float64, copy=False)
-            _check_times_shape(times, values.shape)
+            _check_times_shape(times, values.shape[:2], values.shape)
         if (lengths < values.shape[1]).any():
-            values = frozen(_repeat_last(values, lengths))
-            times = None if times is None else frozen(_repeat_last(times, lengths))
+            # In the padding, the number of the last point instead of one's own.
+            points = np.minimum(np.arange(values.shape[1]), lengths[:, None] - 1)
+            values = frozen(np.take_along_axis(values, points[..., None], axis=1))
+            times = None if times is None else frozen(np.take_along_axis(times, points, axis=1))
         # What was checked stays checked: `frozen` keeps the names in place, and nobody else can write to the numbers.
         values = unshared(values)
         times = None if times is None else unshared(times)
@@ -64,7 +66,9 @@ class Series:
         check_not_infinite(values, channels=names)
         if times is not None:
             _check_times_increase(times, lengths)
-        ids = None if ids is None else unshared(_as_ids(ids, len(values)))
+        ids = None if ids is None else unshared(np.asarray(ids))
+        if ids is not None and ids.shape != lengths.shape:
+            raise ValueError(f"Got ids of shape {ids.shape}; expected {lengths.shape}, one for each sample.")
         self._set(values=values, times=times, lengths=frozen(lengths), channels=names, ids=ids)
 
     def _set(self, **fields: Any) -> None:
@@ -101,7 +105,7 @@ class Series:
         if times is not None:
             times = as_numbers(times, name="times")
             if times.ndim == 1:
-                _check_times_shape(times, values.shape, shared=True)
+                _check_times_shape(times, values.shape[1:2], values.shape)
                 times = np.broadcast_to(unshared(times.astype(np.float64, copy=False)), values.shape[:2])
         return cls(values, times=times, channels=channels, ids=ids)
 
@@ -220,18 +224,14 @@ class Series:
 
     def __repr__(self) -> str:
         shortest, longest = self.lengths.min(), self.lengths.max()
-        points = f"{longest}" if shortest == longest else f"{shortest} to {longest}"
-        names = self.channels if len(self.channels) <= 6 else (*self.channels[:5], "...")
-        parts = [
-            f"{_plural(len(self), 'sample')}, {points} point{'' if longest == 1 else 's'}, "
-            f"{_plural(len(self.channels), 'channel')}: {', '.join(names)}"
-        ]
-        if self.times is not None:
-            parts.append(f"times {self.times.min():g} to {self.times.max():g}")
+        points = f"{longest} point{'' if longest == 1 else 's'}"
+        points = points if shortest == longest else f"{shortest} to {points}"
+        names = ", ".join(self.channels if len(self.channels) <= 6 else (*self.channels[:5], "..."))
+        channels = f"{_plural(len(self.channels), 'channel')}: {names}"
+        times = "" if self.times is None else f"times {self.times.min():g} to {self.times.max():g}; "
         missing = np.isnan(self.values)[self.valid].mean()
-        if missing:
-            parts.append(f"{missing:.2g} of the values missing")
-        return f"Series({'; '.join([*parts, str(self.values.dtype)])})"
+        gaps = f"{missing:.2g} of the values missing; " if missing else ""
+        return f"Series({_plural(len(self), 'sample')}, {points}, {channels}; {times}{gaps}{self.values.dtype})"
 
 
 def concatenate(parts: Iterable[Series]) -> Series:
@@ -251,21 +251,11 @@ def concatenate(parts: Iterable[Series]) -> Series:
     timed = [part.times is not None for part in parts]
     if any(timed) != all(timed):
         raise ValueError("Got series with times and series without; expected all or none of them to have times.")
-    length = max(part.values.shape[1] for part in parts)
-
-    def stack(arrays):
-        # What stands in the padding does not matter: Series repeats the last point there.
-        pads = [[(0, 0), (0, length - a.shape[1]), *[(0, 0)] * (a.ndim - 2)] for a in arrays]
-        return frozen(np.concatenate([np.pad(a, pad) for a, pad in zip(arrays, pads, strict=True)]))
-
+    times = np.concatenate([part.clock[part.valid] for part in parts]) if all(timed) else None
     ids = [part.ids for part in parts if part.ids is not None]
-    return Series(
-        stack([part.values for part in parts]),
-        times=stack([part.clock for part in parts]) if all(timed) else None,
-        lengths=np.concatenate([part.lengths for part in parts]),
-        channels=parts[0].channels,
-        ids=frozen(np.concatenate(ids)) if len(ids) == len(parts) else None,
-    )
+    ids = frozen(np.concatenate(ids)) if len(ids) == len(parts) else None
+    points, lengths = ([part.values[part.valid] for part in parts], [part.lengths for part in parts])
+    return Series._pack(np.concatenate(points), times, np.concatenate(lengths), parts[0].channels, ids)
 
 
 def _check_shape(values: np.ndarray) -> None:
@@ -301,19 +291,10 @@ def as_lengths(lengths, shape: tuple[int, ...]) -> np.ndarray:
     return lengths.astype(np.int64)
 
 
-def _repeat_last(array: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    array = array.copy()
-    padding = np.arange(array.shape[1]) >= lengths[:, None]
-    last = array[np.arange(len(array)), lengths - 1]
-    array[padding] = np.repeat(last, array.shape[1] - lengths, axis=0)
-    return array
-
-
-def _check_times_shape(times: np.ndarray, shape: tuple[int, ...], *, shared: bool = False) -> None:
-    expected = shape[1:2] if shared else shape[:2]
+def _check_times_shape(times: np.ndarray, expected: tuple[int, ...], values: tuple[int, ...]) -> None:
     if times.shape != expected:
         raise ValueError(
-            f"Got times of shape {times.shape} for values of shape {shape}; expected {expected}. Times "
+            f"Got times of shape {times.shape} for values of shape {values}; expected {expected}. Times "
             "(length,) that all samples share go into `Series.from_array(array, times=times)`."
         )
 
@@ -350,13 +331,6 @@ def _as_names(channels: Sequence[str] | None, count: int) -> tuple[str, ...]:
         twice = sorted({name for name in names if names.count(name) > 1})
         raise ValueError(f"Got the channel names {twice} more than once; expected different names, to tell them apart.")
     return names
-
-
-def _as_ids(ids: ArrayLike, samples: int) -> np.ndarray:
-    ids = np.asarray(ids)
-    if ids.shape != (samples,):
-        raise ValueError(f"Got ids of shape {ids.shape}; expected ({samples},), one for each sample.")
-    return ids
 
 
 def frozen(array: np.ndarray) -> np.ndarray:

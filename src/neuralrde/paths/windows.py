@@ -59,9 +59,8 @@ def window_cuts(
     if at is not None:
         return _also_at(at, series, window_cuts(series, step=step, shift=shift, every=every, start=start))
     if (step is None) == (every is None):
-        got = (
-            "neither step nor every" if step is None else f"both {setting('step', step)} and {setting('every', every)}"
-        )
+        both = f"both {setting('step', step)} and {setting('every', every)}"
+        got = "neither step nor every" if step is None else both
         raise ValueError(
             f"Got {got}; expected exactly one of them. Write {setting('step', 32)} for windows of 32 "
             f"increments, or {setting('every', 0.5)} for windows of half a unit of time."
@@ -320,12 +319,13 @@ class Windows:
         if self.every is not None or self.step is not None:
             return self
         longest = int(lengths.max()) if longest is None else longest
-        return replace(self, step=_step_for(lengths, longest, self.count), count=Windows.count)
+        step = longest - 1 if self.count == 1 else round((float(np.median(lengths)) - 1) / self.count)
+        return replace(self, step=max(1, step), count=Windows.count)
 
     @staticmethod
     def step_for(series: Series, count: int) -> int:
-        """The step that cuts a series of median length into about so many windows, and all series into one if 1."""
-        return _step_for(series.lengths, series.values.shape[1], count)
+        """The step that cuts a series of median length into about this many windows."""
+        return Windows(count=count).resolved(series).step  # type: ignore
 
     def all_shifts(self) -> list[int]:
         """The shifts of all ways of cutting, the usual one first."""
@@ -341,10 +341,6 @@ class Windows:
         usual = {"every": None, "count": Windows.count, "shifts": 1, "scales": (1,)}
         usual |= {"step": None} if self.every else {}
         return f"Windows({', '.join(f'{k}={v!r}' for k, v in given.items() if k not in usual or v != usual[k])})"
-
-
-def _step_for(lengths: np.ndarray, longest: int, count: int) -> int:
-    return max(1, longest - 1 if count == 1 else round((float(np.median(lengths)) - 1) / count))
 
 
 def as_scales(scales: Any) -> tuple[int, ...]:

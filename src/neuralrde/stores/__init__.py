@@ -2,6 +2,6 @@
 
 from ._prepare import prepare
 from ._store import Store, is_store
-from .format import SourceError, StoreError
+from .files import SourceError, StoreError
 
 __all__ = ["SourceError", "Store", "StoreError", "is_store", "prepare"]

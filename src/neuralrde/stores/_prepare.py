@@ -4,6 +4,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from threading import Event
@@ -20,10 +21,10 @@ from ..paths import Windows
 from ..registry import make
 from ..transforms import Transform
 from ._store import Store
-from .format import INDEX, MANIFEST, PLAN, SERIES, Location, SourceError, checksum, packed, record_name
-from .index import Index, PieceSummary, summarize
-from .plan import Plan, StoreSpec, write_plan
-from .rows import PIECE, RowSource, open_source
+from .files import INDEX, MANIFEST, PLAN, SERIES, Location, SourceError, checksum, packed, record_name
+from .plan import Plan, StoreSpec, as_labels, make_plan
+from .rows import PIECE, open_source
+from .scan import joined, scan_block
 from .shard import is_done, make_shard
 
 Progress = Callable[[str, int, int], None]
@@ -91,6 +92,7 @@ def prepare(
         raise ValueError(f"Got memory={memory!r}; expected GiB above 0. Write for example memory=1.0.")
     named = {"target": target, "id": id, "time": time, "group": group, "columns": columns}
     source = open_source(data, named, labels=labels, groups=groups)
+    windows, classes = None if windows is None else Windows.of(windows), None
     if like is not None:
         if windows is not None:
             raise ValueError(
@@ -98,19 +100,17 @@ def prepare(
             )
         windows, model, transform, classes = like.windows, like.model, like.transform, like.classes
         task = task or like.task
-    else:
-        windows, classes = None if windows is None else Windows.of(windows), None
     if model not in MODELS:
         raise ParameterError("model", model, f"one of {list(MODELS)}")
-    prepare_by: Transform = make("transform", transform).expanded()
-    spec, location = StoreSpec.of(source, windows, model, prepare_by, task, classes), Location.at(store)
+    spec = StoreSpec(source, windows, model, make("transform", transform).expanded(), task, classes)
+    key, location = spec.key, Location.at(store)
     another = SourceError(
         f"Got the store {store}, which was made from other data or with other options; expected the same to go on with "
         "it. Give another folder, or remove it."
     )
     if location.size(MANIFEST) is not None:
         whole = Store(store)
-        if whole.key != spec.key:
+        if whole.key != key:
             raise another
         location.remove_work()
         return whole
@@ -125,29 +125,33 @@ def prepare(
         if location.size(PLAN) is not None and location.size(INDEX) is not None:
             plan = Plan.read(location)
         else:
-            series, values = Index(source), not prepare_by.is_fitted
-            tasks = ((source, block, values) for block in range(source.blocks))
-            for block, pieces in enumerate(run(_summarize, tasks, source.blocks, 8 * PIECE)):
-                series.add(block, pieces)
-                report("first look", block + 1, source.blocks)
-            series.check()
-            plan = write_plan(location, spec, series, windows, prepare_by, int(memory * _GIB))
-        if plan.key != spec.key:
+            tasks = ((source, block, not spec.transform.is_fitted) for block in range(len(source.blocks)))
+            scanned = run(scan_block, tasks, len(source.blocks), 8 * PIECE)
+            series = joined(source, _reported(scanned, "first look", 0, len(source.blocks), report))
+            found = None if series.target is None else as_labels(series.target, task, classes)
+            arrays = {"lengths": series.lengths, "ids": series.ids}
+            arrays |= {} if found is None else {"target": found[0]}
+            index = packed(arrays | ({} if series.groups is None else {"groups": series.groups}))
+            plan = make_plan(spec, series, found, checksum(index), int(memory * _GIB))
+            location.write(INDEX, index)
+            location.write_json(PLAN, asdict(plan))  # last: where it is, the index is whole
+        if plan.key != key:
             raise another
         index = location.read_arrays(INDEX, plan.index)
         left = [number for number in range(len(plan.shards)) if not is_done(location, number)]
         done = len(plan.shards) - len(left)
         report("log-signatures", done, len(plan.shards))
         tasks = ((source, plan, i, index["lengths"][slice(*plan.shards[i])], location) for i in left)
-        for _ in run(make_shard, tasks, len(left), plan.most * plan.per_point):
-            done += 1
-            report("log-signatures", done, len(plan.shards))
+        made = run(make_shard, tasks, len(left), plan.most * plan.per_point)
+        deque(_reported(made, "log-signatures", done, len(plan.shards), report), maxlen=0)
     _finish(location, plan, index)
     return Store(store)
 
 
-def _summarize(source: RowSource, block: int, values: bool, stop: Any = None) -> list[PieceSummary]:
-    return summarize(source, block, values=values)
+def _reported(results: Iterator[Any], stage: str, done: int, of: int, report: Progress) -> Iterator[Any]:
+    for number, result in enumerate(results, done + 1):
+        yield result
+        report(stage, number, of)
 
 
 def _finish(location: Location, plan: Plan, index: dict[str, np.ndarray]) -> None:
@@ -159,22 +163,9 @@ def _finish(location: Location, plan: Plan, index: dict[str, np.ndarray]) -> Non
         {"series": list(series), "start": int(r["start"]), "size": int(r["size"]), "digest": str(r["digest"])}
         for series, r in zip(plan.shards, records, strict=True)
     ]
-    manifest = {
-        "key": plan.key,
-        "model": plan.model,
-        "channels": list(plan.channels),
-        "path_channels": list(plan.path_channels),
-        "timed": plan.timed,
-        "transform": plan.transform,
-        "windows": plan.windows,
-        "mixed": plan.projection is not None,
-        "controls": plan.layout.controls,
-        "task": plan.task,
-        "classes": plan.classes,
-        "series": {"digest": checksum(data)},
-        "shards": shards,
-    }
-    location.write_json(MANIFEST, manifest)
+    work = ("index", "most", "per_point", "places")
+    said = {name: value for name, value in asdict(plan).items() if name not in work}
+    location.write_json(MANIFEST, said | {"series": {"digest": checksum(data)}, "shards": shards})
     location.remove_work()
 
 

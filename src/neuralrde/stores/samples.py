@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Int
 
 from ..errors import setting
-from ..models import AbstractDrivenModel, AbstractModel, Ensemble, LogSignatureSizes
+from ..models import AbstractDrivenModel, Ensemble, LogSignatureSizes
 from ..models.base import ForeignModel
 from ..paths import Series, Windows
 from ..signatures.bases import Basis
@@ -21,40 +21,34 @@ from ..training import Examples
 from ..training.examples import prefetched
 from ..transforms import Transform
 from ._store import Store
-from .format import StoreError
+from .files import Selection, StoreError
 
 # Numbers that are read at once for statistics.
 _NUMBERS = 2**23
 
 
+@dataclass(frozen=True)
 class StoredExamples:
     """A source of examples, like `Examples`, whose log-signatures stay on the disk.
 
     Args:
         store: the series.
-        model: the model that they are for; an error if the store does not hold what it takes.
-        target: one per series, as the loss takes it; None takes the store's own.
+        basis: of the log-signatures.
+        target: one per series, as the loss takes it.
         weight: how much each series counts.
         extra_inputs: one per series each, which come after the store's own.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        model: AbstractModel | None = None,
-        *,
-        target: Any = None,
-        weight: np.ndarray | None = None,
-        extra_inputs: Sequence[np.ndarray] = (),
-    ):
-        self.store, self.weight, self.extra_inputs = store, weight, tuple(extra_inputs)
-        self.target = store.target if target is None else target
-        self.basis: Basis = "words" if model is None else _basis_of(store, model)
+    store: Store
+    basis: Basis = "words"
+    target: Any = None
+    weight: np.ndarray | None = None
+    extra_inputs: Sequence[np.ndarray] = ()
 
     def __len__(self) -> int:
         return len(self.store)
 
-    def take(self, rows: Any) -> Examples:
+    def take(self, rows: Selection) -> Examples:
         rows = np.arange(len(self))[rows]
         examples = self.store.take(rows, basis=self.basis)
         chosen = lambda array: None if array is None else array[rows]
@@ -78,7 +72,7 @@ class StoredExamples:
             return LogSignatureSizes.of(parts)
 
 
-def _basis_of(store: Store, model: AbstractModel) -> Basis:
+def _basis_of(store: Store, model: Any) -> Basis:
     """The basis in which a model takes log-signatures; an error if it takes something else than the store holds."""
     model = model.first if isinstance(model, Ensemble) else model
     if isinstance(model, ForeignModel):
@@ -106,13 +100,12 @@ class StoreSource:
     def __len__(self) -> int:
         return len(self.store)
 
-    def __getitem__(self, rows: Any) -> "StoreSource":
+    def __getitem__(self, rows: Selection) -> "StoreSource":
         return StoreSource(self.store[rows])
 
     @property
     def series(self) -> Series:
-        # All different, because equal series are not divided.
-        return Series.from_array(np.arange(float(len(self)))[:, None])
+        return Series.from_array(np.arange(float(len(self)))[:, None])  # all different: equal ones are not divided
 
     @property
     def groups(self) -> np.ndarray | None:
@@ -123,9 +116,7 @@ class StoreSource:
             return y
         own = self.store.task
         if own is None:
-            raise StoreError(
-                f"Got a store without a target; expected one, or y=.... Prepare it with {setting('target')}...."
-            )
+            raise StoreError(f"Got a store without a target; expected y=..., or one prepared with {setting('target')}.")
         if own != task:
             names = {"classification": "NeuralRDEClassifier", "regression": "NeuralRDERegressor"}
             raise StoreError(
@@ -135,27 +126,22 @@ class StoreSource:
         return self.store.labels
 
     def check_possible(self, plan: Any, *, per_time: bool, warm: bool) -> None:
-        windows, given, why = self.store.windows, plan.given, None
-        if given["windows"] is not None and plan.windows != windows:
-            why = f"{setting('windows', given['windows'])}", "None", f"the store was cut into {windows!r}"
-        elif plan.augmentation is not None:
-            why = (
-                f"{setting('augmentation', plan.augmentation)}",
-                "None",
-                "its log-signatures are of the series as they are",
-            )
-        elif warm:
-            why = "warm_start=True", "False", "a store has its own transform; go on by checkpoint= and resume=True"
-        elif given["transform"] != "standard":
-            why = (
-                f"{setting('transform', given['transform'])}",
+        windows, given, augmentation = self.store.windows, plan.given, plan.augmentation
+        other_windows = given["windows"] is not None and plan.windows != windows
+        for refused, got, expected, why in (
+            (other_windows, setting("windows", given["windows"]), "None", f"the store was cut into {windows!r}"),
+            (augmentation is not None, setting("augmentation", augmentation), "None", "its series are as they are"),
+            (warm, "warm_start=True", "False", "a store has its own transform; go on by checkpoint= and resume=True"),
+            (
+                given["transform"] != "standard",
+                setting("transform", given["transform"]),
                 '"standard"',
                 "`prepare` has applied the store's own transform",
-            )
-        elif per_time:
-            why = "a target at every point", "one per series", "it holds nothing between the ends of windows"
-        if why is not None:
-            raise StoreError(f"Got {why[0]} for a store; expected {why[1]}, because {why[2]}.")
+            ),
+            (per_time, "a target at every point", "one per series", "it holds nothing between the ends of windows"),
+        ):
+            if refused:
+                raise StoreError(f"Got {got} for a store; expected {expected}, because {why}.")
 
     def whole(self) -> None:
         return None
@@ -193,9 +179,9 @@ class StoreSource:
             raise self._prepared_otherwise()
         if per_time:
             raise StoreError("Got a store for an estimator that predicts at every point; expected series.")
-        return StoredExamples(self.store, model, target=target, weight=weight, extra_inputs=extra_inputs)
+        return StoredExamples(self.store, _basis_of(self.store, model), target, weight, extra_inputs)
 
-    def fit_inputs(self, model: Any, examples: StoredExamples) -> Any:
+    def fit_inputs(self, model: Any, examples: "StoredExamples") -> Any:
         return model.fit_inputs((None, examples.sizes()))
 
     def check_finite(self, outputs: np.ndarray) -> None:

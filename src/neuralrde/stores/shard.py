@@ -1,6 +1,5 @@
 """One shard: its series read, prepared and cut into windows, and their log-signatures written, in bounded memory."""
 
-import itertools
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -13,9 +12,9 @@ from ..paths import Series, window_counts
 from ..paths.series import frozen
 from ..signatures.streams import LogSignatureStreams
 from ..transforms import Transform
-from .format import Location, SourceError, packed, record_name, shard_name
-from .plan import Plan
-from .rows import Rows, RowSource
+from .files import Location, SourceError, packed, record_name, shard_name
+from .plan import Plan, windows_from_json
+from .rows import RowSource
 
 
 def is_done(location: Location, number: int) -> bool:
@@ -49,38 +48,37 @@ def make_shard(
     """
     rows = _Reader(source, *plan.places[number])
     with location.writing(shard_name(number)) as file:
-        out = _Writer(file, plan.layout.controls)
+        out = _Writer(file, plan.controls)
         for part in _parts(lengths, plan.most):
             if stop():
                 raise InterruptedError
-            if len(part) == 1 and lengths[part[0]] > plan.most:
-                windows = _long(rows, plan, int(lengths[part[0]]))
+            if part.max() > plan.most:
+                windows = _long(rows, plan, int(part[0]))
                 out.add(next(windows), windows)
             else:
-                _together(rows, plan, lengths[part], out)
+                _together(rows, plan, part, out)
         record = out.finish()
     location.write(record_name(number), packed(record))
 
 
 def _parts(lengths: np.ndarray, most: int) -> Iterator[np.ndarray]:
-    """Series to prepare at once: padded to the longest, they have at most `most` points; a longer one is alone."""
+    """Lengths of series to prepare at once: padded, they have at most `most` points; a longer one is alone."""
     start, longest = 0, 0
     for i, length in enumerate(lengths.tolist()):
         longest = max(longest, length)
         if i > start and longest * (i + 1 - start) > most:
-            yield np.arange(start, i)
+            yield lengths[start:i]
             start, longest = i, length
-    yield np.arange(start, len(lengths))
+    yield lengths[start:]
 
 
 def _together(rows: "_Reader", plan: Plan, lengths: np.ndarray, out: "_Writer") -> None:
     """Prepare and write whole series."""
     values, times = rows.take(int(lengths.sum()))
-    series = Series._pack(values, times, lengths, plan.channels, None)
-    prepared = Transform.from_state(plan.transform)(series)
-    cuts = plan.layout.windows.cuts(prepared)
-    first, logs = plan.layout.inputs(np.asarray(prepared.values, np.float64), cuts)
-    for point, windows, count in zip(first, _as_float32(logs), window_counts(prepared, cuts).tolist(), strict=True):
+    prepared = Transform.from_state(plan.transform)(Series._pack(values, times, lengths, plan.channels, None))
+    cuts = windows_from_json(plan.windows).cuts(prepared)
+    first, logs = plan.driven.inputs(np.asarray(prepared.values, np.float64), prepared.clock, cuts)
+    for point, windows, count in zip(first, logs, window_counts(prepared, cuts).tolist(), strict=True):
         out.add(point, [windows[:count]])
 
 
@@ -89,14 +87,13 @@ def _long(rows: "_Reader", plan: Plan, length: int) -> Iterator[np.ndarray]:
 
     Windows that span two parts are joined by Chen's relation.
     """
-    windows, transform = plan.layout.windows, Transform.from_state(plan.transform)
+    windows, transform = windows_from_json(plan.windows), Transform.from_state(plan.transform)
     how: Any = {"every": windows.every} if windows.every is not None else {"step": windows.step}
-    streams = LogSignatureStreams(plan.layout, **how)
+    streams = LogSignatureStreams(plan.driven, **how)
     state, carried = streams.start(1), transform.begin(1, len(plan.channels))
     for start in range(0, length, plan.most):
-        points = min(plan.most, length - start)
-        values, times = rows.take(points)
-        clock = np.arange(start, start + points, dtype=np.float64) if times is None else times
+        values, times = rows.take(min(plan.most, length - start))
+        clock = np.arange(start, start + len(values), dtype=np.float64) if times is None else times
         series = Series(frozen(values[None]), times=frozen(clock[None]), channels=plan.channels)
         carried, prepared = transform.step(carried, series)
         path = np.asarray(prepared.values, np.float64)
@@ -112,46 +109,48 @@ class _Reader:
     """Rows of a source from a row of a block on."""
 
     def __init__(self, source: RowSource, block: int, row: int):
-        blocks = (source.read(i, about_series=False, values=True) for i in range(block, source.blocks))
-        self._pieces = itertools.chain.from_iterable(blocks)
-        self._rows: Rows | None = None
-        self._used = row
-        """Rows of the current piece, or before the first one, that are behind us."""
+        self._pieces = _pieces(source, block, row)
+        self._values, self._times = np.zeros(0), None
 
     def take(self, count: int) -> tuple[np.ndarray, np.ndarray | None]:
         """Values and times of the next rows."""
         values, times = [], []
         while count:
-            if self._rows is None or self._used >= len(self._rows):
-                self._used -= 0 if self._rows is None else len(self._rows)
-                self._rows = next(self._pieces, None)
-                if self._rows is None:
-                    raise SourceError("The data ended before the last series: they have changed since the first look.")
-                continue
-            part = slice(self._used, min(len(self._rows), self._used + count))
-            values.append(self._rows.values[part])
-            if self._rows.times is not None:
-                times.append(self._rows.times[part])
-            count, self._used = count - (part.stop - part.start), part.stop
+            if not len(self._values):
+                self._values, self._times = next(self._pieces)
+            values.append(self._values[:count])
+            self._values = self._values[count:]
+            if self._times is not None:
+                times.append(self._times[:count])
+                self._times = self._times[count:]
+            count -= len(values[-1])
         joined = lambda parts: parts[0] if len(parts) == 1 else np.concatenate(parts)
         return joined(values), joined(times) if times else None
 
 
+def _pieces(source: RowSource, block: int, row: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+    for i in range(block, len(source.blocks)):
+        for rows in source.read(i, about_series=False, values=True):
+            if row < len(rows.values):
+                yield rows.values[row:], None if rows.times is None else rows.times[row:]
+            row = max(0, row - len(rows.values))
+    raise SourceError("The data ended before the last series: they have changed since the first look.")
+
+
 @np.errstate(over="ignore")
 def _as_float32(array: np.ndarray) -> np.ndarray:
-    return array.astype("<f4", copy=False)
+    return np.ascontiguousarray(array, "<f4")
 
 
 class _Writer:
     """Writes windows of series one after the other into an .npy file `(windows, controls)`, in float32."""
 
     def __init__(self, file: IO[bytes], controls: int):
-        self.file, self.controls = file, controls
-        self._header(0)
-        self._start = file.tell()
-        self._digest = blake2b(digest_size=16)
+        self.file, self.controls, self._digest = file, controls, blake2b(digest_size=16)
         self._series: list[tuple[np.ndarray, int, int]] = []
         """Of each the first point, the number of windows, and the checksum."""
+        self._header(0)
+        self._start = file.tell()
 
     def _header(self, windows: int) -> None:
         # NumPy leaves room for any number of rows, so that the header of more of them is as long.
@@ -162,11 +161,11 @@ class _Writer:
         """Write a series, whose windows may come in parts."""
         checksum, windows = 0, 0
         for logs in parts:
-            data = np.ascontiguousarray(_as_float32(logs)).data
+            data = _as_float32(logs).data
             checksum, windows = zlib.crc32(data, checksum), windows + len(logs)
             self._digest.update(data)
             self.file.write(data)
-        self._series.append((first, windows, checksum))
+        self._series.append((_as_float32(first), windows, checksum))
 
     def finish(self) -> dict[str, np.ndarray]:
         """Complete the header; the record has what is known of each series, and size and checksum of the file."""
@@ -175,9 +174,8 @@ class _Writer:
         self.file.seek(0)
         self._header(sum(windows))
         assert self.file.tell() == self._start
-        assert size == self._start + 4 * self.controls * sum(windows)
         return {
-            "first": _as_float32(np.stack(first)),
+            "first": np.stack(first),
             "windows": np.array(windows, np.int64),
             "sums": np.array(sums, np.uint32),
             "start": np.array(self._start),

@@ -45,9 +45,6 @@ class ObservationCounts(Transform):
             object.__setattr__(self, "channels", tuple(self.channels))
             object.__setattr__(self, "channels_", self.channels)
 
-    def fit(self, series: Series) -> "ObservationCounts":
-        return self.fit_statistics(Statistics.of(series))
-
     def fit_statistics(self, statistics: Statistics) -> "ObservationCounts":
         if self.channels is not None:
             return self
@@ -108,9 +105,6 @@ class TimeChannel(Transform):
             why = "time is divided by it"
             duration = as_positive(self.duration, name="duration", example="duration=1.0", why=why)
             object.__setattr__(self, "duration", duration)
-
-    def fit(self, series: Series) -> "TimeChannel":
-        return self.fit_statistics(Statistics.of(series))
 
     def fit_statistics(self, statistics: Statistics) -> "TimeChannel":
         if self.duration is not None:

@@ -53,19 +53,13 @@ class Compose(Transform):
         return Compose(*(transform.expanded() for transform in self.transforms))
 
     def fit(self, series: Series) -> "Compose":
-        fitted = []
-        for i, transform in enumerate(self.transforms):
-            fitted.append(transform.fit(series))
-            if i + 1 < len(self.transforms):
-                series = fitted[-1](series)
-        return type(self)(*fitted)
+        return self.fit_and_call(series)[0]
 
     @property
     def is_fitted(self) -> bool:
         return all(transform.is_fitted for transform in self.transforms)
 
     def fit_and_call(self, series: Series) -> tuple["Compose", Series]:
-        """As `fit` and a call, but each transform is applied once: `fit` has to apply all but the last."""
         fitted = []
         for transform in self.transforms:
             one, series = transform.fit_and_call(series)

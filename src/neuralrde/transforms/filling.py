@@ -27,9 +27,6 @@ class Fill(Transform, abc.ABC):
             object.__setattr__(self, "default", default)
         check_one_each(self.channels_, means_=self.means_)
 
-    def fit(self, series: Series) -> "Fill":
-        return self.fit_statistics(Statistics.of(series))
-
     def fit_statistics(self, statistics: Statistics) -> "Fill":
         if self.default is not None:
             return self
@@ -55,26 +52,25 @@ class Fill(Transform, abc.ABC):
         missing = np.isnan(series.values)
         if not missing.any():
             return series
-        values, clock = series.values.copy(), np.ravel(series.clock)
+        values = series.values.copy()
         for channel in np.flatnonzero(missing.any(axis=(0, 1))):
-            # All samples one after the other: NumPy gathers fastest along one axis.
-            column = values[..., channel].ravel()
-            gaps = np.flatnonzero(missing[..., channel])
-            default = defaults[gaps // missing.shape[1], channel]
-            column[gaps] = self._at_gaps(gaps, missing[..., channel], column, clock, default)
-            values[..., channel] = column.reshape(missing.shape[:2])
+            # One channel at a time, and contiguous: NumPy gathers fastest along one axis.
+            gaps, column = np.ascontiguousarray(missing[..., channel]), np.ascontiguousarray(values[..., channel])
+            rows, points = np.nonzero(gaps)
+            filled = self._at_gaps(rows, points, gaps, column, series.clock)
+            values[rows, points, channel] = np.where(np.isnan(filled), defaults[rows, channel], filled)
         return replace(series, values=frozen(values))
 
     @abc.abstractmethod
     def _at_gaps(
         self,
-        gaps: Int[np.ndarray, "gaps"],
+        rows: Int[np.ndarray, "gaps"],
+        points: Int[np.ndarray, "gaps"],
         missing: Bool[np.ndarray, "samples length"],
-        column: Float[np.ndarray, "samples*length"],
-        clock: Float[np.ndarray, "samples*length"],
-        default: Float[np.ndarray, "gaps"],
+        column: Float[np.ndarray, "samples length"],
+        clock: Float[np.ndarray, "samples length"],
     ) -> Float[np.ndarray, "gaps"]:
-        """What to put into the gaps of one channel, its samples one after the other."""
+        """What to put into the gaps of one channel; NaN where no observation helps."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +87,9 @@ class FillForward(Fill):
             mean over the training set, learned by `fit`; the first later observation would be a look into the future.
     """
 
-    def _at_gaps(self, gaps, missing, column, clock, default):
-        point = gaps % missing.shape[1]
-        last = _last_observed(missing).ravel()[gaps]
-        return np.where(last < 0, default, column[gaps - point + last])
+    def _at_gaps(self, rows, points, missing, column, clock):
+        last = _last_observed(missing)[rows, points]
+        return np.where(last < 0, np.nan, column[rows, last])
 
     def begin(self, streams: int, channels: int) -> Carried:
         return {"last": self._defaults(streams, channels).copy()}
@@ -126,20 +121,18 @@ class FillLinear(Fill):
         '`Standard(fill="forward")`.'
     )
 
-    def _at_gaps(self, gaps, missing, column, clock, default):
-        length = missing.shape[1]
-        point = gaps % length
-        before = _last_observed(missing).ravel()[gaps]
-        after = length - 1 - _last_observed(missing[:, ::-1])[:, ::-1].ravel()[gaps]
-        unknown = (before < 0) & (after == length)
-        # Constant at both ends: where one neighbour is absent, the other stands for both.
-        left = gaps - point + np.where(unknown, 0, np.where(before < 0, after, before))
-        right = gaps - point + np.where(unknown, 0, np.where(after == length, before, after))
-        elapsed, gap = clock[gaps] - clock[left], clock[right] - clock[left]
-        weight = np.divide(elapsed, gap, out=np.zeros_like(gap), where=gap > 0)
+    def _at_gaps(self, rows, points, missing, column, clock):
+        last = missing.shape[1] - 1
+        before = _last_observed(missing)[rows, points]
+        after = last - _last_observed(missing[:, ::-1])[rows, last - points]
+        # Constant at both ends: where one neighbour is absent, the other stands for both; without any, both are gaps.
+        left = np.clip(np.where(before < 0, after, before), 0, last)
+        right = np.clip(np.where(after > last, before, after), 0, last)
+        time, start, end = (clock[rows, point] for point in (points, left, right))
+        weight = np.divide(time - start, end - start, out=np.zeros(len(rows)), where=end > start)
         # The weight is float64, and so is the difference, which might overflow float32.
-        start, end = column[left].astype(np.float64), column[right].astype(np.float64)
-        return np.where(unknown, default, start + weight * (end - start))
+        first, second = column[rows, left].astype(np.float64), column[rows, right].astype(np.float64)
+        return first + weight * (second - first)
 
 
 def _last_observed(missing: Bool[np.ndarray, "samples length"]) -> Int[np.ndarray, "samples length"]:

@@ -119,11 +119,9 @@ class WithBoundaries(Transform):
         weight = (new_times - times[rows, left]) / (times[rows, left + 1] - times[rows, left])
         value, change = series.values[rows, left], series.values[rows, left + 1] - series.values[rows, left]
         new_values = (value + weight[:, None] * change).astype(series.values.dtype)
-        splits = np.cumsum(needed.sum(axis=1))[:-1]
-        parts = zip(range(len(series)), *(np.split(a, splits) for a in (left, new_times, new_values)), strict=True)
-        clocks, values = [], []
-        for i, at, time, value in parts:
-            real = slice(series.lengths[i])
-            clocks.append(np.insert(times[i, real], at + 1, time))
-            values.append(np.insert(series.values[i, real], at + 1, value, axis=0))
-        return Series.from_arrays(values, times=clocks, channels=series.channels, ids=series.ids)
+        # All points one after the other, in order of samples and times.
+        owner = np.concatenate([np.nonzero(series.valid)[0], rows])
+        clock = np.concatenate([times[series.valid], new_times])
+        order = np.lexsort((clock, owner))
+        points = np.concatenate([series.values[series.valid], new_values])
+        return Series._pack(points[order], clock[order], np.bincount(owner), series.channels, series.ids)

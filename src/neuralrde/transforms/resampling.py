@@ -4,7 +4,6 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float
 
 from ..paths.checks import as_positive
 from ..paths.series import Series
@@ -48,39 +47,24 @@ class Resample(Transform):
             as_positive(self.spacing, name="spacing", example="spacing=0.01", why="time runs forward")
 
     def fit(self, series: Series) -> "Resample":
-        return replace(self, spacing_=self.spacing or _usual_spacing(series), fill_=FillLinear().fit(series))
+        spacing = self.spacing
+        if spacing is None and series.times is not None and series.lengths.max() > 1:
+            gaps = np.diff(series.times, axis=1)[series.valid[:, 1:]]
+            spacing = max(float(np.median(gaps)), float(gaps.mean()) / _MOST)
+        return replace(self, spacing_=spacing, fill_=FillLinear().fit(series))
 
     def __call__(self, series: Series) -> Series:
         check_fitted(self, self.fill_)
-        filled = self.fill_(series)  # type: ignore
-        if filled.times is None or self.spacing_ is None or _is_even(filled, self.spacing_):
-            return filled if filled.times is None else replace(filled, times=None)
-        spans = _spans(filled)
-        lengths = 1 + np.floor(spans / self.spacing_ * (1 + 1e-9) + 1e-9).astype(np.int64)
-        values = np.empty((len(filled), int(lengths.max()), filled.values.shape[2]), filled.values.dtype)
-        for i, (length, own) in enumerate(zip(lengths, filled.lengths, strict=True)):
-            grid = filled.times[i, 0] + self.spacing_ * np.arange(length)
-            for channel in range(values.shape[2]):
-                values[i, :length, channel] = np.interp(grid, filled.times[i, :own], filled.values[i, :own, channel])
-            values[i, length:] = values[i, length - 1]
-        return Series(values, lengths=lengths, channels=filled.channels, ids=filled.ids)
-
-
-def _spans(series: Series) -> Float[np.ndarray, "samples"]:
-    assert series.times is not None
-    return series.times[np.arange(len(series)), series.lengths - 1] - series.times[:, 0]
-
-
-def _usual_spacing(series: Series) -> float | None:
-    """The median time between neighbours, unless that would make grids far longer than the series."""
-    if series.times is None or series.lengths.max() < 2:
-        return None
-    between = np.diff(series.times, axis=1)[series.valid[:, 1:]]
-    average = float(_spans(series).sum() / np.maximum(series.lengths - 1, 1).sum())
-    return max(float(np.median(between)), average / _MOST)
-
-
-def _is_even(series: Series, spacing: float) -> bool:
-    assert series.times is not None
-    apart = np.abs(np.diff(series.times, axis=1) - spacing)[series.valid[:, 1:]]
-    return bool((apart <= _EVEN * spacing).all())
+        filled, spacing = self.fill_(series), self.spacing_  # type: ignore
+        if filled.times is None or spacing is None:
+            return replace(filled, times=None)
+        off = np.abs(np.diff(filled.times, axis=1) - spacing)[filled.valid[:, 1:]]
+        if (off <= _EVEN * spacing).all():
+            return replace(filled, times=None)
+        samples = []
+        for clock, values, length in zip(filled.times, filled.values, filled.lengths, strict=True):
+            points = 1 + int((clock[-1] - clock[0]) / spacing * (1 + 1e-9) + 1e-9)
+            grid = clock[0] + spacing * np.arange(points)
+            channels = [np.interp(grid, clock[:length], channel[:length]) for channel in values.T]
+            samples.append(np.stack(channels, axis=1).astype(values.dtype))
+        return Series.from_arrays(samples, channels=filled.channels, ids=filled.ids)

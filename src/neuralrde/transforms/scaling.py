@@ -32,9 +32,6 @@ class Scale(Transform):
         if not all(deviation > 0 for deviation in self.deviations_ or ()):
             raise ValueError(f"Got deviations_={self.deviations_}; expected numbers above 0, which can be divided by.")
 
-    def fit(self, series: Series) -> "Scale":
-        return self.fit_statistics(Statistics.of(series))
-
     def fit_statistics(self, statistics: Statistics) -> "Scale":
         sums = statistics.observed_sums()
         # A constant is one exactly: rounding in its mean would leave a tiny deviation to divide by.

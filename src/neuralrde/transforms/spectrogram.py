@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..errors import ParameterError, setting
+from ..paths.checks import check_whole
 from ..paths.series import Series, frozen
 from .statistics import Statistics
 from .transform import Transform, check_channels, check_one_each
@@ -59,14 +59,9 @@ class Spectrogram(Transform):
 
     def __post_init__(self):
         object.__setattr__(self, "bands", tuple(float(edge) for edge in self.bands))
-        for name in ("frame", "hop"):
-            value = getattr(self, name)
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool) and 1 <= value <= _LONGEST
-            if not whole and (value is not None or name == "frame"):
-                raise ParameterError(
-                    name, value, f"a whole number of points, from 1 to {_LONGEST}", remedy=f"Write {setting(name, 32)}."
-                )
-            object.__setattr__(self, name, None if value is None else int(value))
+        for name, absent in (("frame", ()), ("hop", (None,))):
+            check_whole(name, getattr(self, name), high=_LONGEST, also=absent)
+            object.__setattr__(self, name, getattr(self, name) and int(getattr(self, name)))
         edges = np.asarray(self.bands)
         if len(edges) == 1 or (np.diff(edges) <= 0).any() or (edges < 0).any() or (edges > 0.5).any():
             raise ValueError(
@@ -95,9 +90,6 @@ class Spectrogram(Transform):
     def _edges(self) -> list[tuple[float, float]]:
         last = len(self.bands) - 2
         return [(a, 1.0 if i == last and b == 0.5 else b) for i, (a, b) in enumerate(pairwise(self.bands))]
-
-    def fit(self, series: Series) -> "Spectrogram":
-        return self.fit_statistics(Statistics.of(series))
 
     def fit_statistics(self, statistics: Statistics) -> "Spectrogram":
         sums = statistics.observed_sums()

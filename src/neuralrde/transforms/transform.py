@@ -33,7 +33,7 @@ class Transform:
 
     def fit(self, series: Series) -> "Transform":
         """A copy that has learned from the training set; the transform itself if it has nothing to learn."""
-        return self
+        return self.fit_statistics(Statistics.of(series))
 
     def fit_statistics(self, statistics: Statistics) -> "Transform":
         """As `fit`, for a training set that need not be in memory; an error if its statistics do not suffice."""
@@ -102,7 +102,8 @@ class Transform:
         """The transform that `state` was taken from, fitted as it was."""
         if not isinstance(state, Mapping):
             raise ValueError(f"Got the state {state!r}; expected a dictionary, what `state()` returns.")
-        cls = _named(state.get("transform"))
+        name = state.get("transform")
+        cls = Registry.families["transform"].find(name if isinstance(name, str) else repr(name))
         try:
             values = {name: _from_plain(value) for name, value in state.items() if name != "transform"}
             _check_types(cls, values)
@@ -146,10 +147,6 @@ def check_one_each(channels: tuple[str, ...] | None, **learned: tuple[float, ...
                 raise ValueError(f"Got channels_={channels} and {name}={numbers}; expected both of them or neither.")
         elif len(numbers) != len(channels):
             raise ValueError(f"Got {len(channels)} channels and {len(numbers)} {name}; expected one for each channel.")
-
-
-def _named(name: Any) -> type[Transform]:
-    return Registry.families["transform"].find(name if isinstance(name, str) else repr(name))
 
 
 def _check_types(cls: type[Transform], values: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The files of a store: where they are, what they are called, and how each is guarded by a checksum.
+"""The files of a store, each guarded by a checksum, and files to read from, on a disk or in object storage.
 
 Names are computed, never read: what a store at a URL says must not choose which files are read and written. Every
 file is whole or not there.
@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -26,6 +26,9 @@ MANIFEST, SERIES, PLAN, INDEX = "manifest.json", "series.npz", "work/plan.json",
 OTHER_CHECKSUM = "its checksum is another than when it was written"
 
 Json = dict[str, Any]
+Classes = Sequence[str | int | float]
+Selection = slice | int | np.integer | Sequence[int] | np.ndarray
+"""Some series: a slice, a mask or numbers."""
 
 
 class SourceError(ValueError):
@@ -116,29 +119,24 @@ class Location:
 
     def remove_work(self) -> None:
         """Remove what only a preparation needs, and parts of files that an interruption has left behind."""
-        if not self.remote:
-            shutil.rmtree(Path(self.root) / "work", ignore_errors=True)
-            for part in Path(self.root).rglob(".*.part"):
-                part.unlink(missing_ok=True)
+        if self.remote:
+            fs, path = self._inside("work")
+            with contextlib.suppress(FileNotFoundError):
+                fs.rm(path, recursive=True)
             return
-        fs, path = self._inside("work")
-        with contextlib.suppress(FileNotFoundError):
-            fs.rm(path, recursive=True)
+        shutil.rmtree(Path(self.root) / "work", ignore_errors=True)
+        for part in Path(self.root).rglob(".*.part"):
+            part.unlink(missing_ok=True)
 
     def holds_something_else(self) -> bool:
         """Whether there is anything that no preparation, however short, has left behind."""
         if self.size(PLAN) is not None:
             return False
-        if not self.remote:
-            path = Path(self.root)
-            return path.exists() and (
-                not path.is_dir() or any(f.name not in ("work", "shards") for f in path.iterdir())
-            )
-        fs, root = file_system(self.root)
-        try:
-            return bool(fs.ls(root, detail=False))
-        except FileNotFoundError:
-            return False
+        if self.remote:
+            fs, root = file_system(self.root)
+            return fs.exists(root) and bool(fs.ls(root, detail=False))
+        path = Path(self.root)
+        return path.is_file() or (path.is_dir() and any(f.name not in ("work", "shards") for f in path.iterdir()))
 
     def damaged(self, name: str, what: str) -> StoreError:
         return StoreError(
@@ -174,7 +172,7 @@ class Location:
         if expected not in (None, checksum(data)):
             raise self.damaged(name, OTHER_CHECKSUM)
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+            return dict(archive)
 
 
 def checksum(data: bytes) -> str:
@@ -197,15 +195,11 @@ def packed(arrays: dict[str, np.ndarray]) -> bytes:
     return buffer.getvalue()
 
 
-# Files to read from, on a disk or in object storage.
+# Files to read from.
 
 
 def is_url(path: str | os.PathLike) -> bool:
-    """Whether a path is for fsspec: `s3://bucket/name`, `memory://name`.
-
-    >>> is_url("s3://bucket/data.parquet"), is_url("folder/data.parquet")
-    (True, False)
-    """
+    """Whether a path is for fsspec: `s3://bucket/name`, `memory://name`."""
     return "://" in str(path)
 
 
@@ -221,22 +215,13 @@ def file_system(url: str) -> tuple[Any, str]:
     return url_to_fs(url)
 
 
-def files_at(data: str | os.PathLike, endings: Iterable[str]) -> list[str]:
-    """The file, or the files of a folder that have one of these endings, by name."""
-    ends = tuple(endings)
+def files_at(data: str | os.PathLike) -> list[str]:
+    """The file, or all files of a folder, by name."""
     if is_url(data):
         fs, root = file_system(str(data))
-        paths = [root] if fs.isfile(root) else sorted(p for p in fs.find(root) if p.lower().endswith(ends))
-        names = [fs.unstrip_protocol(path) for path in paths]
-    else:
-        path = Path(data).expanduser().resolve()
-        inside = sorted(p for p in path.rglob("*") if p.name.lower().endswith(ends)) if path.is_dir() else [path]
-        names = [str(file) for file in inside if file.is_file()]
-    if not names:
-        raise FileNotFoundError(
-            f"Got {str(data)!r}; expected a file, or a folder of files that end in {', '.join(ends)}."
-        )
-    return names
+        return [fs.unstrip_protocol(path) for path in ([root] if fs.isfile(root) else sorted(fs.find(root)))]
+    path = Path(data).expanduser().resolve()
+    return [str(file) for file in (sorted(path.rglob("*")) if path.is_dir() else [path]) if file.is_file()]
 
 
 def open_file(path: str) -> IO[bytes]:
@@ -251,11 +236,8 @@ def identity(path: str) -> tuple[str, int, int | str]:
     """What changes when a file does: its name, its size, and when it was written or what the storage calls its version.
 
     >>> file = Path(tempfile.mkdtemp()) / "a.csv"
-    >>> _ = file.write_text("x")
-    >>> before = identity(str(file))
-    >>> _ = file.write_text("xy")
-    >>> identity(str(file)) == before
-    False
+    >>> file.write_text("x"), identity(str(file))[1], file.write_text("xy"), identity(str(file))[1]
+    (1, 1, 2, 2)
     """
     if is_url(path):
         fs, inside = file_system(path)
