@@ -16,7 +16,7 @@ import numpy as np
 from ._read import read
 from .cache import check_checksum, checksum_of, data_folder, fetch, make_folder, write_checksum
 from .dataset import Dataset, concatenate
-from .files import DatasetUnavailable, ReadError, name_damage, name_file, unpacked
+from .files import DatasetUnavailable, ReadError, naming, unpacked
 from .npz import read_npz, write_npz
 from .ts import parse_ts
 
@@ -118,17 +118,17 @@ def _from_zip(path: Path, name: str) -> Dataset:
     """Read NAME_TRAIN.ts and NAME_TEST.ts, in whatever folder of a zip file they lie."""
     parts = []
     kind = "zip file"
-    with name_damage(path, kind), zipfile.ZipFile(path) as archive:
+    with naming(path, kind), zipfile.ZipFile(path) as archive:
         for part in ("TRAIN", "TEST"):
             wanted = f"{name}_{part}.ts"
             inside = [file for file in archive.infolist() if file.filename.rpartition("/")[2] == wanted]
             if not inside:
                 raise ReadError(path, f"Got no {wanted} in it; expected {name}_TRAIN.ts and {name}_TEST.ts.")
-            with unpacked(archive.open(inside[0]), path, kind, inside[0].compress_size) as file, name_file(path):
+            with unpacked(archive.open(inside[0]), path, kind, inside[0].compress_size) as file, naming(path):
                 lines = io.TextIOWrapper(file, encoding="utf-8-sig", errors="latin")
                 data = parse_ts(lines, file=f"{path.name}/{wanted}", name=name)
             parts.append(replace(data, split=np.full(len(data), part.lower())))
-    with name_file(path):
+    with naming(path):
         return concatenate(parts)
 
 

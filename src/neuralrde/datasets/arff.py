@@ -14,7 +14,7 @@ import numpy as np
 from neuralrde.paths import Series
 
 from .dataset import Dataset, safe_name
-from .files import ReadError, lengths_without_gaps, name_file, open_text
+from .files import ReadError, lengths_without_gaps, naming, open_text
 from .targets import Task
 from .ts import read_labels, row_of_numbers
 
@@ -33,7 +33,7 @@ def read_arff(path: str | Path, *, task: Task | None = None, name: str | None = 
         task: None believes the header; "regression" reads class labels as numbers.
         name: of the data set; None takes the file's relation.
     """
-    with open_text(path) as lines, name_file(path):
+    with open_text(path) as lines, naming(path):
         numbered = _without_comments(lines)
         relation, kinds, relational = _header(numbered, path)
         classes = _classes(kinds[-1])
@@ -65,7 +65,7 @@ def read_arff(path: str | Path, *, task: Task | None = None, name: str | None = 
         raise ReadError(path, "Got a header and no series; expected one line per series after @data.")
     regression = classes is None or task == "regression"
     target, classes = read_labels(labels, at, path, classes=classes, regression=regression)
-    with name_file(path):
+    with naming(path):
         fields: dict[str, Any] = {"task": task or "regression"} if regression else {"classes": classes}
         return Dataset(Series.from_arrays(points), target, **fields, name=name or relation)
 

@@ -15,8 +15,8 @@ import numpy as np
 from neuralrde._write import writing
 from neuralrde.paths import Series
 
+from ._read import read
 from .cache import check_checksum, data_folder, fetch, make_folder, write_checksum
-from .csv import read_csv
 from .dataset import Dataset
 from .files import DatasetUnavailable, ReadError
 from .npz import load_shapes
@@ -154,7 +154,7 @@ def _read_records(folder: Path) -> tuple[np.ndarray, np.ndarray]:
                 values = _read_wfdb(path, names)
             else:
                 path = folder / f"bidmc_{i + 1:02d}_{kind}.csv"
-                values = read_csv(path, time="Time [s]", columns=names).series.values[0]
+                values = read(path, time="Time [s]", columns=names).series.values[0]
             if values.shape != array.shape[1:]:
                 raise ReadError(path, f"Got {values.shape[0]} rows; expected {array.shape[1]}.")
             array[i] = values

@@ -15,7 +15,7 @@ from neuralrde.paths import Series
 from neuralrde.paths.checks import check_fits
 
 from .dataset import Dataset, safe_name
-from .files import ReadError, check_file, lengths_without_gaps, name_damage, name_file
+from .files import ReadError, check_file, lengths_without_gaps, naming
 from .targets import Task
 
 KEYS = ("X", "y", "times", "lengths", "classes", "groups", "channels", "ids", "split", "is_train", "name", "source")
@@ -39,7 +39,7 @@ def read_npz(path: str | Path, *, task: Task | None = None, name: str | None = N
             "`np.savez(path, X=values, y=targets)`.",
         )
     values, times, lengths = arrays["X"], arrays.get("times"), arrays.get("lengths")
-    with name_file(path):
+    with naming(path):
         if values.ndim == 2:
             values = values[..., None]
         if lengths is None and times is None and values.ndim == 3 and values.dtype.kind == "f":
@@ -142,7 +142,7 @@ def _opened(path: str | Path) -> Iterator[zipfile.ZipFile]:
         magic = file.read(4)
     if magic != b"PK\x03\x04":
         raise ReadError(path, "Got a file that is no .npz archive; expected one made by `np.savez`.")
-    with name_damage(path, "archive"), zipfile.ZipFile(path) as archive:
+    with naming(path, "archive"), zipfile.ZipFile(path) as archive:
         # Else an array would go missing: names must be the same in both places, and a comment, which NumPy never
         # writes, may have swallowed the entries after it.
         for member in archive.infolist():

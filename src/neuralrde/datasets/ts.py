@@ -14,7 +14,7 @@ import numpy as np
 from neuralrde.paths import Series
 
 from .dataset import Dataset, safe_name
-from .files import ReadError, is_no_label, lengths_without_gaps, name_file, numbers, open_text
+from .files import NO_LABEL, ReadError, lengths_without_gaps, naming, numbers, open_text
 from .targets import Task
 from .times import seconds
 
@@ -39,7 +39,7 @@ def read_ts(path: str | Path, *, task: Task | None = None, name: str | None = No
         task: None believes the header; "regression" reads class labels as numbers.
         name: of the data set; None takes the header's or the file's.
     """
-    with open_text(path) as lines, name_file(path):
+    with open_text(path) as lines, naming(path):
         return parse_ts(lines, file=path, task=task, name=name)
 
 
@@ -83,7 +83,7 @@ def parse_ts(lines: Iterable[str], *, file: str | Path, task: Task | None = None
         raise ReadError(file, "Got a header and no series; expected one line per series after @data.")
     regression = task == "regression" or (header["regression"] and task is None)
     target, classes = read_labels(labels, at, file, classes=header["classes"], regression=regression)
-    with name_file(file):
+    with naming(file):
         return Dataset(
             Series.from_arrays(points, times=clocks if header["timestamps"] else None),
             target,
@@ -182,7 +182,7 @@ def read_labels(
     place = {_spelling(name): i for i, name in enumerate(names)} | {name: i for i, name in enumerate(names)}
     target = []
     for label, line in zip(labels, lines, strict=True):
-        absent = is_no_label(label) and label not in names
+        absent = label.strip().lower() in NO_LABEL and label not in names
         if regression:
             try:
                 target.append(float("" if absent else label))
