@@ -46,11 +46,9 @@ _SOURCE = "UEA, UCR and TSER archives (timeseriesclassification.com, tseregressi
 
 def find_archive_set(name: str) -> Path | None:
     """Where in the data folder a set of the archives lies; None if it does not."""
-    folder = data_folder() / f"uea_{name}"
-    for file in (f"{name}.npz", f"{name}_TRAIN.ts", f"{name}_TRAIN.arff", f"{name}.zip"):
-        if (folder / file).exists():
-            return folder / file
-    return None
+    endings = (".npz", "_TRAIN.ts", "_TRAIN.arff", ".zip")
+    files = (data_folder() / f"uea_{name}" / f"{name}{ending}" for ending in endings)
+    return next((file for file in files if file.exists()), None)
 
 
 def load_archive_set(name: str, *, shape: tuple[int, int, int] | None = None, classes: int | None = None) -> Dataset:

@@ -42,17 +42,9 @@ _SOURCE = "PhysioNet, BIDMC PPG and Respiration Dataset 1.0.0, doi:10.13026/C220
 
 def find_bidmc() -> Path | None:
     """Where in the data folder the recordings lie; None if they do not."""
-    folder = data_folder() / "bidmc"
-    # The last file of each kind: a download that broke off has the first.
-    for file in (
-        "bidmc_records.npz",
-        f"bidmc_csv/bidmc_{SIZES[0]:02d}_Signals.csv",
-        f"bidmc_{SIZES[0]:02d}_Signals.csv",
-        f"bidmc{SIZES[0]:02d}n.hea",
-    ):
-        if (folder / file).exists():
-            return folder / file
-    return None
+    last = f"bidmc_{SIZES[0]:02d}_Signals.csv"  # of each kind: a download that broke off has the first
+    files = ("bidmc_records.npz", f"bidmc_csv/{last}", last, f"bidmc{SIZES[0]:02d}n.hea")
+    return next((path for file in files if (path := data_folder() / "bidmc" / file).exists()), None)
 
 
 def load_bidmc(name: str) -> Dataset:
@@ -68,7 +60,9 @@ def load_bidmc(name: str) -> Dataset:
     starts = STRIDE * np.arange(WINDOWS)
     pair = [CHANNELS.index("PLETH"), CHANNELS.index("II")]
     windows = np.lib.stride_tricks.sliding_window_view(signals[..., pair], LENGTH, axis=1)[:, starts]
-    target = _means(numerics[..., NUMERICS.index(TARGETS[name])])
+    numeric = numerics[..., NUMERICS.index(TARGETS[name])]
+    seconds = np.lib.stride_tricks.sliding_window_view(numeric, 32, axis=1)[:, 3 * np.arange(WINDOWS)]
+    target = np.nanmean(seconds, axis=2, dtype=np.float64)
     kept = target != 0 if name == "BIDMC32RR" else np.full(target.shape, True)
     record, window = np.nonzero(kept)
     values = np.ascontiguousarray(np.moveaxis(windows, 3, 2)[kept], dtype=np.float32)
@@ -86,12 +80,6 @@ def load_bidmc(name: str) -> Dataset:
         name=name,
         source=_SOURCE,
     )
-
-
-def _means(numeric: np.ndarray) -> np.ndarray:
-    """`(records, windows)`: means over 32 seconds, of the values that are there."""
-    seconds = np.lib.stride_tricks.sliding_window_view(numeric, 32, axis=1)[:, 3 * np.arange(WINDOWS)]
-    return np.asarray(np.nanmean(seconds, axis=2, dtype=np.float64))
 
 
 def _records() -> tuple[np.ndarray, np.ndarray]:
