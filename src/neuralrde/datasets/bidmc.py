@@ -19,7 +19,7 @@ from ._read import read
 from .cache import check_checksum, data_folder, fetch, make_folder, write_checksum
 from .dataset import Dataset
 from .files import DatasetUnavailable, ReadError
-from .npz import load_shapes
+from .npz import load_arrays
 
 TARGETS = {"BIDMC32HR": "HR", "BIDMC32RR": "RESP", "BIDMC32SpO2": "SpO2"}
 # The patient (MIMIC II) of each of the 53 recordings.
@@ -89,7 +89,10 @@ def _records() -> tuple[np.ndarray, np.ndarray]:
         check_checksum(found)
         records, points, seconds = SIZES
         shapes = {"X": (records, points, len(CHANNELS)), "numerics": (records, seconds, len(NUMERICS))}
-        arrays = load_shapes(found, shapes)
+        arrays = load_arrays(found, shapes, needed=shapes)
+        for key, shape in shapes.items():
+            if arrays[key].shape != shape:
+                raise ReadError(found, f"Got {key} of shape {arrays[key].shape}; expected {shape}.")
         return arrays["X"], arrays["numerics"]
     if found is not None:
         return _read_records(found.parent)

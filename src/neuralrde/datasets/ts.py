@@ -24,6 +24,7 @@ _POINT = re.compile(r"\(([^(),]*),([^(),]*)\)")
 _PARENTHESES_OR_COLON = re.compile(r"\([^()]*\)|:")
 # Longer rows are taken in pieces, because a list of Python's numbers is several times as large as an array.
 _PIECE = 1 << 16
+_NO_FLOAT = "could not convert string to float: "
 
 
 def read_ts(path: str | Path, *, task: Task | None = None, name: str | None = None) -> Dataset:
@@ -71,7 +72,7 @@ def parse_ts(lines: Iterable[str], *, file: str | Path, task: Task | None = None
         except (ArithmeticError, ValueError) as error:
             raise ReadError(
                 file,
-                f"Got {_short(error)}; expected "
+                f"Got {str(error).removeprefix(_NO_FLOAT)}; expected "
                 + ("points `(time,value)`" if header["timestamps"] else "numbers")
                 + " divided by commas, or ? where one is missing.",
                 line=number,
@@ -209,7 +210,3 @@ def _spelling(label: str) -> str:
         return str(float(label))
     except ValueError:
         return label.lower()
-
-
-def _short(error: Exception) -> str:
-    return str(error).removeprefix("could not convert string to float: ")
