@@ -62,7 +62,7 @@ def load_bidmc(name: str) -> Dataset:
     windows = np.lib.stride_tricks.sliding_window_view(signals[..., pair], LENGTH, axis=1)[:, starts]
     numeric = numerics[..., NUMERICS.index(TARGETS[name])]
     seconds = np.lib.stride_tricks.sliding_window_view(numeric, 32, axis=1)[:, 3 * np.arange(WINDOWS)]
-    target = np.nanmean(seconds, axis=2, dtype=np.float64)
+    target = np.asarray(np.nanmean(seconds, axis=2, dtype=np.float64))
     kept = target != 0 if name == "BIDMC32RR" else np.full(target.shape, True)
     record, window = np.nonzero(kept)
     values = np.ascontiguousarray(np.moveaxis(windows, 3, 2)[kept], dtype=np.float32)

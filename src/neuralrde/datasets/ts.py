@@ -5,9 +5,9 @@ imports pandas, numba and scikit-learn; so this is our own. The tests compare th
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,68 +46,89 @@ def read_ts(path: str | Path, *, task: Task | None = None, name: str | None = No
 
 def parse_ts(lines: Iterable[str], *, file: str | Path, task: Task | None = None, name: str | None = None) -> Dataset:
     """Read lines of a `.ts` file; `file` is its name, for errors."""
-    numbered = enumerate(lines, 1)
+    numbered = (
+        (number, text) for number, line in enumerate(lines, 1) if (text := line.strip()) and text[0] not in "#%"
+    )
     header = _header(numbered, file)
-    labelled = header["classes"] is not None or header["regression"]
-    split_line = split_outside_parentheses if header["timestamps"] else lambda line: line.split(":")
+    timed, classes = header["timestamps"], header["classes"]
+    labelled = classes is not None or header["regression"]
+
+    def split(line: str) -> tuple[list[str], str | None]:
+        channels = split_outside_parentheses(line) if timed else line.split(":")
+        return channels, channels.pop().strip() if labelled else None
+
+    expected = ("points `(time,value)`" if timed else "numbers") + " divided by commas, or ? where one is missing"
+    regression = task == "regression" or (header["regression"] and task is None)
+    own = name or safe_name(header["name"], safe_name(Path(file).name.split(".")[0]))
+    series = read_series(numbered, split, file, expected, timed=timed)
+    return series.labelled(file, classes=classes, regression=regression, task=task, name=own)
+
+
+def numbered_lines(lines: Iterable[str], comments: str) -> Iterator[tuple[int, str]]:
+    return (
+        (number, text) for number, line in enumerate(lines, 1) if (text := line.strip()) and text[0] not in comments
+    )
+
+
+class Lines(NamedTuple):
+    """Series from the lines of a file, and their labels in text."""
+
+    points: list[np.ndarray]
+    clocks: list[np.ndarray] | None
+    labels: list[str]
+    at: list[int]
+
+    def labelled(
+        self, file: str | Path, *, classes: Sequence[str] | None, regression: bool, task: Task | None, name: str
+    ) -> Dataset:
+        target, names = read_labels(self.labels, self.at, file, classes=classes, regression=regression)
+        with naming(file):
+            series = Series.from_arrays(self.points, times=self.clocks)
+            return Dataset(series, target, task=task if names is None else None, classes=names, name=name)
+
+
+def read_series(
+    lines: Iterable[tuple[int, str]],
+    split: Callable[[str], tuple[list[str], str | None]],
+    file: str | Path,
+    expected: str,
+    *,
+    timed: bool = False,
+) -> Lines:
+    """A series per line, which `split` divides into the texts of its channels and its label."""
     points, clocks, labels, at = [], [], [], []
-    for number, line in numbered:
-        line = line.strip()
-        if not line or line[0] in "#%":
-            continue
-        channels = split_line(line)
-        if labelled:
-            labels.append(channels.pop().strip())
-        if points and len(channels) != points[0].shape[1]:
-            raise ReadError(
-                file,
-                f"Got {len(channels)} channels beside {points[0].shape[1]} in line {at[0]}; expected the "
-                "same in every series, divided by colons. Is a label or a channel left out?",
-                line=number,
-            )
-        if not channels:
-            raise ReadError(file, "Got a label without a series; expected `1.0,2.0:label`.", line=number)
+    for number, line in lines:
         try:
-            values, clock = _timed(channels) if header["timestamps"] else _untimed(channels)
+            channels, label = split(line)
+            if points and len(channels) != points[0].shape[1]:
+                got = f"{len(channels)} channels beside {points[0].shape[1]} in line {at[0]}"
+                raise ReadError(file, f"Got {got}; expected as many in each. Is a label or channel left out?", number)
+            if not channels:
+                raise ReadError(file, "Got a label without a series; expected `1.0,2.0:label`.", number)
+            values, clock = _timed(channels) if timed else _untimed(channels)
+        except ReadError:
+            raise
         except (ArithmeticError, ValueError) as error:
             raise ReadError(
-                file,
-                f"Got {str(error).removeprefix(_NO_FLOAT)}; expected "
-                + ("points `(time,value)`" if header["timestamps"] else "numbers")
-                + " divided by commas, or ? where one is missing.",
-                line=number,
+                file, f"Got {str(error).removeprefix(_NO_FLOAT)[:80]}; expected {expected}.", number
             ) from None
         points.append(values)
         clocks.append(clock)
+        labels += [] if label is None else [label]
         at.append(number)
     if not points:
         raise ReadError(file, "Got a header and no series; expected one line per series after @data.")
-    regression = task == "regression" or (header["regression"] and task is None)
-    target, classes = read_labels(labels, at, file, classes=header["classes"], regression=regression)
-    with naming(file):
-        return Dataset(
-            Series.from_arrays(points, times=clocks if header["timestamps"] else None),
-            target,
-            task=task if classes is None else None,
-            classes=classes,
-            name=name or safe_name(header["name"], safe_name(Path(file).name.split(".")[0])),
-        )
+    return Lines(points, clocks if timed else None, labels, at)
 
 
 def _header(lines: Iterator[tuple[int, str]], file) -> dict[str, Any]:
     header: dict[str, Any] = {"name": "", "timestamps": False, "classes": None, "regression": False}
     for number, line in lines:
         words = line.split()
-        if not words or words[0][0] in "#%":
-            continue
         key = words[0].lower()
         if not key.startswith("@"):
-            raise ReadError(
-                file,
-                f"Got {line.strip()[:40]!r}; expected a header of lines such as `@timeStamps false` that "
-                "ends with `@data`. Is this a .csv file?",
-                line=number,
-            )
+            expected = "a header of lines such as `@timeStamps false` that ends with `@data`. Is this a .csv file?"
+            raise ReadError(file, f"Got {line[:40]!r}; expected {expected}", number)
         if key == "@data":
             return header
         on = len(words) > 1 and words[1].lower() == "true"
@@ -196,12 +217,8 @@ def read_labels(
         elif (number := place.get(label, place.get(_spelling(label)))) is not None:
             target.append(number)
         else:
-            raise ReadError(
-                file,
-                f"Got the label {label[:40]!r}; expected one of {list(names)[:10]}, as the header says. Is the label "
-                "left out, or a class missing in the header?",
-                line=line,
-            )
+            expected = f"one of {list(names)[:10]}, as the header says. Is it left out, or a class missing there?"
+            raise ReadError(file, f"Got the label {label[:40]!r}; expected {expected}", line)
     return target, None if regression or not names else names
 
 
