@@ -119,6 +119,8 @@ def test_remarks_empty_lines_quotes_and_gzip(tmp_path):
         ("id,time,x\na,0,1\na,0,2\n", {}, "line 3: Got the time 0 twice for id a"),
         ("id,time,x\na,0,1\na,1\n", {}, "line 3: Got 2 cells in a row; expected 3"),
         ("id,time,x\na,0,1\na,1,2,3\n", {}, "line 3: Got 4 cells in a row; expected 3"),
+        ("id,time,x\na,0\n", {}, "line 2: Got 2 cells in a row; expected 3"),
+        ("x,y\nup,1\ndown\n", {"one_hot": True}, "line 3: Got 1 cells in a row; expected 2"),
         ("id,time,x,x\na,0,1,2\n", {}, "line 1: Got the column 'x' twice"),
         ("id,time,x,\na,0,1,2\n", {}, "line 2: Got 4 cells in a row; expected 3"),
         ("id,time,,x\na,0,1,2\n", {}, "line 1: Got no name for column 2"),

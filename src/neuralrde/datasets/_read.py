@@ -95,7 +95,7 @@ def read(
             `guess_task`.
         name: of the data set; None takes the file's.
     """
-    given = locals()  # the arguments, before there are other names
+    given = {**locals(), "per_time": bool(per_time)}  # before there are other names
     options = TableOptions(**{option.name: given[option.name] for option in fields(TableOptions)})
     path = Path(path).expanduser()
     options.check(path)
@@ -121,7 +121,7 @@ def _read_file(path: Path, options: TableOptions, *, task: Task | None, name: st
     allowed = ["labels", "labels_id", "drop_unlabelled", *(("target", "group", "split") if options.labels else ())]
     for option in fields(TableOptions):
         value = getattr(options, option.name)
-        if value not in (option.default, False) and option.name not in allowed:
+        if value != option.default and option.name not in allowed:
             got, kind = setting(option.name, value), reader.endings[0]
             reason = f"because a {kind} file says itself what is what"
             raise ReadError(path, f"Got {got} for a {kind} file; expected it for tables only, {reason}. Leave it out.")

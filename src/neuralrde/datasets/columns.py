@@ -123,7 +123,7 @@ class TextTable(TableFile):
         return next((line for i, (line, _) in enumerate(self._rows()) if i == row), None)
 
     def check_rows(self, frame: Frame) -> None:
-        last, width = frame.iloc[:, -1], len(self.names)  # the last column of the file is always read
+        last, width = frame[self.names[-1]], len(self.names)  # which is always read
         if last.isna().any() or (last == "").any():
             for line, row in self._rows():
                 if len(row) < width:
@@ -157,7 +157,7 @@ class TextTable(TableFile):
         exact: Any = {"float_precision": "round_trip"} if version < (3, 1) else {}
         try:
             frame = pd.read_csv(
-                self._body(), header=None, names=range(self._width()), usecols=kept, index_col=False, sep=self.sep,
+                self._body(), header=None, names=range(self._width()), index_col=False, sep=self.sep,
                 decimal=decimal, dtype={i: str for i in kept if i not in plain}, keep_default_na=False,
                 na_values=spellings, skipinitialspace=True, low_memory=False, **exact,
             )  # fmt: skip
@@ -170,7 +170,7 @@ class TextTable(TableFile):
                 *_, (line, row) = [(self.first_line, ['"']), *self._rows()]
                 raise ReadError(self.path, f"Got a quote in {row[-1][:40]!r} that does not end.", line) from None
             raise ReadError(self.path, f"Got a damaged table ({str(error).strip()[:100]}).") from None
-        frame = frame.set_axis([self.names[i] for i in kept], axis=1)
+        frame = frame[kept].set_axis([self.names[i] for i in kept], axis=1)
         for name in frame:
             if name in text:
                 frame[name] = frame[name].fillna("").str.strip()

@@ -30,7 +30,7 @@ class TableOptions:
     split: str | int | None = None
     columns: Sequence[str] | None = None
     wide: bool | None = None
-    per_time: bool | None = None
+    per_time: bool = False
     header: bool | None = None
     labels: str | Path | None = None
     labels_id: str | None = None

@@ -46,9 +46,7 @@ def read_ts(path: str | Path, *, task: Task | None = None, name: str | None = No
 
 def parse_ts(lines: Iterable[str], *, file: str | Path, task: Task | None = None, name: str | None = None) -> Dataset:
     """Read lines of a `.ts` file; `file` is its name, for errors."""
-    numbered = (
-        (number, text) for number, line in enumerate(lines, 1) if (text := line.strip()) and text[0] not in "#%"
-    )
+    numbered = numbered_lines(lines, "#%")
     header = _header(numbered, file)
     timed, classes = header["timestamps"], header["classes"]
     labelled = classes is not None or header["regression"]
@@ -109,9 +107,8 @@ def read_series(
         except ReadError:
             raise
         except (ArithmeticError, ValueError) as error:
-            raise ReadError(
-                file, f"Got {str(error).removeprefix(_NO_FLOAT)[:80]}; expected {expected}.", number
-            ) from None
+            got = str(error).removeprefix(_NO_FLOAT)[:80]
+            raise ReadError(file, f"Got {got}; expected {expected}.", number) from None
         points.append(values)
         clocks.append(clock)
         labels += [] if label is None else [label]
