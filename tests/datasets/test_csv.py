@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuralrde.datasets import ReadError, read, read_csv
+from neuralrde.datasets import ReadError, read
 
 from .examples import as_long, assert_same, datasets, labels
 
@@ -119,6 +119,8 @@ def test_remarks_empty_lines_quotes_and_gzip(tmp_path):
         ("id,time,x\na,0,1\na,0,2\n", {}, "line 3: Got the time 0 twice for id a"),
         ("id,time,x\na,0,1\na,1\n", {}, "line 3: Got 2 cells in a row; expected 3"),
         ("id,time,x\na,0,1\na,1,2,3\n", {}, "line 3: Got 4 cells in a row; expected 3"),
+        ("id,time,x\na,0\n", {}, "line 2: Got 2 cells in a row; expected 3"),
+        ("x,y\nup,1\ndown\n", {"one_hot": True}, "line 3: Got 1 cells in a row; expected 2"),
         ("id,time,x,x\na,0,1,2\n", {}, "line 1: Got the column 'x' twice"),
         ("id,time,x,\na,0,1,2\n", {}, "line 2: Got 4 cells in a row; expected 3"),
         ("id,time,,x\na,0,1,2\n", {}, "line 1: Got no name for column 2"),
@@ -149,12 +151,12 @@ def test_many_rows(tmp_path):
     rows = 50_000
     values = rng.normal(size=rows)
     lines = [f"{i // 1000},{i % 1000},{value!r}" for i, value in enumerate(values.tolist())]
-    series = read_csv(write(tmp_path, "id,t,x\n" + "\n".join(lines))).series
+    series = read(write(tmp_path, "id,t,x\n" + "\n".join(lines))).series
     assert series.lengths.tolist() == [1000] * 50
     np.testing.assert_array_equal(series.values.ravel(), values)
     lines[43_210] = "43,210,oops"
     with pytest.raises(ReadError, match="line 43212: Got 'oops'"):
-        read_csv(write(tmp_path, "id,t,x\n" + "\n".join(lines)))
+        read(write(tmp_path, "id,t,x\n" + "\n".join(lines)))
 
 
 def test_a_sign_that_looks_like_a_comment(tmp_path):
@@ -162,16 +164,16 @@ def test_a_sign_that_looks_like_a_comment(tmp_path):
     path = tmp_path / "x.csv"
     for quoted in ("#2", '"#2"'):
         path.write_text(f"# a; remark\nid,x\n#1,1\n#1,2\n{quoted},3\n{quoted},4\n")
-        assert read_csv(path).series.ids.tolist() == ["#1", "#2"]
+        assert read(path).series.ids.tolist() == ["#1", "#2"]
 
 
 def test_whole_numbers_are_the_same_class_however_they_are_spelled(tmp_path):
     (tmp_path / "x.csv").write_text("id,time,x,label\na,0,1,1\nb,0,1,1.0\nc,0,1,0.0\n")
-    assert read_csv(tmp_path / "x.csv", task="classification").classes == ("0", "1")
+    assert read(tmp_path / "x.csv", task="classification").classes == ("0", "1")
     (tmp_path / "x.csv").write_text("id,time,x,label\na,0,1,01\nb,0,1,02\n")
-    assert read_csv(tmp_path / "x.csv").classes == ("01", "02")
+    assert read(tmp_path / "x.csv").classes == ("01", "02")
     (tmp_path / "x.csv").write_text("id,time,x,label\na,0,1,1.0\nb,0,1,0.5\n")
-    assert read_csv(tmp_path / "x.csv", task="classification").classes == ("0.5", "1")  # whatever else is there
+    assert read(tmp_path / "x.csv", task="classification").classes == ("0.5", "1")  # whatever else is there
 
 
 @given(
@@ -247,4 +249,4 @@ def test_quotes_and_nothing_else(tmp_path, text):
     path = tmp_path / "quotes.csv"
     path.write_text(text)
     with pytest.raises(ReadError):
-        read_csv(path)
+        read(path)

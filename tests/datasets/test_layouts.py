@@ -264,7 +264,7 @@ def test_a_table_that_is_nearly_all_padding_is_refused(tmp_path):
 def test_what_does_not_fit_is_refused_before_it_is_made(tmp_path, monkeypatch):
     monkeypatch.setattr("neuralrde.paths.checks.free_memory", lambda: 2**20)
     text = "id,time,x\n" + "".join(f"a,{i},1\n" for i in range(5000)) + "".join(f"b{i},0,1\n" for i in range(5000))
-    with pytest.raises(ReadError, match=r"5001 series, padded to 5000 points, need .* GiB; this machine has"):
+    with pytest.raises(ReadError, match=r"5,001 series of 1 to 5,000 points .* need .* GiB; this machine has"):
         read(write(tmp_path, text))
 
 

@@ -57,7 +57,7 @@ def test_gaps_at_the_end_are_padding_unless_lengths_or_times_say_otherwise(tmp_p
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"x": np.zeros((2, 3))}, "expected one called X"),
+        ({"x": np.zeros((2, 3))}, "expected also X"),
         ({"X": np.zeros(3)}, "shape"),
         ({"X": np.zeros((2, 3, 1, 1))}, "shape"),
         ({"X": np.zeros((0, 3, 1))}, "empty"),

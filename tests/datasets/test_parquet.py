@@ -75,7 +75,7 @@ def test_rubbish_is_named(tmp_path, write):
     for content in (b"PAR1", b"PAR1 and so on", b"text"):
         path = tmp_path / "bad.parquet"
         path.write_bytes(content)
-        with pytest.raises(ReadError, match="no Parquet table"):
+        with pytest.raises(ReadError, match="damaged Parquet table"):
             read(path)
 
 

@@ -106,6 +106,8 @@ def test_options_of_tables_are_refused_elsewhere(folder):
     path.write_bytes(WRITTEN["ts"])
     with pytest.raises(ReadError, match=r"Got target='y' for a .ts file"):
         read(path, target="y")
+    with pytest.raises(ReadError, match=r"Got header=False for a .ts file"):
+        read(path, header=False)
 
 
 def test_an_error_travels_between_processes(folder):

@@ -94,5 +94,5 @@ def test_a_reader_must_be_whole_and_its_ending_new(blocks):
         register_reader(Reader("others", (".blocks",), read_blocks))
     with pytest.raises(ValueError, match=r"expected it with its dot, '\.raw'"):
         Reader("raw", ("raw",), read_blocks)
-    with pytest.raises(ValueError, match="either `read`, or both `load` and `names`"):
+    with pytest.raises(ValueError, match="either `read` or `table`"):
         Reader("nothing", (".nothing",))

@@ -73,17 +73,14 @@ def baselines(train: Dataset, test: Dataset, *, seed: int = 0) -> list[Baseline]
     """
     first = trivial(TrainingTargets.of(train), len(known_targets(test)))
     others = (last_value(train, test), previous_target(test, first.predicted[:1]), cheap_model(train, test, seed=seed))
-    return [first, *(baseline for baseline in others if baseline is not None)]
+    return [first, *filter(None, others)]
 
 
 def known_targets(data: Dataset) -> np.ndarray:
     """Names of classes `(rows,)`, or numbers `(rows, outputs)`: of each series, or of each point that has one."""
     target = np.asarray(data.target)
-    if data.classes is None:
-        target = target.reshape(*target.shape[: 2 if data.per_time else 1], -1)
-    else:
-        target = np.asarray(data.classes)[target]
-    return target[known_points(data)] if data.per_time else target
+    target = target[known_points(data)] if data.per_time else target
+    return target.reshape(len(target), -1) if data.classes is None else np.asarray(data.classes)[target]
 
 
 def known_points(data: Dataset) -> np.ndarray:
@@ -146,7 +143,12 @@ def cheap_model(train: Dataset, test: Dataset, *, seed: int = 0) -> Baseline:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-    known, asked, target = _features(train), _features(test), known_targets(train)
+    def features(data: Dataset) -> np.ndarray:
+        if not data.per_time:
+            return summary_statistics(data.series)
+        return running_statistics(data.series)[known_points(data)[data.series.valid]]
+
+    known, asked, target = features(train), features(test), known_targets(train)
     if len(known) > _MOST_POINTS:
         some = np.random.default_rng(seed).choice(len(known), _MOST_POINTS, replace=False)
         known, target = known[some], target[some]
@@ -159,12 +161,6 @@ def cheap_model(train: Dataset, test: Dataset, *, seed: int = 0) -> Baseline:
     found = model.fit(known, target).predict(asked)
     explained = f"ridge on 7 statistics of each channel{' so far' if train.per_time else ''}"
     return Baseline(CHEAP, CHEAP, found if train.classes is not None else found.reshape(len(asked), -1), explained)
-
-
-def _features(data: Dataset) -> np.ndarray:
-    if not data.per_time:
-        return summary_statistics(data.series)
-    return running_statistics(data.series)[known_points(data)[data.series.valid]]
 
 
 def _latest(data: Dataset) -> np.ndarray:

@@ -10,15 +10,7 @@ from typing import Any
 import numpy as np
 
 from ._baselines import CHEAP, FLOOR, Baseline
-from .metrics import (
-    Predictions,
-    accuracy_interval,
-    bootstrap_interval,
-    calibration_error,
-    measures,
-    title_of,
-    wilson,
-)
+from .metrics import Predictions, accuracy_interval, bootstrap_interval, calibration_error, measures, title_of, wilson
 
 # From here on, a gap between training and validation is worth a sentence: of accuracies, and as a ratio of errors.
 _APART, _TIMES = 0.1, 1.5
@@ -91,7 +83,6 @@ def assess(found: Predictions, baselines: Sequence[Baseline], *, seed: int = 0) 
         seed: seed of the draws for intervals.
     """
     own = measures(found)
-    units = len(np.unique(found.units))
     if found.is_classes:
         right = found.true.astype(str) == found.predicted.astype(str)
         intervals = {"accuracy": accuracy_interval(right, found.units)}
@@ -103,26 +94,20 @@ def assess(found: Predictions, baselines: Sequence[Baseline], *, seed: int = 0) 
             "rmse": bootstrap_interval((off**2).mean(axis=1), found.units, seed=seed),
             "mae": bootstrap_interval(np.abs(off).mean(axis=1), found.units, of=np.asarray, seed=seed),
         }
-    return Assessment(
-        metric="accuracy" if found.is_classes else "rmse",
-        measures=own,
-        intervals=intervals,
-        units=units,
-        unit=found.unit,
-        baselines=tuple(
-            (each, measures(Predictions(found.true, each.predicted, found.units, found.unit))) for each in baselines
-        ),
-        same=_same(found),
-    )
+    metric, units = "accuracy" if found.is_classes else "rmse", len(np.unique(found.units))
+    beside = [(each, measures(Predictions(found.true, each.predicted, found.units, found.unit))) for each in baselines]
+    return Assessment(metric, own, intervals, units, found.unit, tuple(beside), _same(found))
 
 
 def _same(found: Predictions) -> str | None:
+    if len(found.true) < 2:
+        return None
     if found.is_classes:
         names = np.unique(found.predicted.astype(str))
-        return str(names[0]) if len(names) == 1 and len(found.predicted) > 1 else None
+        return str(names[0]) if len(names) == 1 else None
     predicted, true = np.asarray(found.predicted, float), np.asarray(found.true, float)
     # A fiftieth of the true spread: on a picture of predicted against true, a flat line.
-    flat = len(true) > 1 and (predicted.std(axis=0) < 0.02 * true.std(axis=0)).all()
+    flat = (predicted.std(axis=0) < 0.02 * true.std(axis=0)).all()
     return f"{predicted.mean():.4g}" if flat else None
 
 
@@ -151,11 +136,9 @@ def verdict(found: Assessment, training: Training | None = None) -> list[str]:
     """Sentences, the most important first.
 
     >>> from neuralrde.assessment import TrainingTargets, trivial
-    >>> true = np.array(["no"] * 55 + ["yes"] * 14)
-    >>> always = trivial(TrainingTargets({"no": 9, "yes": 3}), len(true))
-    >>> found = assess(Predictions(true, np.full(69, "no"), np.arange(69)), [always])
-    >>> print(verdict(found)[0])
-    All predictions are `no`: no better than always saying `no` (accuracy 0.7971).
+    >>> found = Predictions(np.array(["no", "no", "yes"]), np.full(3, "no"), np.arange(3))
+    >>> print(verdict(assess(found, [trivial(TrainingTargets({"no": 9, "yes": 3}), 3)]))[0])
+    All predictions are `no`: no better than always saying `no` (accuracy 0.6667).
 
     Args:
         found: predictions beside baselines.
@@ -163,7 +146,10 @@ def verdict(found: Assessment, training: Training | None = None) -> list[str]:
     """
     sentences = [*_against_trivial(found), *_against_others(found)]
     if training is not None and training.epochs:
-        if training.searched is False and not _wins(found):
+        values = [values[found.metric] for _, values in found.baselines]
+        perfect = found.metric == "accuracy" and found.value == 1.0
+        wins = perfect or all(found.gain(value) > 0 and found.is_clear(value) for value in values)
+        if not training.searched and not wins:
             sentences.append("Try --depth auto --step auto, which searches for better windows.")
         sentences += _of_training(found.metric, training)
     return [*sentences, *_of_test(found, folds=0 if training is None else training.folds)]
@@ -171,12 +157,11 @@ def verdict(found: Assessment, training: Training | None = None) -> list[str]:
 
 def _against_trivial(found: Assessment) -> Iterator[str]:
     baseline, values = found.baselines[0]
-    value = values[found.metric]
-    said = f"{_doing(baseline.name)} ({title_of(found.metric)} {_number(value)})"
-    if found.metric == "accuracy":
-        start = f"All predictions are `{found.same}`: " if found.same is not None else ""
-    else:
-        start = f"All predictions are nearly the same number, {found.same}: " if found.same is not None else ""
+    value, name = values[found.metric], baseline.name
+    name = name.replace("always ", "always saying ", 1) if name.startswith("always ") else f"the {name}"
+    said = f"{name} ({title_of(found.metric)} {_number(value)})"
+    same = f"`{found.same}`" if found.metric == "accuracy" else f"nearly the same number, {found.same}"
+    start = "" if found.same is None else f"All predictions are {same}: "
     if found.gain(value) <= 0:
         sentence = f"{start}no better than {said}."
     elif not found.is_clear(value):
@@ -186,46 +171,37 @@ def _against_trivial(found: Assessment) -> Iterator[str]:
     yield sentence[0].upper() + sentence[1:]
     balanced, chance = (each.get("balanced_accuracy", 0.0) for each in (found.measures, values))
     if found.gain(value) <= 0 and balanced > chance + _APART:
-        yield (
-            f"But it tells the classes apart: its balanced accuracy is {_number(balanced)}, where {baseline.name} has "
-            f"{_number(chance)}."
-        )
+        has = f"its balanced accuracy is {_number(balanced)}, where {baseline.name} has {_number(chance)}"
+        yield f"But it tells the classes apart: {has}."
 
 
 def _against_others(found: Assessment) -> Iterator[str]:
     metric = title_of(found.metric)
     for baseline, values in found.baselines[1:]:
-        value, gain = values[found.metric], found.gain(values[found.metric])
+        value, name = values[found.metric], f"he {baseline.name}"
+        gain, clear = found.gain(value), found.is_clear(value)
         numbers = f"{metric} {_number(value)} against {_number(found.value)}"
-        name = f"the {baseline.name}"
-        if baseline.kind in (CHEAP, FLOOR) and gain > 0:
-            clear = "Better" if found.is_clear(value) else "Not clearly better"
-            yield f"{clear} than {name} ({metric} {_number(value)}){'' if clear == 'Better' else _inside(found)}."
-        elif baseline.kind in (CHEAP, FLOOR):
-            clear = "as good" if gain == 0 else "better" if found.is_clear(value) else "slightly better, or as good"
+        if baseline.kind not in (CHEAP, FLOOR):
+            if gain <= 0:
+                yield f"T{name} is better: {numbers} ({baseline.explained})."
+        elif gain > 0:
+            than = f"than t{name} ({metric} {_number(value)})"
+            yield f"Better {than}." if clear else f"Not clearly better {than}{_inside(found)}."
+        else:
+            better = "as good" if gain == 0 else "better" if clear else "slightly better, or as good"
             advice = " It takes seconds: write --model closed-form." if baseline.kind == FLOOR else ""
-            yield f"{name[0].upper()}{name[1:]} is {clear}: {numbers}.{advice}"
-        elif gain <= 0:
-            yield f"{name[0].upper()}{name[1:]} is better: {numbers} ({baseline.explained})."
-
-
-def _wins(found: Assessment) -> bool:
-    """Perfect, or clearly better than every baseline."""
-    values = [values[found.metric] for _, values in found.baselines]
-    perfect = found.metric == "accuracy" and found.value == 1.0
-    return perfect or all(found.gain(value) > 0 and found.is_clear(value) for value in values)
+            yield f"T{name} is {better}: {numbers}.{advice}"
 
 
 def _of_training(metric: str, training: Training) -> Iterator[str]:
+    epochs = f"{training.epochs:,} epoch{'' if training.epochs == 1 else 's'}"
     if training.out_of_time:
-        yield f"The time budget ended training after {_epochs(training.epochs)}: give more with --time-budget."
+        yield f"The time budget ended training after {epochs}: give more with --time-budget."
     elif training.best == training.epochs:
         yield f"The best epoch is the last: train longer (--epochs {2 * training.epochs})."
     elif training.epochs >= _SOME_EPOCHS and training.best <= _AT_ONCE * training.epochs:
-        yield (
-            f"Training stopped after {_epochs(training.epochs)}, and the best was epoch {training.best}: try a smaller "
-            "--learning-rate, or another --seed."
-        )
+        advice = "try a smaller --learning-rate, or another --seed"
+        yield f"Training stopped after {epochs}, and the best was epoch {training.best}: {advice}."
     train, validation = training.parts.get("train"), training.parts.get("validation")
     if not train or not validation:
         return
@@ -257,16 +233,8 @@ def _of_test(found: Assessment, *, folds: int) -> Iterator[str]:
         yield f"Probabilities are off by {_number(off)} on average (expected calibration error): do not trust them."
 
 
-def _doing(name: str) -> str:
-    return name.replace("always ", "always saying ", 1) if name.startswith("always ") else f"the {name}"
-
-
 def _inside(found: Assessment) -> str:
     return ", which lies inside the interval" if found.interval is not None else ""
-
-
-def _epochs(count: int) -> str:
-    return f"{count:,} epoch{'' if count == 1 else 's'}"
 
 
 def _number(value: float) -> str:

@@ -54,11 +54,15 @@ def measures(found: Predictions) -> dict[str, Any]:
         true, predicted = found.true.astype(str), found.predicted.astype(str)
         result["accuracy"] = float((true == predicted).mean())
         result["balanced_accuracy"] = float(
-            np.mean([(predicted[true == name] == name).mean() for name in np.unique(true)])
+            np.mean([(predicted[true == one] == one).mean() for one in np.unique(true)])
         )
         result["macro_f1"] = float(metrics.f1_score(true, predicted, average="macro", zero_division=0.0))  # type: ignore
         if found.probability is not None:
-            result["log_loss"] = _log_loss(found.probability, true, found.classes or ())
+            column = {name: k for k, name in enumerate(found.classes or ())}
+            # A class that the model has never seen has probability 0; the loss of that is large, and finite.
+            rows = zip(found.probability, true, strict=True)
+            likely = [row[column[name]] if name in column else 0.0 for row, name in rows]
+            result["log_loss"] = float(-np.log(np.maximum(likely, 1e-12)).mean()) + 0.0  # no minus before a zero
         return result
     true, predicted = (np.asarray(array, float).reshape(len(found.true), -1) for array in (found.true, found.predicted))
     result["rmse"] = float(np.sqrt(((predicted - true) ** 2).mean()))
@@ -74,13 +78,6 @@ def title_of(metric: str) -> str:
     ('RMSE', 'macro F1', 'balanced accuracy')
     """
     return {"rmse": "RMSE", "mae": "MAE", "r2": "R²", "macro_f1": "macro F1"}.get(metric, metric.replace("_", " "))
-
-
-def _log_loss(probability: np.ndarray, true: np.ndarray, classes: tuple[str, ...]) -> float:
-    column = {name: k for k, name in enumerate(classes)}
-    # A class that the model has never seen has probability 0; the loss of that is large, and finite.
-    likely = [row[column[name]] if name in column else 0.0 for row, name in zip(probability, true, strict=True)]
-    return float(-np.log(np.maximum(likely, 1e-12)).mean()) + 0.0  # no minus before a zero
 
 
 def calibration_error(probability: Float[np.ndarray, "n classes"], right: Bool[np.ndarray, "n"]) -> float:

@@ -4,11 +4,9 @@ from ._read import column_names, read
 from .arff import read_arff
 from .cache import data_folder
 from .catalogue import available, load
-from .csv import read_csv
 from .dataset import Dataset, concatenate
 from .files import DatasetUnavailable, ReadError
 from .npz import read_npz, write_npz
-from .parquet import read_parquet
 from .readers import Reader, endings, register_reader
 from .simulated import fractional_brownian_motion, order_of_events, spirals
 from .splits import Split, by_group, duplicates, folds, given, in_order, random_split, stratified
@@ -38,9 +36,7 @@ __all__ = [
     "random_split",
     "read",
     "read_arff",
-    "read_csv",
     "read_npz",
-    "read_parquet",
     "read_ts",
     "register_reader",
     "spirals",

@@ -1,14 +1,19 @@
-"""`read`: any file or folder of series."""
+"""`read`: any file or folder of series, and targets that stand in a second file."""
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from .dataset import Dataset
-from .folder import first_file, read_folder
-from .labels import with_labels
-from .readers import names_in, read_file
-from .roles import TableOptions
-from .targets import Task
+import numpy as np
+
+from ..errors import setting
+from .dataset import PARTS, Dataset, concatenate
+from .files import ReadError, naming
+from .readers import endings, reader_of
+from .roles import USUAL, TableOptions, few
+from .table import Rows, Table, from_table, join_tables, labels_of_series, load_table, with_columns
+from .targets import Task, describe_target
 
 
 def read(
@@ -39,15 +44,20 @@ def read(
     """Read series, and what is to be predicted, from a file or a folder.
 
     A file is a table (`.csv`, `.tsv`, `.parquet`, ...) or says itself what is what (`.ts`, `.arff`, `.npz`, ...);
-    `endings()` lists all formats, and text may be gzipped. A folder holds `NAME_TRAIN` and `NAME_TEST`, sub-folders
-    `train` and `test`, a sub-folder per class, or files, each a series or a table. A file that is not what its
-    ending says is read as what it is.
+    `endings()` lists all formats, and text may be gzipped. A file that is not what its ending says is read as what
+    it is. A folder has one of four layouts, tried in this order:
+
+    1. `NAME_TRAIN.ts` and `NAME_TEST.ts` (or another format; `_VALIDATION` too): one data set with its split.
+    2. Sub-folders `train`, `test` (and `validation`), each in layout 3 or 4: one data set with its split.
+    3. Sub-folders of files: a sub-folder is a class.
+    4. Files, each a series with the file's name as its id, or a table with a column of ids. `labels.csv` beside
+       them is the table `labels`. Hidden files and SOURCE, README and LICENSE are passed over.
 
     A table is long (a row per point, with a column that says which series it belongs to), wide (a row per
-    series, its points in numbered columns), or melted (a row per value). Columns called id, time (t,
-    timestamp), target (label, class), group (patient, subject, speaker) and split are known by their names; all
-    others are channels, unless `columns` says which are. Missing values are empty, ?, -, NaN, NA, N/A, #N/A,
-    null or none. `Dataset.reading` says in one sentence how a table was understood; what is ambiguous is refused.
+    series, its points in numbered columns, or as lists in its cells), or melted (a row per value). Columns called
+    id, time (t, timestamp), target (label, class), group (patient, subject, speaker) and split are known by their
+    names; all others are channels, unless `columns` says which are. Missing values are empty, ?, -, NaN, NA, N/A,
+    #N/A, null or none. `Dataset.reading` says in one sentence how a table was understood; what is ambiguous is refused.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "hearts.csv"
@@ -76,48 +86,303 @@ def read(
             1/2/2024, "clock" for clock times, or "number"; None decides, and refuses 1/2/2024.
         decimal: "," or "."; None decides, if that is possible.
         thousands: what divides thousands, such as "," or "."; None decides, if that is possible.
-        duplicates: what to do with several rows of a series at one time: "error", or take their "mean", or the
-            "first" or "last" of them.
+        duplicates: what to do with several rows of a series at one time: "error", "mean", "first" or "last".
         drop_unlabelled: whether series without a target are left out; otherwise they are an error.
         sensor: of a melted table, the column that names the channel.
         value: of a melted table, the column with the number; None takes the one called value.
-        one_hot: columns of words that become a channel per word, 0 or 1; True takes all columns of words.
-            None refuses words.
+        one_hot: columns of words that become a channel per word, 0 or 1; True takes all of them, None refuses words.
         task: "classification" or "regression"; None decides: words and few whole numbers are classes, see
             `guess_task`.
         name: of the data set; None takes the file's.
     """
-    options = TableOptions(
-        target=target,
-        id=id,
-        time=time,
-        group=group,
-        split=split,
-        columns=columns,
-        wide=wide,
-        per_time=bool(per_time),
-        header=header,
-        labels=labels,
-        labels_id=labels_id,
-        time_format=time_format,
-        decimal=decimal,
-        thousands=thousands,
-        duplicates=duplicates,
-        drop_unlabelled=drop_unlabelled,
-        sensor=sensor,
-        value=value,
-        one_hot=one_hot,
-    )
+    given = {**locals(), "per_time": bool(per_time)}  # before there are other names
+    options = TableOptions(**{option.name: given[option.name] for option in fields(TableOptions)})
     path = Path(path).expanduser()
     options.check(path)
     if path.is_dir():
-        return read_folder(path, options=options, task=task, name=name)
-    data = read_file(path, options, task=task if labels is None else None, name=name)
-    return data if labels is None else with_labels(data, options, task)
+        return _read_folder(path, options, task, name)
+    data = _read_file(path, options, task=task if labels is None else None, name=name)
+    return data if labels is None else _with_labels(data, options, task)
 
 
 def column_names(path: str | Path, header: bool | None = None) -> list[str]:
     """Of a table, or of the first file in a folder: numbers if there is no header, and none if it is no table."""
     path = Path(path).expanduser()
-    file = first_file(path) if path.is_dir() else path
-    return [] if file is None or not file.exists() else names_in(file, header)
+    file = _first_file(path) if path.is_dir() else path
+    open_table = None if file is None or not file.exists() else reader_of(file).table
+    return [] if file is None or open_table is None else list(open_table(file, header).names)
+
+
+def _read_file(path: Path, options: TableOptions, *, task: Task | None, name: str | None = None) -> Dataset:
+    """The series of one file, without the labels that a second file may hold."""
+    reader = reader_of(path)
+    if reader.read is None:
+        return from_table(_load(path, options), options, task=task, name=name or path.name.split(".")[0])
+    allowed = ["labels", "labels_id", "drop_unlabelled", *(("target", "group", "split") if options.labels else ())]
+    for option in fields(TableOptions):
+        value = getattr(options, option.name)
+        if value != option.default and option.name not in allowed:
+            got, kind = setting(option.name, value), reader.endings[0]
+            reason = f"because a {kind} file says itself what is what"
+            raise ReadError(path, f"Got {got} for a {kind} file; expected it for tables only, {reason}. Leave it out.")
+    return reader.read(path, task=task, name=name)
+
+
+def _load(path: Path, options: TableOptions) -> Table:
+    """The table in a file. If a second file holds the targets, that may also hold groups and parts."""
+    source = reader_of(path).table(path, options.header)  # type: ignore  # it is a table
+    if options.labels is None:
+        return load_table(source, options)
+    elsewhere = {role: None for role in ("group", "split") if str(getattr(options, role)) not in source.names}
+    table = load_table(source, replace(options, target=None, **elsewhere))
+    return replace(table, roles=replace(table.roles, target=()))
+
+
+# Labels in a second file.
+
+
+def _with_labels(data: Dataset, options: TableOptions, task: Task | None) -> Dataset:
+    """A data set with what the file `options.labels`, any table with a row per series, says of its ids."""
+    path = Path(options.labels or "").expanduser()
+    if data.series.ids is None:
+        expected = f"ids, to find each series' label by. Write {setting('id')} to name the data's column of ids"
+        raise ReadError(path, f"Got labels for series that have no ids; expected {expected}.")
+    table = _load_labels(path, options)
+    rows = Rows.of(table)
+    ids = np.asarray(rows.ids).tolist()
+    # A series that is not in the data needs no label: what is said of the others is checked below.
+    labels = labels_of_series(table, replace(options, drop_unlabelled=True, per_time=False), rows)
+    # Of prefixed ids (folder of tables) the last part, and of files the name without its ending, will do.
+    known = {_bare(id): row for row, id in reversed(list(enumerate(ids)))} | {id: row for row, id in enumerate(ids)}
+    wanted = np.asarray(data.series.ids).astype(str)
+    place = np.array([known.get(id, known.get(id.rpartition("/")[2], -1)) for id in wanted])
+    if (place < 0).all():
+        raise ReadError(
+            path,
+            f"Got no row for {few(wanted[:3].tolist())}, nor for any other series; expected the same ids in column "
+            f"{table.roles.id!r}, where {few(ids[:3])} stand. Write {setting('labels_id')} to name another column.",
+        )
+    lacking = (place < 0) | (True if labels.labelled is None else ~labels.labelled[place])
+    if lacking.all() or (lacking.any() and not options.drop_unlabelled):
+        more = f" and {int(lacking.sum()) - 5} more" if lacking.sum() > 5 else ""
+        where = "no row" if (place < 0)[lacking][:5].any() else f"nothing in column {table.roles.target[0]!r}"
+        raise ReadError(
+            path,
+            f"Got {where} for {wanted[lacking][:5].tolist()}{more}; expected a target for each series. Write "
+            f"{setting('drop_unlabelled', True)} to leave such series out.",
+        )
+    chosen, base = place[~lacking], data[~lacking]
+    with naming(path):
+        targets = {name: column[chosen] for name, column in labels.targets.items()}
+        target, described = describe_target(targets, np.full(len(chosen), True), task)
+        notes = [f"{described} from {path.name}"]
+        notes += [f"{int(lacking.sum())} series without a target left out"] if lacking.any() else []
+        spare = len(ids) - len(set(place[place >= 0].tolist()))
+        notes += [f"{spare} of its rows are of no series here"] if spare else []
+        return Dataset(
+            base.series,
+            **target,
+            groups=base.groups if labels.groups is None else labels.groups[chosen],
+            split=base.split if labels.split is None else labels.split[chosen],
+            name=data.name,
+            source=data.source,
+            reading="; ".join(filter(None, [data.reading, *notes])),
+            time_unit=data.time_unit,
+        )
+
+
+def _load_labels(path: Path, options: TableOptions) -> Table:
+    """The ids are in the column `labels_id`, or called as the data's; the only column beside them is the target."""
+    reader = reader_of(path)
+    if reader.table is None:
+        raise ReadError(path, f"Got labels in a {reader.endings[0]} file; expected a table with a row per series.")
+    source = reader.table(path, True)
+    names = source.names
+    roles = {role: getattr(options, role) for role in ("group", "split") if str(getattr(options, role)) in names}
+    same = [name for name in (str(options.labels_id or ""), str(options.id)) if name in names]
+    ids = [options.labels_id] if options.labels_id else [*same, *(n for n in names if n.lower() in USUAL["id"])]
+    if not ids:
+        expected = f"`id`, the names of the series, or {setting('labels_id')} to name it"
+        raise ReadError(path, f"Got the columns {few(names)}; expected {expected}.", 1)
+    targets = [name for name in options.targets if name in names]
+    if len(targets) < len(options.targets):
+        got = f"{setting('target', options.target)} and the columns {few(names)}"
+        raise ReadError(path, f"Got {got}; expected the name of one of them.", 1)
+    if not targets and not any(name.lower() in USUAL["target"] for name in names if name != ids[0]):
+        usual = (*USUAL["group"], *USUAL["split"])
+        targets = [name for name in names if name not in (ids[0], *roles.values()) and name.lower() not in usual]
+        if len(targets) != 1:
+            expected = f"`target`, or {setting('target')} to name the column to predict"
+            raise ReadError(path, f"Got the columns {few(names)}; expected {expected}.", 1)
+    own = {"decimal": options.decimal, "thousands": options.thousands, "target": targets or None, **roles}
+    return load_table(source, TableOptions(id=ids[0], columns=[], **own), channels_needed=False)
+
+
+def _bare(id: str) -> str:
+    for ending in (".gz", *endings()):
+        id = id.removesuffix(ending)
+    return id
+
+
+# Folders.
+
+_PAIR = re.compile(r"(.*?)_?(train|test|val|validation)", re.IGNORECASE)
+_PARTS = {"train": "train", "training": "train", "val": "validation", "validation": "validation", "test": "test"}
+_LABELS = "labels.csv"
+_FILE, _PART, _FOLDER = "(file)", "(part)", "(folder)"  # columns that the places of files make
+
+
+@dataclass(frozen=True)
+class _File:
+    path: Path
+    part: str | None = None
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """The files of a folder, with the parts and classes that their places say."""
+
+    files: list[_File]
+    single: bool = True  # whether a file without ids is one series
+    labels: Path | None = None
+    name: str = ""
+
+
+def _read_folder(path: Path, options: TableOptions, task: Task | None, name: str | None) -> Dataset:
+    found = _find(path)
+    if not found.files:
+        raise ReadError(path, "Got a folder without files; expected a file per series, or NAME_TRAIN and NAME_TEST.")
+    labels = found.labels if options.labels is None else Path(options.labels).expanduser()
+    if labels is not None:
+        options = replace(options, labels=labels)
+        others = [file for file in found.files if not (labels.exists() and file.path.samefile(labels))]
+        found = replace(found, files=others)
+    tables = all(reader_of(file.path).table for file in found.files)
+    data = (_from_tables if tables else _from_files)(path, found, options, task)
+    data = replace(data, name=name or found.name or path.name)
+    return data if labels is None else _with_labels(data, options, task)
+
+
+def _find(path: Path) -> _Folder:
+    folders, files = _inside(path)
+    if pair := _pair(files):
+        names = {match[1] for _, file in pair if (match := _PAIR.fullmatch(_stem(file))) and match[1]}
+        return _Folder([_File(file, part) for part, file in pair], False, name=names.pop() if len(names) == 1 else "")
+    labels = [file for file in files if file.name.lower() == _LABELS]
+    others = [file for file in files if file not in labels]
+    if folders and all(folder.name.lower() in _PARTS for folder in folders):
+        inside = [(_PARTS[folder.name.lower()], _find(folder)) for folder in folders]
+        marked = [replace(file, part=part) for part, one in inside for file in one.files]
+        return _Folder(marked, labels=next(iter([*labels, *(one.labels for _, one in inside if one.labels)]), None))
+    if folders and others:
+        got = f"the sub-folders {[f.name for f in folders][:5]} beside the files {[f.name for f in others][:5]}"
+        raise ReadError(path, f"Got {got}; expected sub-folders only (a class each), or files only (a series each).")
+    if folders:
+        return _Folder([_File(file, label=folder.name) for folder in folders for file in _inside(folder)[1]])
+    return _Folder(list(map(_File, others)), labels=next(iter(labels), None))
+
+
+def _from_tables(path: Path, found: _Folder, options: TableOptions, task: Task | None) -> Dataset:
+    """All rows in one table, so that they are understood in one way."""
+    names = [str(file.path.relative_to(path).with_name(_stem(file.path))) for file in found.files]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice and found.single:
+        both = [file.path.name for file, name in zip(found.files, names, strict=True) if name == twice[0]]
+        raise ReadError(path, f"Got the files {both}; expected different names, because a name is an id.")
+    tables = []
+    for file, name in zip(found.files, names, strict=True):
+        table = _load(file.path, options)
+        places, roles = {}, {}
+        if found.single and table.roles.id is None:
+            places[_FILE], roles["id"] = name, _FILE
+        if file.part is not None:
+            places[_PART], roles["split"] = file.part, _PART
+        if file.label is not None:
+            places[_FOLDER], roles["target"] = file.label, (_FOLDER,)
+            task = task or "classification"
+        tables.append(replace(table, frame=with_columns(table.frame, places), roles=replace(table.roles, **roles)))
+    ids = [table.roles.id for table in tables]
+    if ids[0] != _FILE:
+        data = from_table(join_tables(_with_prefixes(tables, names), path), options, task=task)
+        return data
+    if set(ids) != {_FILE}:
+        raise ReadError(path, "Got tables with a column of ids beside tables without; expected all alike.")
+    data = from_table(join_tables(tables, path), replace(options, wide=bool(options.wide)), task=task)
+    stems = np.array([id.rpartition("/")[2] for id in np.asarray(data.series.ids).tolist()])
+    return replace(data, series=replace(data.series, ids=stems))
+
+
+def _with_prefixes(tables: list[Table], names: list[str]) -> list[Table]:
+    """An id in two files may be of two series: then ids are told apart by their files."""
+    if any(table.roles.id is None for table in tables):
+        return tables
+    seen, twice = set(), set()
+    for table in tables:
+        ids = set(table.frame[table.roles.id])
+        twice |= seen & ids
+        seen |= ids
+    if not twice:
+        return tables
+    note = f"ids begin with the file's name, because {min(twice)} is in two files"
+    prefixed = []
+    for table, name in zip(tables, names, strict=True):
+        ids = {str(table.roles.id): f"{name}/" + table.frame[table.roles.id]}
+        prefixed.append(replace(table, frame=with_columns(table.frame, ids), notes=[*table.notes, note]))
+    return prefixed
+
+
+def _from_files(path: Path, found: _Folder, options: TableOptions, task: Task | None) -> Dataset:
+    """Files in other formats than tables: one data set each, joined."""
+    parts = []
+    for file in found.files:
+        own = task if file.label is None and options.labels is None else None
+        wide = False if reader_of(file.path).table else options.wide
+        data = _read_file(file.path, replace(options, wide=wide), task=own)
+        if found.single:
+            if len(data) != 1:
+                got = f"{len(data)} series; expected one, because {path} holds a file per series"
+                raise ReadError(file.path, f"Got {got}. Read this file by itself.")
+            data = replace(data, series=replace(data.series, ids=np.array([_stem(file.path)])))
+        if file.label is not None:
+            data = Dataset(data.series, [file.label], task="classification", time_unit=data.time_unit)
+        elif options.labels is not None:
+            data = Dataset(data.series, time_unit=data.time_unit, groups=data.groups, split=data.split)
+        parts.append(data if file.part is None else replace(data, split=np.full(len(data), file.part)))
+    with naming(path):
+        return concatenate(parts)
+
+
+def _inside(path: Path) -> tuple[list[Path], list[Path]]:
+    things = sorted(thing for thing in path.iterdir() if not thing.name.startswith((".", "_")))
+    notes = ("source", "readme", "license")
+    files = [thing for thing in things if thing.is_file() and not thing.name.lower().startswith(notes)]
+    return [thing for thing in things if thing.is_dir()], files
+
+
+def _first_file(path: Path) -> Path | None:
+    """The first file of series in a folder of any layout; None in an empty one."""
+    folders, files = _inside(path)
+    pair = [file for _, file in _pair(files)]  # beside which anything may lie
+    found = pair or [file for file in files if file.name.lower() != _LABELS]
+    return found[0] if found else next(filter(None, map(_first_file, folders)), None)
+
+
+def _stem(file: Path) -> str:
+    return file.name.removesuffix(".gz").rsplit(".", 1)[0]
+
+
+def _pair(files: list[Path]) -> list[tuple[str, Path]]:
+    """Files that are parts of one data set, training first; the first format of which there is a pair."""
+    found: dict[str, dict[str, Path]] = {}
+    for file in files:
+        if match := _PAIR.fullmatch(_stem(file)):
+            kind = file.name.removesuffix(".gz").rsplit(".", 1)[-1].lower()
+            found.setdefault(f"{match[1]}.{kind}", {})[_PARTS[match[2].lower()]] = file
+
+    def rank(parts: dict[str, Path]) -> tuple[bool, int]:
+        """Archives hold a set in several formats and versions (NAME_eq_TRAIN.ts): the shortest name, .ts first."""
+        return min((not file.name.lower().endswith((".ts", ".ts.gz")), len(file.name)) for file in parts.values())
+
+    best = min((parts for parts in found.values() if len(parts) > 1), key=rank, default={})
+    return [(part, best[part]) for part in PARTS if part in best]

@@ -16,7 +16,7 @@ import numpy as np
 from ._read import read
 from .cache import check_checksum, checksum_of, data_folder, fetch, make_folder, write_checksum
 from .dataset import Dataset, concatenate
-from .files import DatasetUnavailable, ReadError, name_damage, name_file, unpacked
+from .files import DatasetUnavailable, ReadError, naming, unpacked
 from .npz import read_npz, write_npz
 from .ts import parse_ts
 
@@ -46,11 +46,9 @@ _SOURCE = "UEA, UCR and TSER archives (timeseriesclassification.com, tseregressi
 
 def find_archive_set(name: str) -> Path | None:
     """Where in the data folder a set of the archives lies; None if it does not."""
-    folder = data_folder() / f"uea_{name}"
-    for file in (f"{name}.npz", f"{name}_TRAIN.ts", f"{name}_TRAIN.arff", f"{name}.zip"):
-        if (folder / file).exists():
-            return folder / file
-    return None
+    endings = (".npz", "_TRAIN.ts", "_TRAIN.arff", ".zip")
+    files = (data_folder() / f"uea_{name}" / f"{name}{ending}" for ending in endings)
+    return next((file for file in files if file.exists()), None)
 
 
 def load_archive_set(name: str, *, shape: tuple[int, int, int] | None = None, classes: int | None = None) -> Dataset:
@@ -118,17 +116,17 @@ def _from_zip(path: Path, name: str) -> Dataset:
     """Read NAME_TRAIN.ts and NAME_TEST.ts, in whatever folder of a zip file they lie."""
     parts = []
     kind = "zip file"
-    with name_damage(path, kind), zipfile.ZipFile(path) as archive:
+    with naming(path, kind), zipfile.ZipFile(path) as archive:
         for part in ("TRAIN", "TEST"):
             wanted = f"{name}_{part}.ts"
             inside = [file for file in archive.infolist() if file.filename.rpartition("/")[2] == wanted]
             if not inside:
                 raise ReadError(path, f"Got no {wanted} in it; expected {name}_TRAIN.ts and {name}_TEST.ts.")
-            with unpacked(archive.open(inside[0]), path, kind, inside[0].compress_size) as file, name_file(path):
+            with unpacked(archive.open(inside[0]), path, kind, inside[0].compress_size) as file, naming(path):
                 lines = io.TextIOWrapper(file, encoding="utf-8-sig", errors="latin")
                 data = parse_ts(lines, file=f"{path.name}/{wanted}", name=name)
             parts.append(replace(data, split=np.full(len(data), part.lower())))
-    with name_file(path):
+    with naming(path):
         return concatenate(parts)
 
 

@@ -15,11 +15,11 @@ import numpy as np
 from neuralrde._write import writing
 from neuralrde.paths import Series
 
+from ._read import read
 from .cache import check_checksum, data_folder, fetch, make_folder, write_checksum
-from .csv import read_csv
 from .dataset import Dataset
 from .files import DatasetUnavailable, ReadError
-from .npz import load_shapes
+from .npz import load_arrays
 
 TARGETS = {"BIDMC32HR": "HR", "BIDMC32RR": "RESP", "BIDMC32SpO2": "SpO2"}
 # The patient (MIMIC II) of each of the 53 recordings.
@@ -42,17 +42,9 @@ _SOURCE = "PhysioNet, BIDMC PPG and Respiration Dataset 1.0.0, doi:10.13026/C220
 
 def find_bidmc() -> Path | None:
     """Where in the data folder the recordings lie; None if they do not."""
-    folder = data_folder() / "bidmc"
-    # The last file of each kind: a download that broke off has the first.
-    for file in (
-        "bidmc_records.npz",
-        f"bidmc_csv/bidmc_{SIZES[0]:02d}_Signals.csv",
-        f"bidmc_{SIZES[0]:02d}_Signals.csv",
-        f"bidmc{SIZES[0]:02d}n.hea",
-    ):
-        if (folder / file).exists():
-            return folder / file
-    return None
+    last = f"bidmc_{SIZES[0]:02d}_Signals.csv"  # of each kind: a download that broke off has the first
+    files = ("bidmc_records.npz", f"bidmc_csv/{last}", last, f"bidmc{SIZES[0]:02d}n.hea")
+    return next((path for file in files if (path := data_folder() / "bidmc" / file).exists()), None)
 
 
 def load_bidmc(name: str) -> Dataset:
@@ -68,7 +60,9 @@ def load_bidmc(name: str) -> Dataset:
     starts = STRIDE * np.arange(WINDOWS)
     pair = [CHANNELS.index("PLETH"), CHANNELS.index("II")]
     windows = np.lib.stride_tricks.sliding_window_view(signals[..., pair], LENGTH, axis=1)[:, starts]
-    target = _means(numerics[..., NUMERICS.index(TARGETS[name])])
+    numeric = numerics[..., NUMERICS.index(TARGETS[name])]
+    seconds = np.lib.stride_tricks.sliding_window_view(numeric, 32, axis=1)[:, 3 * np.arange(WINDOWS)]
+    target = np.asarray(np.nanmean(seconds, axis=2, dtype=np.float64))
     kept = target != 0 if name == "BIDMC32RR" else np.full(target.shape, True)
     record, window = np.nonzero(kept)
     values = np.ascontiguousarray(np.moveaxis(windows, 3, 2)[kept], dtype=np.float32)
@@ -88,12 +82,6 @@ def load_bidmc(name: str) -> Dataset:
     )
 
 
-def _means(numeric: np.ndarray) -> np.ndarray:
-    """`(records, windows)`: means over 32 seconds, of the values that are there."""
-    seconds = np.lib.stride_tricks.sliding_window_view(numeric, 32, axis=1)[:, 3 * np.arange(WINDOWS)]
-    return np.asarray(np.nanmean(seconds, axis=2, dtype=np.float64))
-
-
 def _records() -> tuple[np.ndarray, np.ndarray]:
     """Signals `(53, 60001, 3)` and numerics `(53, 481, 4)`."""
     found = find_bidmc()
@@ -101,7 +89,10 @@ def _records() -> tuple[np.ndarray, np.ndarray]:
         check_checksum(found)
         records, points, seconds = SIZES
         shapes = {"X": (records, points, len(CHANNELS)), "numerics": (records, seconds, len(NUMERICS))}
-        arrays = load_shapes(found, shapes)
+        arrays = load_arrays(found, shapes, needed=shapes)
+        for key, shape in shapes.items():
+            if arrays[key].shape != shape:
+                raise ReadError(found, f"Got {key} of shape {arrays[key].shape}; expected {shape}.")
         return arrays["X"], arrays["numerics"]
     if found is not None:
         return _read_records(found.parent)
@@ -154,7 +145,7 @@ def _read_records(folder: Path) -> tuple[np.ndarray, np.ndarray]:
                 values = _read_wfdb(path, names)
             else:
                 path = folder / f"bidmc_{i + 1:02d}_{kind}.csv"
-                values = read_csv(path, time="Time [s]", columns=names).series.values[0]
+                values = read(path, time="Time [s]", columns=names).series.values[0]
             if values.shape != array.shape[1:]:
                 raise ReadError(path, f"Got {values.shape[0]} rows; expected {array.shape[1]}.")
             array[i] = values

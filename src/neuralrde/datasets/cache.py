@@ -21,7 +21,6 @@ from .files import DatasetUnavailable, ReadError
 VARIABLE = "NEURALRDE_DATA"
 LIMIT = 4 * 2**30  # bytes of a download: the archives' largest files have a quarter of that
 _BLOCK = 1 << 20
-_HASHES = ("md5", "sha256")
 
 
 def data_folder() -> Path:
@@ -59,31 +58,35 @@ def fetch(url: str, path: Path, *, checksum: str | None = None, limit: int = LIM
     """
     if path.exists():
         return path
-    digest = hashlib.new(_hash_of(checksum, url))
+    kind, _, digits = ("sha256", "", "any") if checksum is None else str(checksum).partition(":")
+    if kind not in ("md5", "sha256") or not digits:
+        raise DatasetUnavailable(f"Got the checksum {checksum!r} for {url}; expected md5: or sha256: and digits")
+    digest = hashlib.new(kind)
     _check_scheme(url)
     request = urllib.request.Request(url, headers={"User-Agent": "neuralrde"})
     try:
         with _OPENER.open(request, timeout=30) as source, writing(path) as file:
             said = source.headers.get("Content-Length") or ""
             size, done = int(said) if said.isdecimal() else 0, 0
-            _check_limit(size, limit, url)
-            while block := source.read(_BLOCK):
+            while size <= limit and done <= limit and (block := source.read(_BLOCK)):
                 done += len(block)
-                _check_limit(done, limit, url)
                 file.write(block)
                 digest.update(block)
                 _progress(path.name, done, size)
+            if max(size, done) > limit:
+                got = f"{max(size, done):,} bytes or more from {url}"
+                raise DatasetUnavailable(f"Got {got}; expected at most {limit:,} bytes")
             if done < max(size, 1):
                 got = f"{done:,} of {size:,} bytes" if size else "an empty file"
                 raise DatasetUnavailable(f"Got {got} from {url}. Try again.")
-            if checksum and digest.hexdigest() != checksum.partition(":")[2]:
+            if checksum and digest.hexdigest() != digits:
+                got = f"{url} with the checksum {digest.name}:{digest.hexdigest()}"
                 raise DatasetUnavailable(
-                    f"Got {url} with the checksum {digest.name}:{digest.hexdigest()}; expected {checksum}. It "
-                    "was damaged on its way, or is another version. Try again."
+                    f"Got {got}; expected {checksum}. It is damaged or another version. Try again."
                 )
+    except DatasetUnavailable:
+        raise
     except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
-        if isinstance(error, DatasetUnavailable):
-            raise
         raise DatasetUnavailable(f"Could not download {url} ({error})") from None
     return path
 
@@ -111,19 +114,6 @@ def _check_scheme(url: str) -> None:
         )
 
 
-def _check_limit(size: int, limit: int, url: str) -> None:
-    if size > limit:
-        raise DatasetUnavailable(f"Got {size:,} bytes or more from {url}; expected at most {limit:,} bytes")
-
-
-def _hash_of(checksum: str | None, url: str) -> str:
-    kind, _, digits = ("sha256", "", "any") if checksum is None else str(checksum).partition(":")
-    if kind not in _HASHES or not digits:
-        expected = " or ".join(f"{name}:" for name in _HASHES)
-        raise DatasetUnavailable(f"Got the checksum {checksum!r} for {url}; expected {expected} and digits")
-    return kind
-
-
 def checksum_of(path: Path) -> str:
     with open(path, "rb") as file:
         return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
@@ -140,10 +130,8 @@ def check_checksum(path: Path) -> None:
     """Raise if the file is not the one whose checksum was written beside it; nothing if there is none."""
     beside = path.with_name(path.name + ".sha256")
     if beside.exists() and beside.read_bytes().split()[:1] != [checksum_of(path).partition(":")[2].encode()]:
-        raise ReadError(
-            path,
-            f"Got a file that has changed since it was made (see {beside.name}). Delete both, and load again.",
-        )
+        message = f"Got a file that has changed since it was made (see {beside.name}). Delete both, and load again."
+        raise ReadError(path, message)
 
 
 def _progress(name: str, done: int, size: int) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import setting
-from .archive import find_archive_set, load_archive_set
-from .bidmc import TARGETS, find_bidmc, load_bidmc
+from .archive import WHEELS, find_archive_set, load_archive_set
+from .bidmc import find_bidmc, load_bidmc
 from .dataset import Dataset
 from .files import DatasetUnavailable
 from .simulated import fractional_brownian_motion, order_of_events, spirals
@@ -44,43 +44,40 @@ class Listing(tuple[Entry, ...]):
         return "\n".join(map(str, self))
 
 
-def _archive(name: str, shape: tuple[int, int, int], classes: int, origin: str = "UEA archive") -> Entry:
-    load = partial(load_archive_set, name, shape=shape, classes=classes)
-    return Entry(name, " x ".join(map(str, shape)), f"{classes} classes", origin, load, partial(find_archive_set, name))
+def _bidmc(name: str, samples: int, what: str) -> Entry:
+    size, task = f"{samples} x 4000 x 2", f"regression: {what}"
+    return Entry(name, size, task, "PhysioNet", partial(load_bidmc, name), find_bidmc)
 
 
-_BIDMC = {
-    "BIDMC32HR": ("7950 x 4000 x 2", "heart rate"),
-    "BIDMC32RR": ("7871 x 4000 x 2", "breathing rate"),
-    "BIDMC32SpO2": ("7950 x 4000 x 2", "oxygen saturation"),
-}
+def _archive(name: str, shape: tuple[int, int, int], classes: int) -> Entry:
+    load, find = partial(load_archive_set, name, shape=shape, classes=classes), partial(find_archive_set, name)
+    origin = "UEA archive, from a wheel" if name in WHEELS else "UEA archive"
+    return Entry(name, " x ".join(map(str, shape)), f"{classes} classes", origin, load, find)
+
+
+def _simulated(load: Callable[..., Dataset], size: str, task: str, origin: str) -> Entry:
+    return Entry(load.__name__, size, task, origin, load)
+
+
 CATALOGUE = (
-    *(
-        Entry(name, size, f"regression: {task}", "PhysioNet", partial(load_bidmc, name), find_bidmc)
-        for name, (size, task) in _BIDMC.items()
-    ),
+    _bidmc("BIDMC32HR", 7950, "heart rate"),
+    _bidmc("BIDMC32RR", 7871, "breathing rate"),
+    _bidmc("BIDMC32SpO2", 7950, "oxygen saturation"),
     _archive("EigenWorms", (259, 17984, 6), 5),
-    _archive("SelfRegulationSCP1", (561, 896, 6), 2, "UEA archive, from a wheel"),
-    _archive("SelfRegulationSCP2", (380, 1152, 7), 2, "UEA archive, from a wheel"),
-    _archive("FingerMovements", (416, 50, 28), 2, "UEA archive, from a wheel"),
-    _archive("HandMovementDirection", (234, 400, 10), 4, "UEA archive, from a wheel"),
-    _archive("BasicMotions", (80, 100, 6), 4, "UEA archive, from a wheel"),
-    _archive("JapaneseVowels", (640, 29, 12), 9, "UEA archive, from a wheel"),
+    _archive("SelfRegulationSCP1", (561, 896, 6), 2),
+    _archive("SelfRegulationSCP2", (380, 1152, 7), 2),
+    _archive("FingerMovements", (416, 50, 28), 2),
+    _archive("HandMovementDirection", (234, 400, 10), 4),
+    _archive("BasicMotions", (80, 100, 6), 4),
+    _archive("JapaneseVowels", (640, 29, 12), 9),
     _archive("EthanolConcentration", (524, 1751, 3), 4),
     _archive("Heartbeat", (409, 405, 61), 2),
     _archive("MotorImagery", (378, 3000, 64), 2),
     _archive("StandWalkJump", (27, 2500, 4), 3),
-    Entry("order_of_events", "1000 x 256 x 2", "2 classes", "Levy area tells the classes", order_of_events),
-    Entry("spirals", "1000 x 100 x 2", "2 classes", "irregular times", spirals),
-    Entry(
-        "fractional_brownian_motion",
-        "1000 x 256 x 1",
-        "regression: Hurst exponent",
-        "exact in distribution",
-        fractional_brownian_motion,
-    ),
+    _simulated(order_of_events, "1000 x 256 x 2", "2 classes", "Levy area tells the classes"),
+    _simulated(spirals, "1000 x 100 x 2", "2 classes", "irregular times"),
+    _simulated(fractional_brownian_motion, "1000 x 256 x 1", "regression: Hurst exponent", "exact in distribution"),
 )
-assert set(_BIDMC) == set(TARGETS)
 
 
 def available() -> Listing:
@@ -111,10 +108,8 @@ def load(name: str, **options: Any) -> Dataset:
         except DatasetUnavailable as error:
             raise DatasetUnavailable(f"{error}{hint}") from None
     allowed = list(inspect.signature(entry.load).parameters) if entry.find is None else []
-    strange = [option for option in options if option not in allowed]
-    if strange:
-        raise TypeError(
-            f"Got {setting(strange[0], options[strange[0]])} for {entry.name}; expected "
-            + (f"one of {allowed}." if allowed else "no options, because the data are as they are.")
-        )
+    for option, value in options.items():
+        if option not in allowed:
+            expected = f"one of {allowed}" if allowed else "no options, because the data are as they are"
+            raise TypeError(f"Got {setting(option, value)} for {entry.name}; expected {expected}.")
     return entry.load(**options)

@@ -85,18 +85,15 @@ class Dataset:
         if groups is not None:
             groups = _one_per_sample(groups, "groups", series)
         if split is not None:
-            split = _as_split(split, series)
+            split = _one_per_sample(split, "split", series).astype(str, copy=False)
+            if strange := sorted(set(split.tolist()) - set(PARTS)):
+                raise ValueError(f"Got split with {strange[:5]}; expected for each sample one of {list(PARTS)}.")
         # What was checked stays checked: nobody else can write to these arrays.
-        checked = {"target": target, "groups": groups, "split": split}
-        for field, value in {
-            "series": series,
-            **{field: None if array is None else unshared(np.asarray(array)) for field, array in checked.items()},
-            "classes": classes,
-            "name": str(name),
-            "source": str(source),
-            "reading": str(reading),
-            "time_unit": time_unit,
-        }.items():
+        for field, array in {"target": target, "groups": groups, "split": split}.items():
+            object.__setattr__(self, field, None if array is None else unshared(np.asarray(array)))
+        for field, text in {"name": name, "source": source, "reading": reading}.items():
+            object.__setattr__(self, field, str(text))
+        for field, value in {"series": series, "classes": classes, "time_unit": time_unit}.items():
             object.__setattr__(self, field, value)
 
     @property
@@ -121,17 +118,9 @@ class Dataset:
     def __getitem__(self, samples) -> "Dataset":
         """Some of the samples, by a slice, a mask, or numbers; the classes stay all of them."""
         rows = np.atleast_1d(np.arange(len(self))[samples])
-
-        def pick(array):
-            return None if array is None else array[rows]
-
-        return replace(
-            self,
-            series=self.series[rows],
-            target=pick(self.target),
-            groups=pick(self.groups),
-            split=pick(self.split),
-        )
+        arrays = {"target": self.target, "groups": self.groups, "split": self.split}
+        picked = {name: None if array is None else array[rows] for name, array in arrays.items()}
+        return replace(self, series=self.series[rows], **picked)
 
     def summary(self) -> str:
         """Several lines for people: sizes, targets, groups, parts and where the data come from.
@@ -188,7 +177,14 @@ def concatenate(parts: Iterable[Dataset]) -> Dataset:
     if len({part.time_unit for part in parts}) > 1:
         units = [part.time_unit or "numbers" for part in parts]
         raise ValueError(f"Got times in {units}; expected one unit, because their distance is not known otherwise.")
-    target, classes = _joined_target(parts)
+    targets = [part.target for part in parts if part.target is not None]
+    lists = [part.classes for part in parts if part.classes is not None]
+    classes = None
+    if lists:
+        classes = lists[0] if len(set(lists)) == 1 else sorted_names({name for names in lists for name in names})
+        # -1, no class, looks up the last number: it stays -1.
+        moves = [np.array([*map(classes.index, names), -1]) for names in lists]
+        targets = [move[target] for move, target in zip(moves, targets, strict=True)]
 
     def join(arrays):
         return None if any(array is None for array in arrays) else np.concatenate(arrays)
@@ -196,7 +192,7 @@ def concatenate(parts: Iterable[Dataset]) -> Dataset:
     return replace(
         parts[0],
         series=paths.concatenate(part.series for part in parts),
-        target=target,
+        target=np.concatenate(targets) if targets else None,
         classes=classes,
         groups=join([part.groups for part in parts]),
         split=join([part.split for part in parts]),
@@ -208,40 +204,15 @@ def safe_name(name: object, otherwise: str = "data") -> str:
     """A name as one part of a path: letters, digits, `-`, `_` and `.`; never empty, hidden or a way out.
 
     Data files carry names of their own, and results are kept under them: what a file says must not choose
-    where they go. Of a path the last part is kept, and other characters become `_`.
+    where they go. Of a path the last part is kept, and other characters become `_`; `otherwise` is for nothing left.
 
     >>> safe_name("EigenWorms"), safe_name("two words"), safe_name("../../outside"), safe_name("..")
     ('EigenWorms', 'two_words', 'outside', 'data')
-
-    Args:
-        name: what a file, or a user, says.
-        otherwise: what takes its place if nothing of it is left.
     """
     last = re.split(r"[/\\]", str(name).strip())[-1]
     known = sys.getfilesystemencoding()  # ASCII in the POSIX locale, where a letter beyond it is in no path
     safe = re.sub(r"[^\w.-]+", "_", last.encode(known, "replace").decode(known))
     return safe.strip("._-")[:_LONGEST_NAME].strip("._-") or otherwise
-
-
-def _joined_target(parts: list[Dataset]) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
-    targets = [part.target for part in parts if part.target is not None]
-    lists = [part.classes for part in parts if part.classes is not None]
-    if not targets:
-        return None, None
-    if not lists:
-        return np.concatenate(targets), None
-    classes = lists[0] if len(set(lists)) == 1 else sorted_names({name for names in lists for name in names})
-    # -1, no class, looks up the last number: it stays -1.
-    moves = [np.array([*(classes.index(name) for name in names), -1]) for names in lists]
-    return np.concatenate([move[target] for move, target in zip(moves, targets, strict=True)]), classes
-
-
-def _as_split(split, series: Series) -> np.ndarray:
-    split = _one_per_sample(split, "split", series).astype(str, copy=False)
-    strange = sorted(set(split.tolist()) - set(PARTS))
-    if strange:
-        raise ValueError(f"Got split with {strange[:5]}; expected for each sample one of {list(PARTS)}.")
-    return split
 
 
 def _one_per_sample(array, name: str, series: Series) -> np.ndarray:

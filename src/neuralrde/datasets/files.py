@@ -5,14 +5,9 @@ import contextlib
 import errno
 import gzip
 import io
-import lzma
 import re
-import tokenize
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +22,7 @@ NO_LABEL = frozenset({"", "?", "nan"})
 
 # Archives carry old encodings in comments and names; each byte becomes a letter, and different ones stay so.
 codecs.register_error("latin", lambda e: (e.object[e.start : e.end].decode("latin-1"), e.end))  # type: ignore
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x19\x1b-\x1f]")
 # Text of numbers packs to a tenth or so of its size, and one number again and again to a thousandth. A file
 # that stays below _SMALL bytes may be packed as tightly as it likes.
@@ -48,63 +44,34 @@ class DatasetUnavailable(FileNotFoundError):
     """A data set is not here and cannot be fetched; the message says which file to put where."""
 
 
-# What unpacking, decoding and NumPy's headers raise when bytes are not what they should be.
-_DAMAGE = (
-    ArithmeticError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    OSError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-    lzma.LZMAError,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-
-
 @contextmanager
-def name_damage(path: object, kind: str = "file") -> Iterator[None]:
-    """Turn whatever goes wrong while bytes are unpacked and decoded into a ReadError that names the file."""
+def naming(path: object, kind: str = "") -> Iterator[None]:
+    """Name the file in what is refused inside. With a kind of file, whatever goes wrong means that it is damaged."""
     try:
         yield
     except ReadError:
         raise
     except MemoryError as error:
-        raise ReadError(path, _too_large(error)) from error
-    except _DAMAGE as error:
-        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # a place that no file has
-            raise ReadError(path, f"Got a file that cannot be read ({error.strerror}).") from error
-        if "password" in str(error):
-            raise ReadError(
-                path, f"Got an encrypted {kind}; expected one without a password. Unpack it first."
-            ) from error
+        raise ReadError(path, str(error) or "Got a file that does not fit into memory. Read it in parts.") from error
+    except Exception as error:  # damage shows as a dozen kinds, from zlib.error to SyntaxError
+        if not kind:
+            if isinstance(error, ArithmeticError | TypeError | ValueError):
+                raise ReadError(path, str(error)) from error
+            raise
         why = " ".join(str(error).split())[:100] or type(error).__name__
-        raise ReadError(path, f"Got a damaged {kind} ({why}). Make or fetch it again.") from error
-
-
-@contextmanager
-def name_file(path: object) -> Iterator[None]:
-    """Put the file's name before the sentence with which its content is refused."""
-    try:
-        yield
-    except ReadError:
-        raise
-    except (ArithmeticError, MemoryError, TypeError, ValueError) as error:
-        raise ReadError(path, _too_large(error) if isinstance(error, MemoryError) else str(error)) from error
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # a place that no file has
+            message = f"Got a file that cannot be read ({error.strerror})."
+        elif "password" in str(error):
+            message = f"Got an encrypted {kind}; expected one without a password. Unpack it first."
+        else:
+            message = f"Got a damaged {kind} ({why}). Make or fetch it again."
+        raise ReadError(path, message) from error
 
 
 def check_room(size: float, path: object, what: str, instead: str = "Read it in parts.") -> None:
     """Refuse a file, by its name, if `size` bytes for `what` are more than are free."""
-    with name_file(path):
+    with naming(path):
         check_fits(size, what, instead)
-
-
-def _too_large(error: MemoryError) -> str:
-    return str(error) or "Got a file that needs more memory than there is; expected a smaller one. Read it in parts."
 
 
 def check_file(path: str | Path) -> Path:
@@ -121,52 +88,24 @@ def check_file(path: str | Path) -> Path:
     return path
 
 
-def open_text(path: str | Path) -> io.TextIOWrapper:
-    """A text file, plain or gzipped, in UTF-8, UTF-16 with a mark, or an older encoding; not a binary one."""
-    path = check_file(path)
-    with open(path, "rb") as file:
-        zipped = file.read(2) == b"\x1f\x8b"
-    unpack = open_gzip if zipped else partial(open, mode="rb")
-    with unpack(path) as file:
-        head = file.read(8192)
-    wide = head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-    control = None if wide else _CONTROL.search(head)
-    if control:
-        raise ReadError(
-            path,
-            f"Got a binary file (byte {control.group()[0]:#04x} at {control.start()}); expected text. Is it "
-            "of another format than its name says?",
-        )
-    encoding = "utf-16" if wide else "utf-8-sig"
-    return io.TextIOWrapper(unpack(path), encoding=encoding, errors="latin", newline="")
-
-
-def unpacked(stream: Any, path: object, kind: str, size: int) -> io.BufferedReader:
-    """A stream that unpacks a file of `size` bytes; damage, and a bomb, are a ReadError when they are met."""
-    return io.BufferedReader(_Unpacked(stream, path, kind, size), 1 << 16)
-
-
-def open_gzip(path: Path) -> io.BufferedReader:
-    return unpacked(gzip.open(path), path, "gzip file", path.stat().st_size)
-
-
 class _Unpacked(io.RawIOBase):
+    """A stream that unpacks a file of `size` bytes; damage, and a bomb, are a ReadError when they are met."""
+
     def __init__(self, stream: Any, path: object, kind: str, size: int):
         self.stream, self.path, self.kind, self.size, self.done = stream, path, kind, size, 0
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
-        with name_damage(self.path, self.kind):
+    def readinto(self, buffer) -> int:
+        with naming(self.path, self.kind):
             block = self.stream.read(len(buffer))
         self.done += len(block)
         if self.done > max(_SMALL, _RATIO * self.size):
             raise ReadError(
                 self.path,
                 f"Got {self.size:,} bytes that unpack to more than {self.done:,}; expected at most {_RATIO} times as "
-                "many, because a small file must not fill the memory. Unpack it yourself, for example with "
-                "`gunzip`, if you trust it.",
+                "many, because a small file must not fill the memory. Unpack it yourself if you trust it.",
             )
         buffer[: len(block)] = block
         return len(block)
@@ -176,21 +115,56 @@ class _Unpacked(io.RawIOBase):
         super().close()
 
 
-def read_bytes(path: str | Path) -> bytes:
-    """All of a text file as UTF-8 without a mark, whatever its encoding; unpacked if it is gzipped."""
-    parts, size = [], 0
+def unpacked(stream: Any, path: object, kind: str, size: int) -> io.BufferedReader:
+    """What unpacks a file of `size` bytes, guarded against damage and bombs."""
+    return io.BufferedReader(_Unpacked(stream, path, kind, size), 1 << 16)
+
+
+@contextmanager
+def _open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
+    """A text file's bytes, unpacked if it is gzipped; a binary file is refused."""
+    path = check_file(path)
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(open(path, "rb"))
+        if file.peek(2).startswith(b"\x1f\x8b"):
+            file = stack.enter_context(unpacked(gzip.GzipFile(fileobj=file), path, "gzip file", path.stat().st_size))
+        head = file.peek(8192)[:8192]
+        if head[:2] not in _UTF16 and (control := _CONTROL.search(head)):
+            raise ReadError(
+                path,
+                f"Got a binary file (byte {control.group()[0]:#04x} at {control.start()}); expected text. Is it "
+                "of another format than its name says?",
+            )
+        yield file
+
+
+@contextmanager
+def open_text(path: str | Path) -> Iterator[io.TextIOWrapper]:
+    """A text file, plain or gzipped, in UTF-8, UTF-16 with a mark, or an older encoding."""
+    with _open_bytes(path) as file:
+        encoding = "utf-16" if file.peek(2)[:2] in _UTF16 else "utf-8-sig"
+        yield io.TextIOWrapper(file, encoding=encoding, errors="latin", newline="")
+
+
+def first_word(path: Path) -> str:
+    """The first word of a text file that is not in a comment, in small letters."""
     with open_text(path) as file:
-        while part := file.buffer.read(2**24):
+        return next((line.split()[0].lower() for line in file if line.strip() and line.strip()[0] not in "#%"), "")
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """All of a text file as UTF-8 without a mark, whatever its encoding."""
+    parts, size = [], 0
+    with _open_bytes(path) as file:
+        while part := file.read(2**24):
             parts.append(part)
-            size += len(part)  # type: ignore
+            size += len(part)
             check_room(3 * size, path, "The cells of this table")
     data = b"".join(parts)
-    if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+    if data[:2] in _UTF16:
         return data.decode("utf-16", errors="latin").encode()
     data = data.removeprefix(codecs.BOM_UTF8)
-    if not data.isascii():
-        data = data.decode("utf-8", errors="latin").encode()
-    return data
+    return data if data.isascii() else data.decode("utf-8", errors="latin").encode()
 
 
 def numbers(cells: Sequence[str]) -> np.ndarray:
@@ -216,14 +190,8 @@ def is_missing(cell: str) -> bool:
     return cell.strip().lower() in MISSING
 
 
-def is_no_label(label: object) -> bool:
-    return str(label).strip().lower() in NO_LABEL
-
-
 def lengths_without_gaps(values: np.ndarray) -> np.ndarray:
     """How many points `(samples, length, channels)` has up to the last with a value, and at least one.
-
-    Formats without lengths pad short series with missing points.
 
     >>> lengths_without_gaps(np.array([[[1.0], [np.nan], [2.0], [np.nan]]]))
     array([3])

@@ -3,8 +3,7 @@
 import math
 import sys
 import zipfile
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,7 +14,7 @@ from neuralrde.paths import Series
 from neuralrde.paths.checks import check_fits
 
 from .dataset import Dataset, safe_name
-from .files import ReadError, check_file, lengths_without_gaps, name_damage, name_file
+from .files import ReadError, check_file, lengths_without_gaps, naming
 from .targets import Task
 
 KEYS = ("X", "y", "times", "lengths", "classes", "groups", "channels", "ids", "split", "is_train", "name", "source")
@@ -31,28 +30,17 @@ def read_npz(path: str | Path, *, task: Task | None = None, name: str | None = N
     `lengths`, missing points at the end of a series that has no times are padding. Pickled objects are never
     loaded, as they may run anything.
     """
-    arrays = load_arrays(path, KEYS)
-    if "X" not in arrays:
-        raise ReadError(
-            path,
-            f"Got the arrays {_keys(path)[:12]}; expected one called X, (samples, length, channels). Write "
-            "`np.savez(path, X=values, y=targets)`.",
-        )
+    arrays = load_arrays(path, KEYS, needed=["X"])
     values, times, lengths = arrays["X"], arrays.get("times"), arrays.get("lengths")
-    with name_file(path):
+    with naming(path):
         if values.ndim == 2:
             values = values[..., None]
         if lengths is None and times is None and values.ndim == 3 and values.dtype.kind == "f":
             lengths = lengths_without_gaps(values)
         if times is not None and times.ndim == 1:
             times = np.broadcast_to(times, values.shape[:2])
-        series = Series(
-            values,
-            times=times,
-            lengths=lengths,
-            channels=_names(arrays.get("channels")),
-            ids=arrays.get("ids"),
-        )
+        channels, ids = _names(arrays.get("channels")), arrays.get("ids")
+        series = Series(values, times=times, lengths=lengths, channels=channels, ids=ids)
         split = arrays.get("split")
         if split is None and "is_train" in arrays:
             split = np.where(arrays["is_train"].astype(bool), "train", "test")
@@ -78,87 +66,48 @@ def write_npz(dataset: Dataset, path: str | Path) -> None:
     Dataset('mine': 2 samples of 2 classes; 1 to 3 points, 1 channel: x0; float64)
     """
     series = dataset.series
-    arrays: dict[str, Any] = {
-        "X": series.values,
-        "y": dataset.target,
-        "times": series.times,
-        "lengths": series.lengths,
-        "channels": np.array(series.channels),
-        "ids": series.ids,
-        "classes": None if dataset.classes is None else np.array(dataset.classes),
-        "groups": dataset.groups,
-        "split": dataset.split,
-        "name": np.array(dataset.name),
-        "source": np.array(dataset.source),
-    }
-    objects = [key for key, array in arrays.items() if array is not None and array.dtype == object]
-    if objects:
+    arrays = {"X": series.values, "times": series.times, "lengths": series.lengths, "channels": series.channels}
+    arrays |= {"ids": series.ids, "y": dataset.target, "classes": dataset.classes, "groups": dataset.groups}
+    arrays |= {"split": dataset.split, "name": dataset.name, "source": dataset.source}
+    arrays: dict[str, Any] = {key: np.asarray(array) for key, array in arrays.items() if array is not None}
+    if objects := [key for key, array in arrays.items() if array.dtype == object]:
         raise TypeError(
             f"Got {objects} of mixed types; expected numbers or strings, because only these are stored "
             "without pickling. Write `np.array([str(x) for x in ids])`."
         )
     with writing(path) as file:
-        np.savez_compressed(file, **{key: array for key, array in arrays.items() if array is not None})
+        np.savez_compressed(file, **arrays)
 
 
-def load_arrays(path: str | Path, keys: Collection[str] | None = None) -> dict[str, np.ndarray]:
-    """Arrays of a `.npz` file, by their names.
+def load_arrays(path: str | Path, keys: Collection[str], *, needed: Collection[str] = ()) -> dict[str, np.ndarray]:
+    """Arrays of a `.npz` file by their names, where they are there.
 
     A ReadError says so if it is none, is damaged, holds pickled objects, or does not fit into memory: the size
     of an array is taken from its header, and compared with that of its data, before any of it is read.
-
-    Args:
-        path: the file.
-        keys: those to read, where they are there; None reads all.
     """
-    arrays = {}
-    with _opened(path) as archive:
-        for member in _members(archive):
-            key = member.filename.removesuffix(".npy")
-            if keys is None or key in keys:
-                with archive.open(member) as file:
-                    _check_header(file, member, path)
-                with archive.open(member) as file:
-                    arrays[key] = _check_letters(np.lib.format.read_array(file, allow_pickle=False), member)
-    return arrays
-
-
-def load_shapes(path: str | Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-    """The arrays of a known file, which must have these shapes."""
-    arrays = load_arrays(path, shapes)
-    absent = [key for key in shapes if key not in arrays]
-    if absent:
-        raise ReadError(path, f"Got the arrays {_keys(path)[:12]}; expected also {', '.join(absent)}.")
-    for key, shape in shapes.items():
-        if arrays[key].shape != shape:
-            raise ReadError(path, f"Got {key} of shape {arrays[key].shape}; expected {shape}.")
-    return arrays
-
-
-@contextmanager
-def _opened(path: str | Path) -> Iterator[zipfile.ZipFile]:
     path = check_file(path)
     with open(path, "rb") as file:
-        magic = file.read(4)
-    if magic != b"PK\x03\x04":
-        raise ReadError(path, "Got a file that is no .npz archive; expected one made by `np.savez`.")
-    with name_damage(path, "archive"), zipfile.ZipFile(path) as archive:
+        if file.read(4) != b"PK\x03\x04":
+            raise ReadError(path, "Got a file that is no .npz archive; expected one made by `np.savez`.")
+    arrays = {}
+    with naming(path, "archive"), zipfile.ZipFile(path) as archive:
         # Else an array would go missing: names must be the same in both places, and a comment, which NumPy never
         # writes, may have swallowed the entries after it.
         for member in archive.infolist():
             archive.open(member).close()
             if member.comment:
                 raise ValueError(f"{member.filename} has a comment of {len(member.comment)} bytes")
-        yield archive
-
-
-def _members(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
-    return [member for member in archive.infolist() if member.filename.endswith(".npy")]
-
-
-def _keys(path: str | Path) -> list[str]:
-    with _opened(path) as archive:
-        return [member.filename.removesuffix(".npy") for member in _members(archive)]
+        members = {m.filename.removesuffix(".npy"): m for m in archive.infolist() if m.filename.endswith(".npy")}
+        if absent := [key for key in needed if key not in members]:
+            got = f"Got the arrays {list(members)[:12]}"
+            raise ReadError(path, f"{got}; expected also {', '.join(absent)}. Write it with `np.savez`.")
+        for key, member in members.items():
+            if key in keys:
+                with archive.open(member) as file:
+                    _check_header(file, member, path)
+                with archive.open(member) as file:
+                    arrays[key] = _check_letters(np.lib.format.read_array(file, allow_pickle=False), member)
+    return arrays
 
 
 def _check_header(file: IO[bytes], member: zipfile.ZipInfo, path: str | Path) -> None:
@@ -189,4 +138,4 @@ def _check_letters(array: np.ndarray, member: zipfile.ZipInfo) -> np.ndarray:
 
 
 def _names(array: np.ndarray | None) -> list[str] | None:
-    return None if array is None else [str(name) for name in array]
+    return None if array is None else list(map(str, array))

@@ -1,9 +1,8 @@
 """What the caller says of a table, and which of its columns is what."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ..errors import setting
 from .files import ReadError
@@ -16,7 +15,8 @@ USUAL = {
     "group": ("group", "patient", "subject", "speaker"),
     "split": ("split",),
 }
-DUPLICATES = ("error", "mean", "first", "last")
+_DUPLICATES = ("error", "mean", "first", "last")
+_ONE_EACH = ("id", "time", "group", "split", "sensor", "value")
 
 
 @dataclass(frozen=True)
@@ -43,41 +43,26 @@ class TableOptions:
     value: str | int | None = None
     one_hot: Sequence[str] | bool | None = None
 
-    @classmethod
-    def of(cls, options: dict[str, Any]) -> "TableOptions":
-        """From the arguments of a reader; TypeError names one that does not exist."""
-        known = [option.name for option in fields(cls)]
-        if unknown := sorted(set(options) - set(known)):
-            raise TypeError(f"Got the argument {unknown[0]!r}; expected some of {', '.join(known)}.")
-        return cls(**options)
-
     def check(self, file: str | Path) -> None:
         """Refuse values that an option cannot have, and options that contradict each other."""
-        if self.duplicates not in DUPLICATES:
-            raise ReadError(file, f"Got {setting('duplicates', self.duplicates)}; expected one of {list(DUPLICATES)}.")
-        if self.decimal not in (None, ".", ","):
-            raise ReadError(file, f'Got {setting("decimal", self.decimal)}; expected "." or ",".')
-        if self.thousands is not None and (len(self.thousands) != 1 or self.thousands.isalnum()):
-            raise ReadError(file, f'Got {setting("thousands", self.thousands)}; expected one sign, such as "," or " ".')
-        if self.thousands is not None and self.thousands == (self.decimal or "."):
-            raise ReadError(
-                file,
-                f"Got {setting('thousands', self.thousands)} and "
-                f"{setting('decimal', self.decimal or '.')}; expected different signs.",
-            )
-        for name in ("columns", "one_hot"):
-            if isinstance(value := getattr(self, name), str):
-                raise ReadError(file, f"Got {setting(name, value)}; expected a list of names.")
-        if self.value is not None and self.sensor is None:
-            raise ReadError(
-                file,
-                f"Got {setting('value', self.value)} alone; expected {setting('sensor')} too, "
-                "which names the channels.",
-            )
-        if self.labels_id is not None and self.labels is None:
-            raise ReadError(
-                file, f"Got {setting('labels_id', self.labels_id)}; expected {setting('labels')} too, the file with it."
-            )
+        thousands, decimal = self.thousands, self.decimal
+        got = ""
+        if self.duplicates not in _DUPLICATES:
+            got = f"{setting('duplicates', self.duplicates)}; expected one of {list(_DUPLICATES)}"
+        elif decimal not in (None, ".", ","):
+            got = f'{setting("decimal", decimal)}; expected "." or ","'
+        elif thousands is not None and (len(thousands) != 1 or thousands.isalnum()):
+            got = f'{setting("thousands", thousands)}; expected one sign, such as "," or " "'
+        elif thousands is not None and thousands == (decimal or "."):
+            got = f"{setting('thousands', thousands)} and {setting('decimal', thousands)}; expected different signs"
+        elif wrong := [name for name in ("columns", "one_hot") if isinstance(getattr(self, name), str)]:
+            got = f"{setting(wrong[0], getattr(self, wrong[0]))}; expected a list of names"
+        elif self.value is not None and self.sensor is None:
+            got = f"{setting('value', self.value)} alone; expected {setting('sensor')} too, which names the channels"
+        elif self.labels_id is not None and self.labels is None:
+            got = f"{setting('labels_id', self.labels_id)}; expected {setting('labels')} too, the file with it"
+        if got:
+            raise ReadError(file, f"Got {got}.")
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -123,13 +108,11 @@ class Roles:
 def find_roles(names: Sequence[str], file: str | Path, options: TableOptions, *, channels_needed: bool = True) -> Roles:
     """Which column is what: as given, or else by the usual names; all other columns are channels."""
     targets = options.targets
-    given = {role: getattr(options, role) for role in ("id", "time", "group", "split", "sensor", "value")}
-    roles = {role: str(name) for role, name in given.items() if name is not None}
+    roles = {role: str(name) for role in _ONE_EACH if (name := getattr(options, role)) is not None}
     for role, name in [*roles.items(), *(("target", name) for name in targets)]:
         if name not in names:
-            raise ReadError(
-                file, f"Got {setting(role, name)} and the columns {few(names)}; expected the name of one of them."
-            )
+            got = f"{setting(role, name)} and the columns {few(names)}"
+            raise ReadError(file, f"Got {got}; expected the name of one of them.")
     if len({*roles.values(), *targets}) < len(roles) + len(targets):
         raise ReadError(file, f"Got one column for two of {roles | {'target': targets}}; expected a column for each.")
     # `sex=f`, which is no column, is the word f of the column sex.
@@ -140,21 +123,17 @@ def find_roles(names: Sequence[str], file: str | Path, options: TableOptions, *,
             words.setdefault(name, []).append(word)
     used = {*(columns or ()), *words, *roles.values(), *targets}
     free = [name for name in names if name not in used]
-
-    def known_by(words: Sequence[str]) -> str | None:
-        return next((name for name in free if name.lower() in words), None)
-
-    open_roles = [role for role in USUAL if role not in roles and not (role == "target" and targets)]
-    guessed = {role: name for role in open_roles if (name := known_by(USUAL[role])) is not None}
+    usual = {**USUAL, "value": ("value",)}
+    known = {role: next((name for name in free if name.lower() in usual[role]), None) for role in usual}
+    value = known.pop("value")
+    given = {*roles, "target"} if targets else {*roles}
+    guessed = {role: name for role, name in known.items() if name is not None and role not in given}
     targets = targets or ((guessed["target"],) if "target" in guessed else ())
     roles |= {role: name for role, name in guessed.items() if role != "target"}
     if "sensor" in roles and "value" not in roles:
-        if (value := known_by(["value"])) is None:
-            raise ReadError(
-                file,
-                f"Got {setting('sensor', roles['sensor'])} and the columns {few(names)}; expected "
-                f"{setting('value')}, the column of numbers.",
-            )
+        if value is None:
+            got = f"{setting('sensor', roles['sensor'])} and the columns {few(names)}"
+            raise ReadError(file, f"Got {got}; expected {setting('value')}, the column of numbers.")
         roles["value"] = value
     if "sensor" in roles:
         channels = []
@@ -166,16 +145,15 @@ def find_roles(names: Sequence[str], file: str | Path, options: TableOptions, *,
             raise ReadError(file, f"Got no column {few(absent)}; expected one of the columns {few(names)}.")
     taken = {name: role for role, name in roles.items() if role != "time"} | dict.fromkeys(targets, "target")
     if both := [name for name in (*channels, *words) if name in taken]:
-        role = taken[both[0]]
         raise ReadError(
             file,
-            f"Got the column {both[0]!r} as {role} and as a channel; expected one of them, because a "
-            f"channel is what a model sees. Leave {both[0]!r} out of the columns "
-            f"({setting('columns', [...])}), or name another {setting(role)}.",
+            f"Got the column {both[0]!r} as {taken[both[0]]} and as a channel; expected one of them, because a channel "
+            f"is what a model sees. Leave it out of {setting('columns', [...])}, or name another "
+            f"{setting(taken[both[0]])}.",
         )
     if not channels and channels_needed and "sensor" not in roles:
         raise ReadError(file, f"Got only the columns {few(names)}; expected a channel beside them.")
-    one_each = {role: roles.get(role) for role in ("id", "time", "group", "split", "sensor", "value")}
+    one_each = {role: roles.get(role) for role in _ONE_EACH}
     return Roles(**one_each, target=targets, channels=tuple(channels), words=words, guessed=tuple(guessed))
 
 

@@ -61,23 +61,20 @@ def random_split(dataset: Dataset, fractions: Fractions = USUAL, *, seed: int = 
         fractions: of the training, validation and test set; any but the first may be 0.
         seed: of NumPy's default generator; the same seed divides in the same way.
     """
-    twins = duplicates(dataset.series)
-    return _divide(twins, np.zeros(len(dataset), int), twins, fractions, seed)
+    return _divide(dataset, "random", fractions, seed)
 
 
 def stratified(dataset: Dataset, fractions: Fractions = USUAL, *, seed: int = 0) -> Split:
-    """Divide the samples of each class by the fractions, to within one sample.
+    """Divide the samples of each class by the fractions, to within one sample; arguments as in `random_split`.
 
-    Every class has a sample in the training set. Twins may cost some exactness. Arguments as in
-    `random_split`.
+    Every class has a sample in the training set. Twins may cost some exactness.
     """
     if not _has_classes(dataset):
         raise ValueError(
             f"Got a data set with the task {dataset.task}; expected one class for each sample, to keep their "
             "proportions. Write `random_split(dataset)`."
         )
-    twins = duplicates(dataset.series)
-    return _divide(twins, np.asarray(dataset.target), twins, fractions, seed)
+    return _divide(dataset, "class", fractions, seed)
 
 
 def by_group(dataset: Dataset, fractions: Fractions = USUAL, *, seed: int = 0) -> Split:
@@ -90,8 +87,10 @@ def by_group(dataset: Dataset, fractions: Fractions = USUAL, *, seed: int = 0) -
             "Got a data set without groups; expected them. Write `Dataset(..., groups=patients)`, or "
             '`read(path, group="patient")`.'
         )
-    twins = duplicates(dataset.series)
-    return _divide(_units(dataset, twins), np.zeros(len(dataset), int), twins, fractions, seed)
+    return _divide(dataset, "group", fractions, seed)
+
+
+WAYS = {"group": by_group, "class": stratified, "random": random_split}
 
 
 def in_order(
@@ -99,9 +98,8 @@ def in_order(
 ) -> Split:
     """Divide the samples in the order in which they come: the first are to train on, the last to test.
 
-    This is how a forecast is judged, by what comes later, so the samples must be in the order of time: write
-    `by_time=True`, or sort them, `dataset[np.argsort(dates)]`. A group, and samples with the same content, come
-    where the first of them comes.
+    This is how a forecast is judged, by what comes later, so the samples must be in the order of time. A group, and
+    samples with the same content, come where the first of them comes.
 
     >>> from neuralrde.datasets import spirals
     >>> in_order(spirals(samples=10, length=5), (0.6, 0.2, 0.2)).test.tolist()
@@ -113,10 +111,8 @@ def in_order(
         by_time: order the samples by their first times, if they have times.
         keep_groups: whether a group stays in one part; False lets a model forecast the groups it knows.
     """
-    twins = duplicates(dataset.series)
-    units = _units(dataset, twins) if keep_groups else twins
-    shares = _as_fractions(fractions)
-    times = dataset.series.times if by_time else None
+    units, twins = _units(dataset, "group" if keep_groups else "random")
+    shares, times = _as_fractions(fractions), dataset.series.times if by_time else None
     order = np.arange(len(units)) if times is None else np.argsort(times[:, 0], kind="stable")
     _, first, unit, sizes = np.unique(units[order], return_index=True, return_inverse=True, return_counts=True)
     appearance = np.argsort(first)
@@ -148,19 +144,15 @@ def folds(
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 2:
         raise ValueError(f"Got k={k!r} folds; expected a whole number from 2, for example k=5.")
     by = by or usual_way(dataset)
-    twins = duplicates(dataset.series)
-    units = _units(dataset, twins) if by == "group" else twins
-    strata = np.asarray(dataset.target) if by == "class" else np.zeros_like(units)
-    fold = _assigned(units, strata, np.full(k, 1 / k), seed)
+    units, twins = _units(dataset, by)
+    fold = _assigned(units, _strata(dataset, by), np.full(k, 1 / k), seed)
     if len(np.unique(fold)) < k:
-        raise TooFewSamples(
-            f"Got {_counted(units, twins)} for {k} folds, too few for each to have some. Take fewer folds."
-        )
+        counted = _counted(units, twins)
+        raise TooFewSamples(f"Got {counted} for {k} folds, too few for each to have some. Take fewer folds.")
     splits = []
     for number in range(k):
-        rest, test = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-        train, own = _with_validation(dataset, rest, validation, by, seed)
-        splits.append(_with_twins((train, own, test), twins))
+        train, own = _with_validation(dataset, np.flatnonzero(fold != number), validation, by, seed)
+        splits.append(_with_twins((train, own, np.flatnonzero(fold == number)), twins))
     return splits
 
 
@@ -179,11 +171,10 @@ def given(dataset: Dataset, *, validation: float = 0.0, seed: int = 0) -> Split:
             "`stratified(dataset)`, `by_group(dataset)` or `in_order(dataset)`."
         )
     train, own, test = (np.flatnonzero(dataset.split == part) for part in PARTS)
+    if validation and len(own):
+        got = f"validation={validation} for a data set with a validation set of {len(own)}"
+        raise ValueError(f"Got {got}; expected 0.")
     if validation:
-        if len(own):
-            raise ValueError(
-                f"Got validation={validation} for a data set with a validation set of {len(own)}; expected 0."
-            )
         train, own = _with_validation(dataset, train, validation, usual_way(dataset), seed)
     return _with_twins((train, own, test), duplicates(dataset.series))
 
@@ -209,18 +200,28 @@ def usual_way(dataset: Dataset) -> Way:
     return "group" if dataset.groups is not None else "class" if _has_classes(dataset) else "random"
 
 
-WAYS = {"group": by_group, "class": stratified, "random": random_split}
-
-
 def _has_classes(dataset: Dataset) -> bool:
     return dataset.classes is not None and not dataset.per_time
 
 
-def _units(dataset: Dataset, twins: np.ndarray) -> np.ndarray:
-    """A number for each sample, the same for those that must stay together."""
-    if dataset.groups is None:
-        return twins
-    return _joined(np.unique(dataset.groups, return_inverse=True)[1].ravel(), twins)
+def _units(dataset: Dataset, by: Way) -> tuple[np.ndarray, np.ndarray]:
+    """A number for each sample, the same for those that must stay together; and its first twin."""
+    twins = duplicates(dataset.series)
+    if by != "group" or dataset.groups is None:
+        return twins, twins
+    groups = np.unique(dataset.groups, return_inverse=True)[1].ravel()
+    units, before = groups, np.full_like(groups, -1)
+    while (units != before).any():  # the finest units that divide neither groups nor twins
+        before = units
+        for numbers in (groups, twins):
+            lowest = np.full(numbers.max() + 1, len(numbers))
+            np.minimum.at(lowest, numbers, units)
+            units = lowest[numbers]
+    return units, twins
+
+
+def _strata(dataset: Dataset, by: Way) -> np.ndarray:
+    return np.asarray(dataset.target) if by == "class" else np.zeros(len(dataset), int)
 
 
 def _with_validation(
@@ -233,17 +234,16 @@ def _with_validation(
     return train[inner.train], train[inner.validation]
 
 
-def _divide(units: np.ndarray, strata: np.ndarray, twins: np.ndarray, fractions: Fractions, seed: int) -> Split:
-    """Divide units (samples with the same number) within each stratum."""
+def _divide(dataset: Dataset, by: Way, fractions: Fractions, seed: int) -> Split:
+    units, twins = _units(dataset, by)
     shares = _as_fractions(fractions)
-    part = _assigned(units, strata, shares, seed, keep_first=True)
-    return _as_split(part, shares, units, twins)
+    return _as_split(_assigned(units, _strata(dataset, by), shares, seed, keep_first=True), shares, units, twins)
 
 
 def _assigned(
     units: np.ndarray, strata: np.ndarray, shares: np.ndarray, seed: int, *, keep_first: bool = False
 ) -> np.ndarray:
-    """The part of each sample, drawn so that every part has its share of every stratum."""
+    """The part of each sample, drawn so that every part has its share of every stratum, and no unit is divided."""
     rng = np.random.default_rng(seed)
     numbers, first, unit, sizes = np.unique(units, return_index=True, return_inverse=True, return_counts=True)
     owed = np.zeros(len(shares))  # what rounding kept from each part in the strata so far
@@ -258,27 +258,6 @@ def _assigned(
             room[chosen] -= sizes[member]
             taken[chosen] += sizes[member]
     return of_unit[unit.ravel()]
-
-
-def _as_split(part: np.ndarray, shares: np.ndarray, units: np.ndarray, twins: np.ndarray) -> Split:
-    rows = tuple(np.flatnonzero(part == p) for p in range(3))
-    empty = [name for name, got, share in zip(PARTS, rows, shares, strict=True) if share > 0 and len(got) == 0]
-    if empty:
-        percent = " / ".join(f"{100 * share:.3g} %" for share in shares)
-        raise TooFewSamples(
-            f"Got {_counted(units, twins)} to divide into {' / '.join(PARTS)} = {percent}, which leaves the {empty[0]} "
-            "set empty; expected enough for each part. Give more samples, or a fraction of 0 for a part that you do "
-            "not need."
-        )
-    return _with_twins(rows, twins)
-
-
-def _counted(units: np.ndarray, twins: np.ndarray) -> str:
-    """How much there is to divide, in words."""
-    samples, different, apart = len(units), len(np.unique(twins)), len(np.unique(units))
-    copies = f" ({samples - different} of them copies, which stay with the first)" if different < samples else ""
-    groups = f" in {apart} group{'' if apart == 1 else 's'}" if apart < different else ""
-    return f"{samples} sample{'' if samples == 1 else 's'}{groups}{copies}"
 
 
 def _rounded(wanted: np.ndarray, owed: np.ndarray, *, keep_first: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -303,24 +282,30 @@ def _as_fractions(fractions: Fractions) -> np.ndarray:
     return shares / shares.sum()
 
 
-def _joined(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The finest units that divide neither those of `a` nor those of `b`."""
-    joined, before = a, np.full_like(a, -1)
-    while (joined != before).any():
-        before = joined
-        for units in (a, b):
-            lowest = np.full(units.max() + 1, len(units))
-            np.minimum.at(lowest, units, joined)
-            joined = lowest[units]
-    return joined
+def _as_split(part: np.ndarray, shares: np.ndarray, units: np.ndarray, twins: np.ndarray) -> Split:
+    rows = tuple(np.flatnonzero(part == p) for p in range(3))
+    empty = [name for name, got, share in zip(PARTS, rows, shares, strict=True) if share > 0 and len(got) == 0]
+    if empty:
+        percent = " / ".join(f"{100 * share:.3g} %" for share in shares)
+        raise TooFewSamples(
+            f"Got {_counted(units, twins)} to divide into {' / '.join(PARTS)} = {percent}, which leaves the {empty[0]} "
+            "set empty; expected enough for each part. Give more samples, or a fraction of 0 for a part that you do "
+            "not need."
+        )
+    return _with_twins(rows, twins)
 
 
 def _with_twins(rows: Sequence[np.ndarray], twins: np.ndarray) -> Split:
     part = np.zeros(len(twins), int)
     for p, numbers in enumerate(rows):
         part[numbers] = p
-    return Split(
-        *rows,
-        duplicates=int((twins != np.arange(len(twins))).sum()),
-        leaked=int((part != part[twins]).sum()),
-    )
+    copies, leaked = twins != np.arange(len(twins)), part != part[twins]
+    return Split(*rows, duplicates=int(copies.sum()), leaked=int(leaked.sum()))
+
+
+def _counted(units: np.ndarray, twins: np.ndarray) -> str:
+    """How much there is to divide, in words."""
+    samples, different, apart = len(units), len(np.unique(twins)), len(np.unique(units))
+    copies = f" ({samples - different} of them copies, which stay with the first)" if different < samples else ""
+    groups = f" in {apart} group{'' if apart == 1 else 's'}" if apart < different else ""
+    return f"{samples} sample{'' if samples == 1 else 's'}{groups}{copies}"

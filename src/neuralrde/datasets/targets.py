@@ -35,6 +35,8 @@ def as_target(
         target, classes = number_classes(target)
     else:
         target = _as_real(target)
+        if np.isinf(target).any():
+            raise ValueError("Got an infinite target; expected finite numbers, because no loss is finite there.")
     at_points = 2 if classes else 3  # axes of a target at each point
     if target.ndim > at_points or (target.ndim == at_points and target.shape[1] != shape[1]):
         outputs = "" if classes else "(samples, outputs), "
@@ -115,7 +117,7 @@ def classes_or_numbers(
     change = f"; {setting('task', other)} to change" if "distinct whole" in why else ""
     if chosen == "regression":
         why = "" if why == "numbers with a fraction" else f": {why}"
-        return _real_numbers(labels, name), None, f"real numbers{why}{change}"
+        return _as_real(labels, f", in column {name!r}"), None, f"real numbers{why}{change}"
     target, classes = number_classes(labels)
     why = {"words": "", "as asked": ", as asked"}.get(why, f": {why}")
     return target, classes, f"{len(classes)} class{'' if len(classes) == 1 else 'es'}{why}{change}"
@@ -135,7 +137,7 @@ def describe_target(
                 f"Got the targets {named} for a classification; expected one, or "
                 f"{setting('task', 'regression')} with numbers."
             )
-        values = np.stack([_real_numbers(labels, name) for name, labels in columns.items()], axis=1)
+        values = np.stack([_as_real(labels, f", in column {name!r}") for name, labels in columns.items()], axis=1)
         return {"target": values, "task": "regression"}, f"targets {named} (real numbers)"
     [(name, labels)] = columns.items()
     target, classes, described = classes_or_numbers(labels, name, task)
@@ -143,17 +145,20 @@ def describe_target(
     return fields, f"target {named} ({described})"
 
 
-def _real_numbers(labels: np.ndarray, name: str) -> np.ndarray:
-    values = np.full(len(labels), np.nan)
-    for i, label in enumerate(labels):
+def _as_real(labels: np.ndarray, where: str = "") -> np.ndarray:
+    """Labels as real numbers, in their shape; ValueError names one that is none."""
+    if labels.dtype.kind in "bfiu":
+        return labels.astype(np.float64, copy=False)
+    values = np.empty(labels.size)
+    for i, label in enumerate(labels.ravel()):
         try:
-            values[i] = number(label)
+            values[i] = number(str(label))
         except ValueError:
             raise ValueError(
-                f"Got {label[:40]!r} in a regression, in column {name!r}; expected numbers. Write "
+                f"Got {str(label)[:40]!r} in a regression{where}; expected numbers. Write "
                 f"{setting('task', 'classification')} if the targets are names of classes."
             ) from None
-    return values
+    return values.reshape(labels.shape)
 
 
 def number_classes(target: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -182,19 +187,3 @@ def sorted_names(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(sorted(names, key=lambda name: (float(name), name)))
     except ValueError:
         return tuple(sorted(names))
-
-
-def _as_real(target: np.ndarray) -> np.ndarray:
-    try:
-        words = target.dtype.kind in "OUS"
-        real = np.array([number(str(x)) for x in target.ravel()]).reshape(target.shape) if words else target
-        real = real.astype(np.float64, copy=False)
-    except (TypeError, ValueError):
-        wrong = next((label for label in target.ravel() if not is_number(label)), target.ravel()[0])
-        raise ValueError(
-            f"Got the target {str(wrong)!r} in a regression; expected numbers. Write "
-            f"{setting('task', 'classification')} if the targets are names of classes."
-        ) from None
-    if np.isinf(real).any():
-        raise ValueError("Got an infinite target; expected finite numbers, because no loss is finite there.")
-    return real

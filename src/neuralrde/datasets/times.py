@@ -55,29 +55,20 @@ def are_times(column: Column) -> bool:
 
 
 def as_times(column: Column, *, time_format: str | None = None) -> Times:
-    """A whole column of times as numbers.
-
-    Args:
-        column: a pandas column: numbers, dates, or text.
-        time_format: None tells numbers, dates in ISO 8601, dates such as 31.1.2024, 1/31/2024 or 20240131,
-            and clock times apart; "day-first" or "month-first" says what 1/2/2024 is, "clock" and "number"
-            what the cells are, and anything else is a format of `datetime.strptime`.
-    """
+    """A whole column of times, a pandas column of numbers, dates or text, as numbers; `read` explains the format."""
     import pandas as pd
 
     if time_format is not None and time_format not in _FORMATS and "%" not in time_format:
-        raise WrongTime(
-            f"Got {setting('time_format', time_format)}; expected one of {list(_FORMATS)}, or a "
-            'format such as "%d.%m.%Y %H:%M:%S".'
-        )
+        got = setting("time_format", time_format)
+        raise WrongTime(f'Got {got}; expected one of {list(_FORMATS)}, or a format such as "%d.%m.%Y %H:%M:%S".')
     absent = np.asarray(column.isna())
     if column.dtype.kind == "O":
         absent = absent | np.asarray(column.astype(str).str.strip().str.lower().isin(MISSING), bool)
     if absent.any():
-        more = int(absent.sum()) - 1
+        more = f" (and {int(absent.sum()) - 1} more rows without one)" if absent.sum() > 1 else ""
         raise WrongTime(
-            f"Got no time{f' (and {more} more rows without one)' if more else ''}; expected one in every row, because "
-            "a point without a time has no place on the path. Leave such rows out.",
+            f"Got no time{more}; expected one in every row, because a point without a time has no place on the path. "
+            "Leave such rows out.",
             int(np.argmax(absent)),
         )
     if column.dtype.kind == "M":
@@ -109,7 +100,7 @@ def _from_numbers(values: np.ndarray, time_format: str | None) -> Times:
 
 
 def _from_text(cells: Column, time_format: str | None) -> Times:
-    """Distinct cells of text as times."""
+    """Distinct cells of text as times: each form is tried in turn, and the first cell decides among the last."""
     import pandas as pd
 
     if time_format in (None, "number"):
@@ -120,36 +111,23 @@ def _from_text(cells: Column, time_format: str | None) -> Times:
         if time_format == "number":
             raise _wrong(cells, words, f"a number, because of {setting('time_format', 'number')}")
         if not words.all():
-            some, other = int(np.argmin(words)), int(np.argmax(words))
-            raise WrongTime(
-                f"Got the number {cells[some]!r} and {cells[other]!r}; expected one kind of times, numbers or dates.",
-                max(some, other),
-            )
+            raise _two_kinds(cells, words, "the number {} and {}; expected one kind of times, numbers or dates")
     if time_format is not None and "%" in time_format:
         try:
             moments = pd.to_datetime(cells, format=time_format, errors="coerce", utc="%z" in time_format)
         except ValueError as error:
-            raise WrongTime(
-                f"Got {setting('time_format', time_format)} ({error}); expected a format of `strptime`."
-            ) from None
+            got = f"{setting('time_format', time_format)} ({error})"
+            raise WrongTime(f"Got {got}; expected a format of `strptime`.") from None
         if moments.isna().any():
             raise _wrong(cells, moments.isna(), f"a time in the format {time_format!r} of `time_format`")
-        if re.search("%[YyjdmbBcxuUWGVDFeA]", time_format):
-            return since_1970(moments), SINCE_1970, "dates, in seconds"
-        return since_1970(moments) % 86400, SINCE_MIDNIGHT, "clock times, in seconds since midnight"
-
+        return _dates(moments) if re.search("%[YyjdmbBcxuUWGVDFeA]", time_format) else _clock_times(moments)
     if time_format is None:
         moments = pd.to_datetime(cells, format="ISO8601", errors="coerce", utc=True)
         if not moments.isna().any():
             zoned = cells.str[10:].str.contains(_ZONE, case=False).to_numpy(bool)
             if zoned.any() and not zoned.all():
-                first, other = int(np.argmax(zoned)), int(np.argmin(zoned))
-                raise WrongTime(
-                    f"Got dates with and without a time zone, {cells[first]!r} and {cells[other]!r}; expected one kind "
-                    "of them, because their distance is not known.",
-                    max(first, other),
-                )
-            return since_1970(moments), SINCE_1970, "dates, in seconds"
+                raise _two_kinds(cells, ~zoned, "dates with and without a time zone, {} and {}; expected one kind")
+            return _dates(moments)
     plain, first = cells, _DATE.fullmatch(cells[0])
     if cells.str.contains(",", regex=False).any():  # 12:00:00,5 and 28.2.2024, 12:00
         plain = cells.str.replace(r"(:\d\d),(\d)", r"\1.\2", regex=True).str.replace(r",\s*", " ", regex=True)
@@ -157,21 +135,26 @@ def _from_text(cells: Column, time_format: str | None) -> Times:
         clocks = _parsed(plain, _CLOCKS)
         if clocks.isna().any():
             raise _wrong(cells, clocks.isna(), "a clock time from 0:00 to 23:59:59, such as 08:00:00")
-        return since_1970(clocks) % 86400, SINCE_MIDNIGHT, "clock times, in seconds since midnight"
+        return _clock_times(clocks)
     if first is None or (time_format is None and len(first[1]) < 4 and len(first[3]) < 4):
-        raise _wrong(
-            cells,
-            [True] if time_format else moments.isna(),
-            "a number, or a date such as 2024-01-31 12:00:00",
-            f"Write its form, such as {setting('time_format', '%d.%m.%y %H:%M')}, if it is another kind of date.",
-        )
-    sign = first[2]
-    order = time_format or ("year-first" if len(first[1]) == 4 else _day_or_month(cells, sign))
-    day = sign.join({"year-first": ("%Y", "%m", "%d"), "day-first": ("%d", "%m", "%Y")}.get(order, ("%m", "%d", "%Y")))
-    dates, said = _parsed(plain, [day, *(f"{day} {clock}" for clock in _CLOCKS)]), order.replace("-", " ")
-    if dates.isna().any():
-        raise _wrong(cells, dates.isna(), f"a date that exists, {said}, written as {cells[0]!r}")
-    return since_1970(dates), SINCE_1970, f"dates, {said}, in seconds"
+        advice = f"Write its form, such as {setting('time_format', '%d.%m.%y %H:%M')}, if it is another kind of date"
+        bad = [True] if time_format else moments.isna()
+        raise _wrong(cells, bad, f"a number, or a date such as 2024-01-31 12:00:00. {advice}")
+    order = time_format or ("year-first" if len(first[1]) == 4 else _day_or_month(cells, first[2]))
+    parts = {"year-first": ("%Y", "%m", "%d"), "day-first": ("%d", "%m", "%Y")}.get(order, ("%m", "%d", "%Y"))
+    day, said = first[2].join(parts), order.replace("-", " ")
+    moments = _parsed(plain, [day, *(f"{day} {clock}" for clock in _CLOCKS)])
+    if moments.isna().any():
+        raise _wrong(cells, moments.isna(), f"a date that exists, {said}, written as {cells[0]!r}")
+    return _dates(moments, f"{said}, ")
+
+
+def _dates(moments: Column, said: str = "") -> Times:
+    return since_1970(moments), SINCE_1970, f"dates, {said}in seconds"
+
+
+def _clock_times(moments: Column) -> Times:
+    return since_1970(moments) % 86400, SINCE_MIDNIGHT, "clock times, in seconds since midnight"
 
 
 def _parsed(cells: Column, formats: Iterable[str]) -> Column:
@@ -199,14 +182,11 @@ def _day_or_month(cells: Column, sign: str) -> str:
             "the month first, in all dates.",
             int(np.argmax(second)),
         )
-    if first.any():
-        return "day-first"
-    if second.any():
-        return "month-first"
+    if first.any() or second.any():
+        return "day-first" if first.any() else "month-first"
     raise DayOrMonth(
-        f"Got dates such as {cells[0]!r}; expected to know whether the day or the month comes first, "
-        f"because no number in them is above 12. Write {setting('time_format', 'day-first')} or "
-        f"{setting('time_format', 'month-first')}.",
+        f"Got dates such as {cells[0]!r}; expected to know whether the day or the month comes first, because no number "
+        f"is above 12. Write {setting('time_format', 'day-first')} or {setting('time_format', 'month-first')}.",
         0,
     )
 
@@ -217,16 +197,18 @@ def since_1970(moments: Column) -> np.ndarray:
     return dates.asi8 / {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[dates.unit]  # type: ignore
 
 
-def _wrong(cells: Column, bad: Any, expected: str, advice: str = "") -> WrongTime:
+def _wrong(cells: Column, bad: Any, expected: str) -> WrongTime:
     row = int(np.argmax(bad))
-    return WrongTime(f"Got {cells[row][:40]!r}; expected {expected}. {advice}".rstrip(), row)
+    return WrongTime(f"Got {cells[row][:40]!r}; expected {expected}.", row)
+
+
+def _two_kinds(cells: Column, other: np.ndarray, got: str) -> WrongTime:
+    first, second = int(np.argmin(other)), int(np.argmax(other))
+    return WrongTime(f"Got {got.format(repr(cells[first]), repr(cells[second]))}.", max(first, second))
 
 
 def seconds(cells: Iterable[str]) -> np.ndarray:
-    """Times as numbers: as they are if they are numbers, else dates in ISO 8601 as seconds since 1970.
-
-    Dates without a time zone count as UTC; dates with and without one must not be mixed, because their
-    distance is not known.
+    """Times as numbers: as they are if they are numbers, else dates in ISO 8601 as seconds since 1970, in UTC.
 
     >>> seconds(["2024-01-01", "2024-01-01 00:01:00.5"]) - 1704067200
     array([ 0. , 60.5])
@@ -242,8 +224,7 @@ def seconds(cells: Iterable[str]) -> np.ndarray:
             dates.append(datetime.fromisoformat(cell.strip()))
         except ValueError:
             raise ValueError(f"the time {cell.strip()!r}") from None
-    zoned = {date.tzinfo is not None for date in dates}
-    if len(zoned) > 1:
+    if len({date.tzinfo is None for date in dates}) > 1:
         raise ValueError("dates with and without a time zone")
     return np.array([date.timestamp() if date.tzinfo else date.replace(tzinfo=UTC).timestamp() for date in dates])
 

@@ -5,16 +5,16 @@ imports pandas, numba and scikit-learn; so this is our own. The tests compare th
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from neuralrde.paths import Series
 
 from .dataset import Dataset, safe_name
-from .files import ReadError, is_no_label, lengths_without_gaps, name_file, numbers, open_text
+from .files import NO_LABEL, ReadError, lengths_without_gaps, naming, numbers, open_text
 from .targets import Task
 from .times import seconds
 
@@ -24,6 +24,7 @@ _POINT = re.compile(r"\(([^(),]*),([^(),]*)\)")
 _PARENTHESES_OR_COLON = re.compile(r"\([^()]*\)|:")
 # Longer rows are taken in pieces, because a list of Python's numbers is several times as large as an array.
 _PIECE = 1 << 16
+_NO_FLOAT = "could not convert string to float: "
 
 
 def read_ts(path: str | Path, *, task: Task | None = None, name: str | None = None) -> Dataset:
@@ -39,74 +40,92 @@ def read_ts(path: str | Path, *, task: Task | None = None, name: str | None = No
         task: None believes the header; "regression" reads class labels as numbers.
         name: of the data set; None takes the header's or the file's.
     """
-    with open_text(path) as lines, name_file(path):
+    with open_text(path) as lines, naming(path):
         return parse_ts(lines, file=path, task=task, name=name)
 
 
 def parse_ts(lines: Iterable[str], *, file: str | Path, task: Task | None = None, name: str | None = None) -> Dataset:
     """Read lines of a `.ts` file; `file` is its name, for errors."""
-    numbered = enumerate(lines, 1)
+    numbered = numbered_lines(lines, "#%")
     header = _header(numbered, file)
-    labelled = header["classes"] is not None or header["regression"]
-    split_line = split_outside_parentheses if header["timestamps"] else lambda line: line.split(":")
+    timed, classes = header["timestamps"], header["classes"]
+    labelled = classes is not None or header["regression"]
+
+    def split(line: str) -> tuple[list[str], str | None]:
+        channels = split_outside_parentheses(line) if timed else line.split(":")
+        return channels, channels.pop().strip() if labelled else None
+
+    expected = ("points `(time,value)`" if timed else "numbers") + " divided by commas, or ? where one is missing"
+    regression = task == "regression" or (header["regression"] and task is None)
+    own = name or safe_name(header["name"], safe_name(Path(file).name.split(".")[0]))
+    series = read_series(numbered, split, file, expected, timed=timed)
+    return series.labelled(file, classes=classes, regression=regression, task=task, name=own)
+
+
+def numbered_lines(lines: Iterable[str], comments: str) -> Iterator[tuple[int, str]]:
+    return (
+        (number, text) for number, line in enumerate(lines, 1) if (text := line.strip()) and text[0] not in comments
+    )
+
+
+class Lines(NamedTuple):
+    """Series from the lines of a file, and their labels in text."""
+
+    points: list[np.ndarray]
+    clocks: list[np.ndarray] | None
+    labels: list[str]
+    at: list[int]
+
+    def labelled(
+        self, file: str | Path, *, classes: Sequence[str] | None, regression: bool, task: Task | None, name: str
+    ) -> Dataset:
+        target, names = read_labels(self.labels, self.at, file, classes=classes, regression=regression)
+        with naming(file):
+            series = Series.from_arrays(self.points, times=self.clocks)
+            return Dataset(series, target, task=task if names is None else None, classes=names, name=name)
+
+
+def read_series(
+    lines: Iterable[tuple[int, str]],
+    split: Callable[[str], tuple[list[str], str | None]],
+    file: str | Path,
+    expected: str,
+    *,
+    timed: bool = False,
+) -> Lines:
+    """A series per line, which `split` divides into the texts of its channels and its label."""
     points, clocks, labels, at = [], [], [], []
-    for number, line in numbered:
-        line = line.strip()
-        if not line or line[0] in "#%":
-            continue
-        channels = split_line(line)
-        if labelled:
-            labels.append(channels.pop().strip())
-        if points and len(channels) != points[0].shape[1]:
-            raise ReadError(
-                file,
-                f"Got {len(channels)} channels beside {points[0].shape[1]} in line {at[0]}; expected the "
-                "same in every series, divided by colons. Is a label or a channel left out?",
-                line=number,
-            )
-        if not channels:
-            raise ReadError(file, "Got a label without a series; expected `1.0,2.0:label`.", line=number)
+    for number, line in lines:
         try:
-            values, clock = _timed(channels) if header["timestamps"] else _untimed(channels)
+            channels, label = split(line)
+            if points and len(channels) != points[0].shape[1]:
+                got = f"{len(channels)} channels beside {points[0].shape[1]} in line {at[0]}"
+                raise ReadError(file, f"Got {got}; expected as many in each. Is a label or channel left out?", number)
+            if not channels:
+                raise ReadError(file, "Got a label without a series; expected `1.0,2.0:label`.", number)
+            values, clock = _timed(channels) if timed else _untimed(channels)
+        except ReadError:
+            raise
         except (ArithmeticError, ValueError) as error:
-            raise ReadError(
-                file,
-                f"Got {_short(error)}; expected "
-                + ("points `(time,value)`" if header["timestamps"] else "numbers")
-                + " divided by commas, or ? where one is missing.",
-                line=number,
-            ) from None
+            got = str(error).removeprefix(_NO_FLOAT)[:80]
+            raise ReadError(file, f"Got {got}; expected {expected}.", number) from None
         points.append(values)
         clocks.append(clock)
+        labels += [] if label is None else [label]
         at.append(number)
     if not points:
         raise ReadError(file, "Got a header and no series; expected one line per series after @data.")
-    regression = task == "regression" or (header["regression"] and task is None)
-    target, classes = read_labels(labels, at, file, classes=header["classes"], regression=regression)
-    with name_file(file):
-        return Dataset(
-            Series.from_arrays(points, times=clocks if header["timestamps"] else None),
-            target,
-            task=task if classes is None else None,
-            classes=classes,
-            name=name or safe_name(header["name"], safe_name(Path(file).name.split(".")[0])),
-        )
+    return Lines(points, clocks if timed else None, labels, at)
 
 
 def _header(lines: Iterator[tuple[int, str]], file) -> dict[str, Any]:
     header: dict[str, Any] = {"name": "", "timestamps": False, "classes": None, "regression": False}
     for number, line in lines:
         words = line.split()
-        if not words or words[0][0] in "#%":
-            continue
         key = words[0].lower()
         if not key.startswith("@"):
-            raise ReadError(
-                file,
-                f"Got {line.strip()[:40]!r}; expected a header of lines such as `@timeStamps false` that "
-                "ends with `@data`. Is this a .csv file?",
-                line=number,
-            )
+            expected = "a header of lines such as `@timeStamps false` that ends with `@data`. Is this a .csv file?"
+            raise ReadError(file, f"Got {line[:40]!r}; expected {expected}", number)
         if key == "@data":
             return header
         on = len(words) > 1 and words[1].lower() == "true"
@@ -182,7 +201,7 @@ def read_labels(
     place = {_spelling(name): i for i, name in enumerate(names)} | {name: i for i, name in enumerate(names)}
     target = []
     for label, line in zip(labels, lines, strict=True):
-        absent = is_no_label(label) and label not in names
+        absent = label.strip().lower() in NO_LABEL and label not in names
         if regression:
             try:
                 target.append(float("" if absent else label))
@@ -195,12 +214,8 @@ def read_labels(
         elif (number := place.get(label, place.get(_spelling(label)))) is not None:
             target.append(number)
         else:
-            raise ReadError(
-                file,
-                f"Got the label {label[:40]!r}; expected one of {list(names)[:10]}, as the header says. Is the label "
-                "left out, or a class missing in the header?",
-                line=line,
-            )
+            expected = f"one of {list(names)[:10]}, as the header says. Is it left out, or a class missing there?"
+            raise ReadError(file, f"Got the label {label[:40]!r}; expected {expected}", line)
     return target, None if regression or not names else names
 
 
@@ -209,7 +224,3 @@ def _spelling(label: str) -> str:
         return str(float(label))
     except ValueError:
         return label.lower()
-
-
-def _short(error: Exception) -> str:
-    return str(error).removeprefix("could not convert string to float: ")
