@@ -133,7 +133,6 @@ class Training:
     Args:
         epochs: how many were run; 0 for a model in closed form, of whose training there is nothing to say.
         best: the epoch whose weights were kept.
-        searched: whether depth and step were chosen by a search.
         out_of_time: whether a time budget ended it.
         parts: `measures` of "train" and "validation".
         folds: how many folds there were; 0 for one test part.
@@ -141,7 +140,6 @@ class Training:
 
     epochs: int
     best: int
-    searched: bool
     out_of_time: bool
     parts: Mapping[str, Mapping[str, Any]]
     folds: int = 0
@@ -163,8 +161,8 @@ def verdict(found: Assessment, training: Training | None = None) -> list[str]:
     """
     sentences = [*_against_trivial(found), *_against_others(found)]
     if training is not None and training.epochs:
-        if training.searched is False and not _wins(found):
-            sentences.append("Try --depth auto --step auto, which searches for better windows.")
+        if not _wins(found):
+            sentences.append("Try other windows: another --step, and --depth 1 or 3.")
         sentences += _of_training(found.metric, training)
     return [*sentences, *_of_test(found, folds=0 if training is None else training.folds)]
 
