@@ -111,7 +111,7 @@ def learning_curves(history: Sequence[Mapping[str, Any]], *, title: str = "Learn
         dotted: dict[str, Any] = {"linewidth": 1.1, "linestyle": (0, (2, 1.5))}
         axes[0].plot(epochs, [record["loss"] for record in history], color=COLOURS[0], label="training", **dotted)
         for axis, name in zip(axes, ("validation_loss", metric), strict=False):
-            if name in history[0]:
+            if name is not None and name in history[0]:
                 values = [record[name] for record in history]
                 axis.plot(epochs, values, color=COLOURS[0], linewidth=1.5, label="validation")
                 axis.plot(epochs[best], values[best], "o", color=COLOURS[0], markersize=5, markeredgecolor="white")

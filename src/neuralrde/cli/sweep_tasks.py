@@ -177,7 +177,7 @@ def _shown(point: Point, settings: RunSettings, data: Dataset) -> Point:
         model = model.get("name", "default")
     given = {"model", "data", "seed"}
     for part, options in settings.estimator.items():
-        given |= {part, *(f"{part}.{name}" for name in options if isinstance(options, dict))}
+        given |= {part, *(f"{part}.{name}" for name in (options if isinstance(options, dict) else ()))}
     counts = lambda name: name in TOP or name.startswith("table.") or name in given
     rest = {name: value for name, value in point.items() if name not in ("data", "model", "seed") and counts(name)}
     return {"data": data.name, "model": model, **rest, "seed": settings.seed}

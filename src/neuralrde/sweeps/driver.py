@@ -65,6 +65,7 @@ class Search:
         self._again: list[tuple[int, dict[str, Any]]] = []
         self._live: dict[int, Any] = {}
         self._asked = 0
+        self._records: Results | None = None
 
     def restore(self, records: Results, results: Results) -> None:
         """Go on from what is in the files: trials with a result are known, the others are run first."""
@@ -100,19 +101,21 @@ class Search:
         trial = self._live[number] = self._study.ask(self._distributions)
         task = self._make(dict(trial.params), number)
         line = {"search": self.name, "number": number, "params": dict(trial.params), "task": task.key}
+        assert self._records is not None
         self._records.append({"key": f"{self.name}/{number}", **line})
         return task
 
-    def finish(self, number: int, line: Line) -> None:
+    def finish(self, task: Task, line: Line) -> None:
         """The end of a trial, with its line of results."""
-        if (trial := self._live.pop(number, None)) is not None:
-            outcome = self._outcome(line)
-            self._study.tell(trial, outcome["value"], state=outcome["state"])
+        assert task.search is not None
+        outcome = self._outcome(line)
+        self._study.tell(self._live.pop(task.search[1]), outcome.get("value"), state=outcome["state"])
 
     def _outcome(self, line: Line) -> dict[str, Any]:
         states, value = self._optuna.trial.TrialState, line.get("objective")
-        done = line.get("status") == "done" and value is not None
-        return {"value": float(value) if done else None, "state": states.COMPLETE if done else states.FAIL}
+        if line.get("status") != "done" or value is None:
+            return {"state": states.FAIL}
+        return {"state": states.COMPLETE, "value": float(value)}
 
 
 def _distribution(optuna: Any, name: str, value: Any) -> Any:
@@ -219,25 +222,18 @@ class Sweep:
             left = len(waiting) + sum(search.left for search in self.searches.values())
             progress = Progress(self.total, known=self.total - left)
             attempts: Counter[str] = Counter()
-            alike: dict[str, list[Task]] = {}  # trials that choose as a running one does
             page_written = 0.0
-
-            def finish(task: Task, line: Line) -> None:
-                if task.search is not None:
-                    self.searches[task.search[0]].finish(task.search[1], line)
 
             def next_task() -> Task | None:
                 if waiting:
                     return waiting.popleft()
                 for search in self.searches.values():
                     while (task := search.next()) is not None:
-                        if (line := results.get(task.key)) is not None:
-                            finish(task, line)
-                            progress.known += 1
-                        elif task.key in progress.running:
-                            alike.setdefault(task.key, []).append(task)
-                        else:
+                        line = results.get(task.key)
+                        if line is None and task.key not in progress.running:
                             return task
+                        search.finish(task, line or {})  # another trial has chosen alike
+                        progress.known += 1
                 return None
 
             def take(result: TaskResult) -> None:
@@ -256,22 +252,19 @@ class Sweep:
                 line |= {"attempts": attempts[task.key], "ended": datetime.now(UTC).isoformat(timespec="seconds")}
                 if task.search is not None:
                     line["search"] = list(task.search)
-                if results.append(line):
-                    progress.done += status == "done"
-                    progress.failed += status == "failed"
-                outcome = f"failed: {line.get('error')}" if status == "failed" else "done"
+                    self.searches[task.search[0]].finish(task, line)
+                results.append(line)
+                progress.done += status == "done"
+                progress.failed += status == "failed"
+                outcome = f"failed: {line['error']}" if status == "failed" else "done"
                 if line.get("value") is not None:
                     outcome = f"{line.get('metric')} {line['value']:.4g} in {line.get('seconds', 0):.1f} s"
                 progress.last = f"{_title(task)}: {outcome}"
-                same = alike.pop(task.key, [])
-                for trial in (task, *same):
-                    finish(trial, line)
-                progress.known += len(same)
 
             def write_page() -> None:
                 running = [task.point for task in progress.running.values()]
+                lines = _current(list(results), self._plan())
                 with writing(self.folder / "page.html", "w") as file:
-                    lines = _current(list(results), self._plan())
                     file.write(as_page(lines, name=self.name, total=self.total, running=running))
 
             try:

@@ -116,17 +116,17 @@ class RayPool:
 
     def __enter__(self) -> Self:
         self._ours = not self._ray.is_initialized()
-        if self._ours and self._address is None:
-            import cloudpickle
+        if self._ours:
+            options: dict[str, Any] = {"address": self._address}
+            if self._address is None:
+                import cloudpickle
 
-            shared = sum(len(cloudpickle.dumps(one)) for one in self._data.values())
-            store = _LEAST_STORE + 2 * shared
-            # "local" is not a cluster that happens to run on this machine.
-            here = {"address": "local", "num_cpus": cores(), "include_dashboard": False, "object_store_memory": store}
-            start_ray(self._ray, **here, logging_level="ERROR")
-        elif self._ours:
+                memory = _LEAST_STORE + 2 * sum(len(cloudpickle.dumps(one)) for one in self._data.values())
+                # "local" is not a cluster that happens to run on this machine.
+                options = {"address": "local", "num_cpus": cores(), "include_dashboard": False}
+                options["object_store_memory"] = memory
             try:
-                start_ray(self._ray, address=self._address, logging_level="ERROR")
+                start_ray(self._ray, **options, logging_level="ERROR")
             except ConnectionError as error:
                 raise ConnectionError(
                     f"Got the address {self._address} and no Ray cluster there; expected one that is running. Start it "
@@ -183,11 +183,10 @@ class RayPool:
 
     def interrupt(self) -> list[TaskResult]:
         """Interrupt all runs, which write a checkpoint; returns those that still ended well."""
-        for reference in self._running:
+        running = list(self._running)
+        for reference in running:
             self._ray.cancel(reference, force=False)
-        if not self._running:
-            return []
-        ready, _ = self._ray.wait(list(self._running), num_returns=len(self._running), timeout=_GRACE)
+        ready = self._ray.wait(running, num_returns=len(running), timeout=_GRACE)[0] if running else []
         return [result for result in map(self._result, ready) if result.status == "done"]
 
 
