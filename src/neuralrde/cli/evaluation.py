@@ -14,6 +14,7 @@ from ..datasets import Dataset
 from ..paths import Series
 from ..stores import Store
 from .console import Refusal
+from .flags import Table
 from .loading import is_runs_own, open_for, targets
 from .run_folder import RunFolder
 
@@ -204,7 +205,7 @@ def write_csv(found: PredictionTable, target: Path | IO[str]) -> None:
 
 
 def predictions_to_judge(
-    model: Path, word: str | None, table: dict[str, Any], *, everything: bool = False
+    model: Path, word: str | None, table: Table, *, everything: bool = False
 ) -> tuple[Dataset, str, PredictionTable]:
     """DATA, which part of it a model is judged on ("test" or "all"), and the model's predictions for that part.
 

@@ -116,7 +116,7 @@ def span(seconds: float) -> str:
     return f"{amount} {name}{'' if amount == '1' else 's'}"
 
 
-def task_hints(data: "Dataset", table: dict[str, Any]) -> Iterator[str]:
+def task_hints(data: "Dataset", table: flags.Table) -> Iterator[str]:
     """How the task was guessed, where somebody could think otherwise."""
     from ..datasets.targets import is_number
 

@@ -15,6 +15,7 @@ from ..datasets.splits import USUAL as FRACTIONS
 from ..datasets.splits import WAYS, TooFewSamples, usual_way
 from ..paths import Series
 from .console import WRONG_USE, Refusal, count
+from .flags import Table
 from .settings import RunSettings, settings_of
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _NOT_KEPT = ("target", "per_time", "group", "split", "labels", "labels_id", "dro
 _VALIDATION = 0.15
 
 
-def open_data(word: str | None, table: dict[str, Any]) -> Dataset:
+def open_data(word: str | None, table: Table) -> Dataset:
     """The file or folder of this name, or else the data set."""
     if not word:
         raise Refusal(
@@ -93,7 +94,7 @@ def with_channels(settings: RunSettings, data: Dataset) -> RunSettings:
     return replace(settings, table={**table, "wide": True}) if wide else settings
 
 
-def open_for(run: Path, word: str | None, flags: dict[str, Any], *, classifier: bool) -> Dataset:
+def open_for(run: Path, word: str | None, flags: Table, *, classifier: bool) -> Dataset:
     """Data for a trained model: tables are read as the run's own was, where the flags do not say otherwise.
 
     A run without a word about data is given its own. The model knows whether whole numbers are classes.

@@ -18,7 +18,7 @@ from ..datasets.table import numbered
 from ..datasets.times import DayOrMonth, WrongTime, are_times, as_times
 from .console import FAILED, Refusal, count
 from .console import table as as_table
-from .flags import OFF
+from .flags import OFF, Table
 from .loading import open_data, targets
 
 # Words in the names of columns, in English and German. What is in the columns decides first.
@@ -35,7 +35,7 @@ _FEW = 10
 _COLUMNS = 30
 
 
-def open_or_propose(word: str | None, table: dict[str, Any], *, to_fit: bool = False) -> Dataset:
+def open_or_propose(word: str | None, table: Table, *, to_fit: bool = False) -> Dataset:
     """`open_data`; what is refused comes with a proposal, where there is one."""
     try:
         data = open_data(word, table)
@@ -49,7 +49,7 @@ def open_or_propose(word: str | None, table: dict[str, Any], *, to_fit: bool = F
         raise Refusal(f"{error}\n\n{text}", code) from None
 
 
-def proposed(word: str | None, table: dict[str, Any], *, refused: bool = False) -> str | None:
+def proposed(word: str | None, table: Table, *, refused: bool = False) -> str | None:
     """The columns of a table and a command line that reads it; None if nobody knows one, or it is no table.
 
     A table that is `refused` as it is gets one without a target, too.
@@ -87,7 +87,7 @@ def proposed(word: str | None, table: dict[str, Any], *, refused: bool = False) 
     return "\n".join([*lines, *(f"  ({note})" for note in notes)])
 
 
-def guessed(frame: Any, kinds: dict[str, str], given: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def guessed(frame: Any, kinds: dict[str, str], given: Table) -> tuple[Table, list[str]]:
     """Options of `read` for a table, a DataFrame, and what speaks against them. What is given is kept."""
     roles = (*USUAL, "sensor", "value", "columns")
     listed = lambda value: [str(one) for one in value] if isinstance(value, list) else [str(value)]
