@@ -141,7 +141,6 @@ def confusion(
     predicted: ArrayLike,
     *,
     classes: Sequence[str] | None = None,
-    title: str | None = None,
     note: str | None = None,
 ) -> Any:
     """Counts of each true class (rows) and predicted class (columns); the shade is the share of the row.
@@ -152,7 +151,6 @@ def confusion(
     Args:
         true, predicted: labels, one per sample.
         classes: their order; None sorts them.
-        title: None says how many were right.
         note: a line below, such as what to compare it with.
     """
     from sklearn.metrics import confusion_matrix
@@ -182,7 +180,7 @@ def confusion(
         axis.set_xticks(range(len(names)), names, rotation=40 if slanted else 0, ha="right" if slanted else "center")
         axis.set_yticks(range(len(names)), names)
         axis.set(xlabel="predicted", ylabel="true")
-        axis.set_title(title or f"{right} of {len(true)} right: {right / len(true):.1%}")
+        axis.set_title(f"{right} of {len(true)} right: {right / len(true):.1%}")
         axis.tick_params(length=0)
         axis.spines[:].set_visible(False)
         if len(names) > _DETAILED:  # else every cell says its share
@@ -244,7 +242,6 @@ def windows_over_series(
     scales: int | tuple[int, ...] = (1,),
     channels: Sequence[str] | None = None,
     times: np.ndarray | None = None,
-    title: str | None = None,
 ) -> Any:
     """The channels with the boundaries of windows; below, for each scale, the log-signatures that end with a window.
 
@@ -258,7 +255,6 @@ def windows_over_series(
         scales: how many windows back each log-signature looks, as in `Windows`.
         channels: names; None calls them x0, x1, ...
         times: of the points, numbers or dates of NumPy; None counts the points.
-        title: None shows sizes.
 
     >>> windows_over_series(np.random.default_rng(0).normal(size=(200, 2)).cumsum(axis=0), step=20, scales=(1, 4))
     <Figure size 1300x595.816 with 4 Axes>
@@ -270,9 +266,7 @@ def windows_over_series(
             "(length, channels), and either step or cuts."
         )
     cuts = np.append(np.arange(0, len(path) - 1, step), len(path) - 1) if cuts is None else np.unique(cuts)
-    channels_said = "1 channel" if path.shape[1] == 1 else f"{path.shape[1]:,} channels"
-    windows_said = "1 window" if len(cuts) == 2 else f"{len(cuts) - 1:,} windows"
-    sizes = f"{len(path):,} points of {channels_said}, cut into {windows_said}"
+    sizes = f"Channels: {path.shape[1]:,}; points: {len(path):,}; windows: {len(cuts) - 1:,}"
     sizes += f"; {_CHANNELS} channels are drawn" if path.shape[1] > _CHANNELS else ""
     path = path[:, :_CHANNELS]
     names = [f"x{c}" for c in range(path.shape[1])] if channels is None else [str(name) for name in channels]
@@ -297,7 +291,7 @@ def windows_over_series(
         above.set_yticks(np.arange(path.shape[1])[::-1] + 0.5, names[: path.shape[1]])
         above.tick_params(axis="y", length=0)
         above.set(ylim=(0, path.shape[1]), xlim=(x[0], x[-1]))
-        above.set_title(title or sizes)
+        above.set_title(sizes)
         for axis, (said, scaled, words) in zip(below, rows, strict=True):
             edges = np.arange(len(words) + 1)
             image = axis.pcolormesh(x[cuts], edges, scaled.T, cmap="RdBu_r", vmin=-2.5, vmax=2.5)
