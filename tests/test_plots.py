@@ -9,7 +9,6 @@ import pytest
 from neuralrde import plots
 from neuralrde.plots import (
     PlotsUnavailable,
-    accuracy_bars,
     confusion,
     learning_curves,
     predicted_against_true,
@@ -29,15 +28,6 @@ def test_learning_curves_mark_the_epoch_whose_weights_are_kept():
     dots = [line for line in losses.lines if line.get_marker() == "o"]
     assert [dot.get_xdata()[0] for dot in dots] == [3]
     assert metric.lines[0].get_ydata().tolist() == [record["validation_accuracy"] for record in HISTORY]
-
-
-def test_learning_curves_of_a_family_share_their_colour_and_one_entry_in_the_legend():
-    picture = learning_curves({"NRDE/0": HISTORY, "NRDE/1": HISTORY, "NCDE/0": HISTORY})
-    losses, _ = picture.axes
-    solid = [line.get_color() for line in losses.lines if line.get_linestyle() == "-" and line.get_marker() != "o"]
-    assert solid[0] == solid[1] != solid[2]
-    entries = [text.get_text() for text in picture.legends[0].get_texts()]
-    assert entries == ["NRDE: training", "NRDE: validation", "NCDE: training", "NCDE: validation"]
 
 
 def test_learning_curves_without_validation():
@@ -121,11 +111,6 @@ def test_windows_say_how_many_rows_are_left_out():
 def test_windows_need_step_or_cuts():
     with pytest.raises(ValueError, match="either step or cuts"):
         windows_over_series(np.zeros((5, 1)))
-
-
-def test_bars_carry_their_numbers():
-    picture = accuracy_bars({"ours": (0.86, 0.02)}, {"theirs": (0.81, 0.03)}, title="Accuracy", chance=0.5)
-    assert [text.get_text() for text in picture.axes[0].texts] == ["86.0%", "81.0%"]
 
 
 def test_save_makes_the_folder(tmp_path):

@@ -6,14 +6,13 @@ runs in processes of its own, pinned to their cores, which find each other over 
 
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
 import time
 from itertools import pairwise
 from typing import Any
-
-from neuralrde.cli.workers import free_port
 
 # By batch: enough epochs for a median, after the first, which compiles.
 BATCHES, EPOCHS, STEPS = (32, 128), 4, 8
@@ -66,7 +65,8 @@ def worker(place: dict[str, Any]) -> None:
 def measured(batch: int, cores: list[list[int]]) -> float:
     """Seconds per step of as many processes as there are lists, each pinned to its cores."""
     allowed, running = os.sched_getaffinity(0), []
-    coordinator = f"127.0.0.1:{free_port()}"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        coordinator = f"127.0.0.1:{free.getsockname()[1]}"
     for number, own in enumerate(cores):
         place = {"batch": batch, "count": len(cores), "number": number, "coordinator": coordinator}
         environment = os.environ | {"JAX_NUM_CPU_DEVICES": str(len(own)), "JAX_PLATFORMS": "cpu"}

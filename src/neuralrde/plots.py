@@ -21,7 +21,6 @@ __all__ = [
     "INK",
     "PALE",
     "PlotsUnavailable",
-    "accuracy_bars",
     "confusion",
     "figure",
     "learning_curves",
@@ -91,63 +90,39 @@ def save(picture: Any, path: str | os.PathLike) -> Path:
     return path
 
 
-History = Sequence[Mapping[str, Any]]
-
-
-def learning_curves(histories: History | Mapping[str, History], *, title: str = "Learning curves") -> Any:
+def learning_curves(history: Sequence[Mapping[str, Any]], *, title: str = "Learning curves") -> Any:
     """Losses on the left; on the right the validation metric, if there is one. A dot marks the weights kept.
 
     Args:
-        histories: the `history_` of an estimator; or several by name, one colour each. A name that several
-            trainings share up to a "/" ("NRDE/0", "NRDE/1") shares the colour too.
+        history: the `history_` of an estimator.
         title: of the picture.
 
     >>> learning_curves([{"epoch": 1, "loss": 0.7, "validation_loss": 0.6, "validation_accuracy": 0.8}])
     <Figure size 1196x494 with 2 Axes>
     """
-    runs = histories if isinstance(histories, Mapping) else {"": histories}
-    runs = {name: history for name, history in runs.items() if len(history)}
-    if not runs:
-        raise ValueError("Got no epochs to draw; expected a history with a record for each epoch.")
-    records = [record for history in runs.values() for record in history]
-    metrics = [key for key in records[0] if key.startswith("validation_") and key != "validation_loss"]
-    families = list(dict.fromkeys(name.partition("/")[0] for name in runs))
+    if not history:
+        raise ValueError("Got a history of no epochs; expected at least one.")
+    metric = next((key for key in history[0] if key.startswith("validation_") and key != "validation_loss"), None)
+    epochs = [record["epoch"] for record in history]
+    best = min(range(len(history)), key=lambda k: history[k].get("monitored", history[k]["loss"]))
 
     with figure(9.2, 3.8) as picture:
-        axes = picture.subplots(1, 1 + bool(metrics), squeeze=False)[0]
-        for name, history in runs.items():
-            family = name.partition("/")[0]
-            colour = COLOURS[families.index(family) % len(COLOURS)]
-            first = name == next(other for other in runs if other.partition("/")[0] == family)
-            prefix = f"{family}: " if family else ""
-            epochs = [record["epoch"] for record in history]
-            line = {"color": colour, "linewidth": 1.5}
-            axes[0].plot(
-                epochs,
-                [record["loss"] for record in history],
-                **line | {"linewidth": 1.1, "linestyle": (0, (2, 1.5))},
-                label=f"{prefix}training" if first else None,
-            )
-            monitored = [record["monitored"] if "monitored" in record else record["loss"] for record in history]
-            best = min(range(len(history)), key=monitored.__getitem__)
-            if "validation_loss" in history[0]:
-                losses = [record["validation_loss"] for record in history]
-                axes[0].plot(epochs, losses, **line, label=f"{prefix}validation" if first else None)
-                axes[0].plot(epochs[best], losses[best], "o", color=colour, markersize=5, markeredgecolor="white")
-            if metrics:
-                values = [record[metrics[0]] for record in history]
-                axes[1].plot(epochs, values, **line)
-                axes[1].plot(epochs[best], values[best], "o", color=colour, markersize=5, markeredgecolor="white")
+        axes = picture.subplots(1, 1 + (metric is not None), squeeze=False)[0]
+        dotted: dict[str, Any] = {"linewidth": 1.1, "linestyle": (0, (2, 1.5))}
+        axes[0].plot(epochs, [record["loss"] for record in history], color=COLOURS[0], label="training", **dotted)
+        for axis, name in zip(axes, ("validation_loss", metric), strict=False):
+            if name is not None and name in history[0]:
+                values = [record[name] for record in history]
+                axis.plot(epochs, values, color=COLOURS[0], linewidth=1.5, label="validation")
+                axis.plot(epochs[best], values[best], "o", color=COLOURS[0], markersize=5, markeredgecolor="white")
         axes[0].set(xlabel="epoch", ylabel="loss", title=title)
-        handles, names = axes[0].get_legend_handles_labels()
-        picture.legend(handles, names, loc="outside lower center", ncols=4)
-        if metrics:
-            axes[1].set(
-                xlabel="epoch", title=f"{metrics[0].replace('_', ' ').capitalize()}; a dot marks the weights kept"
-            )
-            if metrics[0].endswith("accuracy"):
+        picture.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+        if metric is not None:
+            said = metric.replace("_", " ").capitalize()
+            axes[1].set(xlabel="epoch", title=f"{said}; a dot marks the weights kept")
+            if metric.endswith("accuracy"):
                 axes[1].yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-                lowest = min(record[metrics[0]] for record in records)
+                lowest = min(record[metric] for record in history)
                 axes[1].set_ylim(max(0.0, min(0.85, lowest - 0.05)), 1.01)  # always the same top, and no 104 %
         for axis in axes:
             axis.grid(axis="y", color=INK, alpha=0.08)
@@ -166,7 +141,6 @@ def confusion(
     predicted: ArrayLike,
     *,
     classes: Sequence[str] | None = None,
-    title: str | None = None,
     note: str | None = None,
 ) -> Any:
     """Counts of each true class (rows) and predicted class (columns); the shade is the share of the row.
@@ -177,7 +151,6 @@ def confusion(
     Args:
         true, predicted: labels, one per sample.
         classes: their order; None sorts them.
-        title: None says how many were right.
         note: a line below, such as what to compare it with.
     """
     from sklearn.metrics import confusion_matrix
@@ -207,7 +180,7 @@ def confusion(
         axis.set_xticks(range(len(names)), names, rotation=40 if slanted else 0, ha="right" if slanted else "center")
         axis.set_yticks(range(len(names)), names)
         axis.set(xlabel="predicted", ylabel="true")
-        axis.set_title(title or f"{right} of {len(true)} right: {right / len(true):.1%}")
+        axis.set_title(f"{right} of {len(true)} right: {right / len(true):.1%}")
         axis.tick_params(length=0)
         axis.spines[:].set_visible(False)
         if len(names) > _DETAILED:  # else every cell says its share
@@ -269,7 +242,6 @@ def windows_over_series(
     scales: int | tuple[int, ...] = (1,),
     channels: Sequence[str] | None = None,
     times: np.ndarray | None = None,
-    title: str | None = None,
 ) -> Any:
     """The channels with the boundaries of windows; below, for each scale, the log-signatures that end with a window.
 
@@ -283,7 +255,6 @@ def windows_over_series(
         scales: how many windows back each log-signature looks, as in `Windows`.
         channels: names; None calls them x0, x1, ...
         times: of the points, numbers or dates of NumPy; None counts the points.
-        title: None shows sizes.
 
     >>> windows_over_series(np.random.default_rng(0).normal(size=(200, 2)).cumsum(axis=0), step=20, scales=(1, 4))
     <Figure size 1300x595.816 with 4 Axes>
@@ -295,7 +266,7 @@ def windows_over_series(
             "(length, channels), and either step or cuts."
         )
     cuts = np.append(np.arange(0, len(path) - 1, step), len(path) - 1) if cuts is None else np.unique(cuts)
-    sizes = f"{len(path):,} points of {_count(path.shape[1], 'channel')}, cut into {_count(len(cuts) - 1, 'window')}"
+    sizes = f"Channels: {path.shape[1]:,}; points: {len(path):,}; windows: {len(cuts) - 1:,}"
     sizes += f"; {_CHANNELS} channels are drawn" if path.shape[1] > _CHANNELS else ""
     path = path[:, :_CHANNELS]
     names = [f"x{c}" for c in range(path.shape[1])] if channels is None else [str(name) for name in channels]
@@ -320,7 +291,7 @@ def windows_over_series(
         above.set_yticks(np.arange(path.shape[1])[::-1] + 0.5, names[: path.shape[1]])
         above.tick_params(axis="y", length=0)
         above.set(ylim=(0, path.shape[1]), xlim=(x[0], x[-1]))
-        above.set_title(title or sizes)
+        above.set_title(sizes)
         for axis, (said, scaled, words) in zip(below, rows, strict=True):
             edges = np.arange(len(words) + 1)
             image = axis.pcolormesh(x[cuts], edges, scaled.T, cmap="RdBu_r", vmin=-2.5, vmax=2.5)
@@ -360,42 +331,7 @@ def _rows(path: np.ndarray, cuts: np.ndarray, scale: int, depth: int, *, most: i
     return said, logs[:, chosen] / np.maximum(sizes[chosen], 1e-12), [words[row] for row in chosen]
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def _named(word: Sequence[int], names: Sequence[str]) -> str:
     """A Lyndon word by its channels; of two letters, the bracket, which is the Levy area."""
     letters = [names[letter] for letter in word]
     return letters[0] if len(letters) == 1 else f"[{', '.join(letters)}]"
-
-
-Accuracies = Mapping[str, tuple[float, float]]
-
-
-def accuracy_bars(
-    measured: Accuracies, published: Accuracies, *, title: str, source: str = "", chance: float | None = None
-) -> Any:
-    """One bar per (mean, standard deviation) of accuracies in [0, 1]. The axis need not start at 0.
-
-    >>> accuracy_bars({"ours": (0.86, 0.02)}, {"theirs": (0.81, 0.03)}, title="Accuracy")
-    <Figure size 962x299 with 1 Axes>
-    """
-    bars = [(name, *value, COLOURS[0]) for name, value in measured.items()]
-    bars += [(name, *value, PALE) for name, value in published.items()]
-    with figure(7.4, 1.4 + 0.45 * len(bars)) as picture:
-        axis = picture.subplots()
-        rows = np.arange(len(bars))[::-1]
-        for row, (_, mean, spread, colour) in zip(rows, bars, strict=True):
-            axis.barh(row, mean, height=0.62, color=colour)
-            axis.errorbar(mean, row, xerr=spread, color=INK, linewidth=1.1, capsize=3)
-            axis.text(0.01, row, f"{mean:.1%}", color="white", va="center", ha="left", fontweight="bold",
-                      transform=axis.get_yaxis_transform())  # fmt: skip
-        axis.set_yticks(rows, [bar[0] for bar in bars])
-        axis.tick_params(axis="y", length=0)
-        lowest = min(mean - spread for _, mean, spread, _ in bars)
-        start = chance if chance is not None else max(0.0, np.floor(10 * lowest - 1) / 10)
-        axis.set(xlim=(start, 1.0), title=title)
-        axis.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-        axis.set_xlabel(source, fontsize=8.5)
-    return picture

@@ -124,9 +124,9 @@ def test_measures_of_classes_without_probabilities():
 def test_no_better_than_always_saying_no():
     true = ["no"] * 55 + ["yes"] * 14
     found = assess(predictions(true, ["no"] * 69), TrainingTargets(counts={"no": 255, "yes": 67}))
-    said = verdict(found, Training(20, 12, False, False, {}))
+    said = verdict(found, Training(20, 12, False, {}))
     assert said[0] == "All predictions are `no`: no better than always saying `no` (accuracy 0.7971)."
-    assert "Try --depth auto --step auto, which searches for better windows." in said
+    assert "Try other windows: another --step, and --depth 1 or 3." in said
 
 
 def test_better_than_trivial_is_said_too_and_nothing_else():
@@ -153,7 +153,7 @@ def test_the_cheap_model_is_better():
     said = verdict(assess(bad, TrainingTargets.of(train), data=(train, test)))
     assert any(sentence.startswith("The cheap model is better: accuracy ") for sentence in said)
     good = predictions(np.array(["calm", "wild"] * 20), np.array(["calm", "wild"] * 20))
-    said = verdict(assess(good, TrainingTargets.of(train), data=(train, test)), Training(9, 5, False, False, {}))
+    said = verdict(assess(good, TrainingTargets.of(train), data=(train, test)), Training(9, 5, False, {}))
     assert not any("is better" in sentence for sentence in said)
 
 
@@ -171,12 +171,12 @@ def test_numbers_are_judged_by_their_rmse():
 @pytest.mark.parametrize(
     ("training", "sentence"),
     [
-        (Training(20, 20, True, False, {}), "The best epoch is the last: train longer (--epochs 40)."),
-        (Training(5, 5, True, True, {}), "The time budget ended training after 5 epochs"),
-        (Training(22, 2, True, False, {}), "Training stopped after 22 epochs, and the best was epoch 2"),
+        (Training(20, 20, False, {}), "The best epoch is the last: train longer (--epochs 40)."),
+        (Training(5, 5, True, {}), "The time budget ended training after 5 epochs"),
+        (Training(22, 2, False, {}), "Training stopped after 22 epochs, and the best was epoch 2"),
         (
             Training(
-                22, 9, True, False,
+                22, 9, False,
                 {"train": {"samples": 500, "accuracy": 0.94}, "validation": {"samples": 100, "accuracy": 0.8}},
             ),
             "Training accuracy 0.9400, validation accuracy 0.8000: it overfits",
@@ -190,10 +190,10 @@ def test_sentences_about_training(training, sentence):
 
 def test_no_sentences_about_a_training_that_went_well():
     parts = {"train": {"samples": 500, "accuracy": 0.97}, "validation": {"samples": 100, "accuracy": 0.94}}
-    assert len(verdict(assess(classes(950, 50), HALF), Training(40, 25, False, False, parts))) == 1
+    assert len(verdict(assess(classes(950, 50), HALF), Training(40, 25, False, parts))) == 1
     # Ten series of validation: 0.85 and 0.7 may well be chance.
     parts = {"train": {"samples": 50, "accuracy": 0.85}, "validation": {"samples": 10, "accuracy": 0.7}}
-    assert len(verdict(assess(classes(950, 50), HALF), Training(40, 25, False, False, parts))) == 1
+    assert len(verdict(assess(classes(950, 50), HALF), Training(40, 25, False, parts))) == 1
 
 
 def test_rows_of_a_group_are_one():

@@ -142,7 +142,6 @@ def test_a_neural_part_of_weight_zero_is_said(run, hearts, tmp_path, monkeypatch
     said = run("fit", hearts, *COLUMNS, *QUICK, "--set", "members=2", "--no-plots", "--out", out).out
     sentence = "he neural part has weight 0: this is the closed form (its weight is 1)"
     assert f"Verdict\n  - T{sentence}." in said
-    assert "--depth auto" not in said
     assert f"Verdict\n  - T{sentence}." in run("evaluate", out).out
     assert f"t{sentence}" in run("inspect", out).out
     found = json.loads((out / "metrics.json").read_text("utf-8"))

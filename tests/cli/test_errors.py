@@ -34,7 +34,7 @@ def assert_a_sentence(outcome, code, *words):
         (["fit", "spirals", "--epoch", "3"], 2, ["no option --epoch.", "Did you mean --epochs?"]),
         (["fitt"], 2, ["fit", "Did you mean 'fit'? "]),
         (["fit"], 2, ["DATA"]),
-        (["fit", "spirals", "--depth", "two"], 2, ["--depth two", "whole number"]),
+        (["fit", "spirals", "--depth", "two"], 2, ["--depth", "valid integer"]),
         (["fit", "spirals", "--epochs", "0"], 2, ["--epochs"]),
         (["fit", "spirals", "--target", "x"], 2, ["--target", "spirals"]),
         (["fit", "spirals", "--set", "pacience=3"], 2, ["pacience", "patience"]),

@@ -14,9 +14,9 @@ from neuralrde import Series
 from neuralrde.cli import main
 from neuralrde.cli.console import Refusal
 from neuralrde.cli.evaluation import PredictionTable, pooled
+from neuralrde.cli.loading import divided, divided_for_all, divided_into_folds
 from neuralrde.cli.run import Run
 from neuralrde.cli.settings import RunSettings
-from neuralrde.cli.split import divided, divided_for_all, divided_into_folds
 from neuralrde.datasets import Dataset, Split
 
 from .conftest import COLUMNS, QUICK
@@ -55,7 +55,7 @@ def test_fit_says_that_a_majority_is_no_result(run, noise, tmp_path):
     assert [line for line in lines if line.startswith("  cheap model")]
     assert "no better than always saying `no` (accuracy 0.8000)" in outcome.out
     assert "95 % interval" in outcome.out
-    assert "Try --depth auto --step auto" in outcome.out
+    assert "Try other windows" in outcome.out
 
 
 def test_the_verdict_is_kept(useless):
@@ -66,7 +66,6 @@ def test_the_verdict_is_kept(useless):
     assert found["training_targets"]["counts"] == {"no": 56, "yes": 14}
     low, high = found["assessment"]["intervals_95"]["accuracy"]
     assert low < found["parts"]["test"]["accuracy"] < high
-    assert found["trials"] == []
 
 
 def test_evaluate_says_it_too(run, useless, noise, tmp_path):
@@ -88,22 +87,6 @@ def test_evaluate_says_it_too(run, useless, noise, tmp_path):
     outcome = run("evaluate", useless, "--all")
     assert "also those it was trained on" in outcome.out
     assert "Verdict" not in outcome.out
-
-
-def test_trials_of_a_search_are_shown_and_kept(run, hearts, tmp_path):
-    out = tmp_path / "run"
-    options = ["--depth", "auto", "--epochs", 9, "--out", out, "--no-plots"]
-    outcome = run("fit", hearts, *COLUMNS, *QUICK, *options)
-    assert outcome.code == 0, outcome.err
-    found = json.loads((out / "metrics.json").read_text("utf-8"))
-    assert {trial["depth"] for trial in found["trials"]} == {1, 2, 3}
-    assert all(trial.keys() >= {"depth", "step", "epoch", "loss"} for trial in found["trials"])
-    table = outcome.out[outcome.out.index("Search: ") :].splitlines()
-    assert table[1].split() == ["depth", "step", "epochs", "validation", "loss"]
-    assert sum(line.endswith("chosen") for line in table) == 1
-    chosen = next(line for line in table if line.endswith("chosen"))
-    assert int(chosen.split()[0]) == found["depth"]
-    assert "Try --depth auto" not in outcome.out
 
 
 def test_folds(run, hearts, tmp_path):

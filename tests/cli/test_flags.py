@@ -9,7 +9,7 @@ import typer
 from neuralrde import Series
 from neuralrde.cli import flags
 from neuralrde.cli.app import app
-from neuralrde.cli.describe import about_data, span, suggestions, task_hints
+from neuralrde.cli.inspect import about_data, span, suggestions, task_hints
 from neuralrde.datasets import Dataset
 
 from .conftest import QUICK

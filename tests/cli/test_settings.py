@@ -68,16 +68,6 @@ def test_scales_are_a_list_in_toml(tmp_path):
     assert estimator.windows == Windows(step=8, depth=(3, 2, 2, 1), scales=(1, 2, 4, 8))
 
 
-def test_a_model_to_be_chosen_is_written_as_such(tmp_path):
-    settings = RunSettings(estimator={"model": "auto"})
-    estimator = estimator_of(NeuralRDEClassifier, settings)
-    assert estimator.model == "auto"
-    (tmp_path / "settings.toml").write_text(as_toml(resolve(settings, estimator)))
-    again = settings_of(tmp_path / "settings.toml", table={}, estimator={})
-    assert again.compared
-    assert estimator_of(NeuralRDEClassifier, again).model == "auto"
-
-
 def test_windows_that_were_left_to_the_model_are_left_to_it_again(tmp_path):
     """The default model has windows of its own, and a store too: None must not come back as windows that were given."""
     estimator = estimator_of(NeuralRDEClassifier, RunSettings())

@@ -92,7 +92,7 @@ def test_the_result_is_that_of_fit_and_killed_runs_are_gone_on_with(run, config,
             raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(sweep_tasks._Reports, "epoch", dies)
+        patch.setattr(sweep_tasks._Resumed, "epoch", dies)
         with pytest.raises(Killed):
             run("sweep", file, "--no-ray", "--out", out)
     [folder] = (out / "runs").iterdir()
@@ -148,7 +148,6 @@ def test_a_search_writes_trials_and_names_the_best(run, config, tmp_path):
     file = config("""
 [search]
 trials = 3
-pruner = "none"
 sampler = "random"
 
 [search.ranges]
@@ -177,7 +176,7 @@ sampler = "random"
         ("[sweep]\ngpus = -1\n", "Got gpus = -1 in [sweep]"),
         ("[search]\ntrials = 3\n", "without ranges"),
         ("[search]\ntrials = 3\n[search.ranges]\nseed = 3\n", "as the range of seed"),
-        ('[search]\npruner = "x"\n[search.ranges]\nseed = [3]\n', "Got the pruner 'x'"),
+        ('[search]\nsampler = "x"\n[search.ranges]\nseed = [3]\n', "Got the sampler 'x'"),
         ("[grid]\nseed = [3]\n[search.ranges]\nseed = [3]\n", "in one of them"),
         ('[grid]\nmodel = "closed-form"\n[search.ranges]\nseed = [3]\n', "no validation loss to search by"),
     ],

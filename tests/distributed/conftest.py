@@ -1,15 +1,21 @@
 """Processes that find each other on this machine."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from neuralrde.cli.workers import free_port
-
 ROOT = Path(__file__).parents[2]
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
 
 
 def start(module: str, *arguments, count: int = 2, devices: int = 1) -> list[subprocess.Popen]:

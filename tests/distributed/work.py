@@ -66,7 +66,7 @@ def series(seed: int = 3) -> Any:
 
 
 def quick_settings() -> dict[str, Any]:
-    """Of an ensemble that compiles quickly; the default one is in test_command.py."""
+    """Of an ensemble that compiles quickly; the default one takes minutes."""
     return {"model": "neural-rde", "members": 2, "epochs": 2, "windows": Windows(step=16, depth=1)}
 
 
@@ -123,6 +123,18 @@ def results(folder: Path) -> dict[str, Any]:
     classifier.fit(data.series.values, data.target)
     found["classifier.blend"] = np.array(classifier.blend_)
     found["classifier.probabilities"] = classifier.predict_proba(series(4).series.values)
+
+    # From a store.
+    from neuralrde.stores import prepare
+
+    place = folder / f"process-{jax.process_index()}"
+    place.mkdir()
+    np.save(place / "x.npy", data.series.values)
+    np.save(place / "y.npy", data.target)
+    options = {"labels": place / "y.npy", "task": "classification", "windows": Windows(step=16, depth=1)}
+    store = prepare(place / "x.npy", place / "store", model="neural-rde", **options)
+    stored = NeuralRDEClassifier(model="neural-rde", epochs=2, batch_size=16, random_state=0).fit(store)
+    found["store.probabilities"] = stored.predict_proba(store)
     return found
 
 

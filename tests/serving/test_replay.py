@@ -1,15 +1,13 @@
-"""`neuralrde replay`: an open loop that counts from when a push was due; and recordings as pushes."""
+"""A load test: an open loop that counts from when a push was due; and recordings as pushes."""
 
 import asyncio
-import json
 
 import jax
 import numpy as np
 import pytest
 
 from neuralrde import Series
-from neuralrde.cli import main
-from neuralrde.datasets import Dataset, write_npz
+from neuralrde.datasets import Dataset
 from neuralrde.serving import Limits, Load, Recording, Service
 from neuralrde.serving.jobs import Job
 
@@ -71,30 +69,6 @@ def test_latency_counts_from_when_a_push_was_due(server):
     late = np.array(report.latencies)
     # 10 streams push 10 times per second. Those due in the first half of the pause wait for more than half a second.
     assert (late > 500).sum() >= 40
-
-
-def test_the_command(server, tmp_path, capsys):
-    write_npz(recording().data, tmp_path / "w.npz")
-    arguments = [
-        "replay",
-        str(tmp_path / "w.npz"),
-        "--to",
-        server.url,
-        "--speed",
-        "10",
-        "--streams",
-        "5",
-        "--seconds",
-        "1",
-    ]
-    assert main([*arguments, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["streams"], found["errors"], found["unanswered"]) == (5, 0, 0)
-    assert set(found["latency_ms"]) == {"p50", "p99", "p99_9", "max"}
-    assert main([*arguments, "--model", "absent"]) == 1
-    assert "There is no model 'absent'" in capsys.readouterr().err
-    assert main([*arguments[:2], "--to", "http://127.0.0.1:9"]) == 1
-    assert "expected a service" in capsys.readouterr().err
 
 
 def test_nothing_is_compiled_after_it_is_ready(trained):

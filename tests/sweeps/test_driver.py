@@ -57,10 +57,10 @@ def test_an_error_is_a_result_and_stops_nothing(tmp_path):
 
 def test_an_interrupt_keeps_what_is_done(tmp_path):
     class Interrupted(InProcess):
-        def wait(self, seconds, on_epoch):
+        def wait(self, seconds):
             if len(Results.read(tmp_path / "results.jsonl")) == 2:
                 raise KeyboardInterrupt
-            return super().wait(seconds, on_epoch)
+            return super().wait(seconds)
 
     tasks = [task(x) for x in range(4)]
     sweep = Sweep(tmp_path, tasks)
@@ -76,13 +76,13 @@ class Losing(InProcess):
 
     losses = 0
 
-    def wait(self, seconds, on_epoch):
+    def wait(self, seconds):
         from neuralrde.sweeps.pool import TaskResult
 
         if self.losses:
             self.losses -= 1
             return [TaskResult(self._waiting.popleft(), "lost", {"error": "node died"})]
-        return super().wait(seconds, on_epoch)
+        return super().wait(seconds)
 
 
 @pytest.mark.parametrize(("losses", "outcome"), [(2, "done"), (3, "failed")])
@@ -95,10 +95,10 @@ def test_lost_tasks_are_given_out_again_so_many_times(tmp_path, losses, outcome)
     assert (line["status"], line["attempts"], progress.lost) == (outcome, 3, losses)
 
 
-def search(trials=12, *, pruner="none", ranges=None, sleep=0.0, **options):
-    make = lambda params, number: task(params["x"], search=("s", number), sleep=sleep)
+def search(trials=12, *, ranges=None, **options):
+    make = lambda params, number: task(params["x"], search=("s", number))
     ranges = {"x": {"low": -4.0, "high": 4.0}} if ranges is None else ranges
-    return Search("s", ranges, trials=trials, make=make, pruner=pruner, **options)
+    return Search("s", ranges, trials=trials, make=make, **options)
 
 
 def test_a_search_finds_the_least_and_goes_on_where_it_was(tmp_path):
@@ -126,20 +126,6 @@ def test_trials_that_choose_alike_are_one_task(tmp_path):
     assert Sweep(tmp_path, [], [search(9, ranges={"x": [1, 2]})]).finished()
 
 
-@pytest.mark.parametrize("pruner", ["median", "asha", "hyperband"])
-def test_bad_runs_are_given_up_and_good_ones_are_not(tmp_path, pruner):
-    # Good ones first; then ones that are worse at every epoch.
-    values = iter([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 3.0, 3.1, 3.2, 3.3, 3.4, 3.5])
-    make = lambda params, number: task(next(values), search=("s", number))
-    one = Search("s", {"x": {"low": 0.0, "high": 9.0}}, trials=12, make=make, pruner=pruner, warmup=2)
-    progress = run(Sweep(tmp_path, [], [one]))
-    lines = raw_lines(tmp_path / "results.jsonl")
-    pruned = [line["point"]["x"] for line in lines if line["status"] == "pruned"]
-    assert progress.pruned == len(pruned) >= 3
-    assert sum(x >= 3 for x in pruned) > len(pruned) / 2
-    assert 0.0 not in pruned
-
-
 def test_ranges_are_read_as_they_are_written():
     found = search(ranges={"x": {"low": 16, "high": 64, "step": 16}, "r": {"low": 1e-4, "high": 0.1, "log": True}})
     whole, real = found._distributions["x"], found._distributions["r"]
@@ -153,5 +139,5 @@ def test_ranges_are_read_as_they_are_written():
     ):
         with pytest.raises(ValueError, match=message):
             search(ranges={"x": wrong})
-    with pytest.raises(ValueError, match="Got the pruner 'mean'; expected one of median, asha"):
-        search(pruner="mean")
+    with pytest.raises(ValueError, match="Got the sampler 'mean'; expected one of tpe, random"):
+        search(sampler="mean")

@@ -82,7 +82,6 @@ def test_groups_are_over_seeds_and_the_best_comes_first():
     values = {0: [0.7, 0.8, 0.9], 1: [0.95, 0.85]}
     lines = [line(f"{d}{s}", v, data="x", depth=d, seed=s) for d, all in values.items() for s, v in enumerate(all)]
     lines += [
-        line("p", status="pruned", data="x", depth=0, seed=9),
         line("f", status="failed", data="x", depth=2, seed=0),
     ]
     lines += [
@@ -92,7 +91,7 @@ def test_groups_are_over_seeds_and_the_best_comes_first():
     first, second, broken, *errors = summarise(lines)
     assert (first.point, first.mean) == ({"data": "x", "depth": 1}, statistics.mean(values[1]))
     assert second.deviation == pytest.approx(statistics.stdev(values[0]), rel=1e-12)  # the same sum in another order
-    assert (second.pruned, broken.failed, broken.mean, broken.deviation) == (1, 1, None, None)
+    assert (second.failed, broken.failed, broken.mean, broken.deviation) == (0, 1, None, None)
     assert [group.mean for group in errors] == [2.0, 3.0]  # of an error, less is better
 
 
@@ -127,7 +126,7 @@ def test_a_page_shows_every_run_and_loads_nothing():
     ]
     lines.append(line("bad", status="failed", data="<b>x</b>", model="m", seed=0) | {"error": "Got </table> & co."})
     lines.append(line("t", 0.4, data="y", seed=0) | {"search": ["y", 3], "objective": 0.25})
-    running = [{"point": {"data": "y", "seed": 1}, "epoch": 4, "loss": 0.5}]
+    running = [{"data": "y", "seed": 1}]
     text = as_page(lines, name="a & b", total=9, running=running)
     page = Cells()
     page.feed(text)

@@ -118,7 +118,6 @@ class Training:
     Args:
         epochs: how many were run; 0 for a model in closed form, of whose training there is nothing to say.
         best: the epoch whose weights were kept.
-        searched: whether depth and step were chosen by a search.
         out_of_time: whether a time budget ended it.
         parts: `measures` of "train" and "validation".
         folds: how many folds there were; 0 for one test part.
@@ -126,7 +125,6 @@ class Training:
 
     epochs: int
     best: int
-    searched: bool
     out_of_time: bool
     parts: Mapping[str, Mapping[str, Any]]
     folds: int = 0
@@ -149,8 +147,8 @@ def verdict(found: Assessment, training: Training | None = None) -> list[str]:
         values = [values[found.metric] for _, values in found.baselines]
         perfect = found.metric == "accuracy" and found.value == 1.0
         wins = perfect or all(found.gain(value) > 0 and found.is_clear(value) for value in values)
-        if not training.searched and not wins:
-            sentences.append("Try --depth auto --step auto, which searches for better windows.")
+        if not wins:
+            sentences.append("Try other windows: another --step, and --depth 1 or 3.")
         sentences += _of_training(found.metric, training)
     return [*sentences, *_of_test(found, folds=0 if training is None else training.folds)]
 

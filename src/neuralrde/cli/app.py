@@ -13,7 +13,7 @@ import typer
 
 from .._version import __version__
 from ..errors import notation
-from .console import FAILED, LOST, WRONG_USE, Refusal, drop, how_stopped, is_lost
+from .console import FAILED, WRONG_USE, Refusal, drop, how_stopped
 from .data import data_app
 from .fit import fit
 from .flags import as_flag
@@ -21,9 +21,8 @@ from .inspect import inspect, parts
 from .plot import plot_app
 from .predict import evaluate, export, predict
 from .prepare import prepare
-from .serve import replay, serve
+from .serve import serve
 from .sweep import sweep
-from .workers import ARGUMENTS, Worker, leave
 
 app = typer.Typer(
     name="neuralrde",
@@ -32,8 +31,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 success, 1 an error in the data or the model, 2 an error in the command line, 75 another "
-    "process was lost, 130 interrupted, 143 terminated. Add `--debug` anywhere to see where an error comes from.",
+    epilog="Exit codes: 0 success, 1 an error in the data or the model, 2 an error in the command line, 130 "
+    "interrupted, 143 terminated. Add `--debug` anywhere to see where an error comes from.",
 )
 
 
@@ -55,7 +54,7 @@ for command in (fit, predict, evaluate, inspect, prepare, sweep, parts):
     app.command()(command)
 app.add_typer(plot_app, name="plot")
 app.add_typer(data_app, name="data")
-for command in (demo, serve, replay, export):
+for command in (demo, serve, export):
     app.command()(command)
 
 
@@ -99,7 +98,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             # Not `app(arguments)`: it would turn interrupts and closed pipes into exit codes of its own.
             command = typer.main.get_command(app)
-            ARGUMENTS.set(arguments)
             with command.make_context("neuralrde", list(arguments)) as context:
                 command.invoke(context)
             sys.stdout.flush()
@@ -115,15 +113,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except Exception as error:
             if debug:
                 traceback.print_exc()
-            return leave(_say(*_explain(error)))
+            return _say(*_explain(error))
 
 
 def _explain(error: Exception) -> tuple[str, int]:
     """The sentence for an error, and the exit code."""
     if isinstance(error, Refusal):
         return str(error), error.code
-    if is_lost(error):  # a worker's parent says so, and how to go on
-        return str(error) if Worker.here() is None else "", LOST
     if hasattr(error, "format_message"):  # Typer's own, of a wrong flag or a missing argument
         return _usage(error), WRONG_USE
     if isinstance(error, OSError) and error.strerror and error.filename:

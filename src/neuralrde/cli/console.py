@@ -12,7 +12,7 @@ from typing import Any
 
 from .._write import strict_json
 
-FAILED, WRONG_USE, LOST, INTERRUPTED, TERMINATED = 1, 2, 75, 130, 143
+FAILED, WRONG_USE, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 
 
 class Refusal(Exception):
@@ -21,9 +21,6 @@ class Refusal(Exception):
     def __init__(self, message: str, code: int = FAILED):
         super().__init__(message)
         self.code = code
-
-    def __reduce__(self):
-        return type(self), (str(self), self.code)  # from one of several processes to the others
 
 
 def how_stopped(error: BaseException) -> tuple[str, int]:
@@ -35,11 +32,6 @@ def how_stopped(error: BaseException) -> tuple[str, int]:
     # Training raises a KeyboardInterrupt of its own at SIGTERM. Ray makes an exit of it.
     terminated = type(error).__name__ == "Terminated" or isinstance(error, SystemExit)
     return ("Terminated", TERMINATED) if terminated else ("Interrupted", INTERRUPTED)
-
-
-def is_lost(error: BaseException) -> bool:
-    """Whether another of several processes was lost. The name, because its class is in a module that loads JAX."""
-    return type(error).__name__ == "ProcessLost"
 
 
 def table(rows: Sequence[Sequence[Any]], *, header: Sequence[str] | None = None, indent: int = 2) -> str:

@@ -14,6 +14,7 @@ from ..datasets import Dataset
 from ..paths import Series
 from ..stores import Store
 from .console import Refusal
+from .flags import Table
 from .loading import is_runs_own, open_for, targets
 from .run_folder import RunFolder
 
@@ -75,9 +76,8 @@ def load_model(path: Path) -> Any:
     if not file.exists():
         if path.is_dir() and (why := RunFolder(path).why_no_model()):
             raise Refusal(why)
-        what = (
-            "the folder of a finished run, with model.nrde in it" if path.is_dir() else "a model file or a run folder"
-        )
+        folder = "the folder of a finished run, with model.nrde in it"
+        what = folder if path.is_dir() else "a model file or a run folder"
         raise Refusal(f"There is no model at {path}; expected {what}, such as `neuralrde fit` makes.")
     model = load(file)
     if not hasattr(model, "predict"):
@@ -112,18 +112,24 @@ def _true_targets(model: Any, data: Dataset) -> np.ndarray | None:
     if data.target is None:
         return None
     if (data.classes is not None) != is_classifier(model):
-        wanted = "classes" if is_classifier(model) else "numbers"
+        kind, wanted = ("real numbers", "classes") if data.classes is None else ("classes", "numbers")
         raise Refusal(
-            f"Got data whose target is {'real numbers' if data.classes is None else 'classes'} for a model that "
-            f"predicts {wanted}. Say --task {'classification' if is_classifier(model) else 'regression'}, or name "
-            "another --target."
+            f"Got data whose target is {kind} for a model that predicts {wanted}. Say --task "
+            f"{'classification' if is_classifier(model) else 'regression'}, or name another --target."
         )
     if data.per_time != model.per_time_:
+        each = ("series", "point")
         raise Refusal(
-            f"Got data with a target for each {'point' if data.per_time else 'series'} and a model that predicts "
-            f"for each {'point' if model.per_time_ else 'series'}; expected the same."
+            f"Got data with a target for each {each[data.per_time]} and a model that predicts for each "
+            f"{each[model.per_time_]}; expected the same."
         )
     return targets(data)
+
+
+def floor_baseline(estimator: Any, data: Dataset) -> Baseline:
+    """The predictions of a closed form, as one of the baselines."""
+    known = predictions_of(estimator, data).known()
+    return Baseline(FLOOR, FLOOR, known.predicted, "random log-signature features and ridge")
 
 
 def pooled(folds: Sequence[tuple[PredictionTable, np.ndarray]]) -> PredictionTable:
@@ -134,120 +140,27 @@ def pooled(folds: Sequence[tuple[PredictionTable, np.ndarray]]) -> PredictionTab
     """
     sample = np.concatenate([rows[found.sample] for found, rows in folds])
     order = np.argsort(sample, kind="stable")
+    classes = sorted({name for found, _ in folds for name in found.classes or ()}) or None
 
-    def join(name: str) -> Any:
-        arrays = [getattr(found, name) for found, _ in folds]
+    def join(arrays: list[Any]) -> Any:
         return None if arrays[0] is None else np.concatenate(arrays)[order]
 
-    classes, probability = None, None
-    if folds[0][0].classes is not None:
-        # A class may be too small to be in each fold's training part; what a fold did not know has probability 0.
-        classes = sorted({name for found, _ in folds for name in found.classes or []})
-        probability = np.zeros((len(sample), len(classes)))
-        start = 0
-        for found, _ in folds:
-            columns = [classes.index(name) for name in found.classes or []]
-            probability[start : start + len(found.sample), columns] = found.probability
-            start += len(found.sample)
-        probability = probability[order]
-    arrays = {name: join(name) for name in ("ids", "points", "predicted", "true", "groups")}
-    return PredictionTable(sample=sample[order], probability=probability, classes=classes, **arrays)
+    def of_all_classes(found: PredictionTable) -> np.ndarray | None:
+        """A class may be too small to be in each fold's training part: what a fold did not know has probability 0."""
+        if classes is None or found.classes is None:
+            return None
+        wide = np.zeros((len(found.sample), len(classes)))
+        wide[:, [classes.index(name) for name in found.classes]] = found.probability
+        return wide
 
-
-def check_known(found: PredictionTable) -> None:
-    """Refuse data none of whose classes the model knows: an accuracy of zero would tell nobody why."""
-    if found.true is None or found.classes is None:
-        return
-    if not np.isin(found.true.astype(str), found.classes).any():
-        raise Refusal(
-            f"Got the classes {np.unique(found.true)[:5].tolist()}, none of which the model knows; expected some of "
-            f"{found.classes[:5]}. Is --target the same column, spelled in the same way?"
-        )
-
-
-def write_csv(found: PredictionTable, target: Path | IO[str]) -> None:
-    """One row per prediction: id, the point if there are several, predicted, true if known, probabilities."""
-    if isinstance(target, Path):
-        private_folder(target.parent)
-        with writing(target, "w", newline="") as file:
-            write_csv(found, file)
-        return
-    columns: dict[str, Any] = {"id": found.ids}
-    if found.points is not None:
-        columns["time"] = found.points
-    columns |= _named("predicted", found.predicted)
-    if found.true is not None:
-        columns |= _named("true", found.true)
-    if found.probability is not None:
-        names = found.classes or []
-        digits = np.vectorize(lambda p: float(f"{p:.6g}"), otypes=[float])  # a small one is not 0
-        columns |= {f"p({name})": digits(found.probability[:, k]) for k, name in enumerate(names)}
-    writer = csv.writer(target, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
-
-
-def _named(name: str, array: np.ndarray) -> dict[str, np.ndarray]:
-    if array.ndim == 1:
-        return {name: array}
-    return {name if array.shape[1] == 1 else f"{name}_{k}": array[:, k] for k in range(array.shape[1])}
-
-
-def predictions_to_judge(
-    model: Path, word: str | None, table: dict[str, Any], *, everything: bool = False
-) -> tuple[Dataset, str, PredictionTable]:
-    """DATA, which part of it a model is judged on ("test" or "all"), and the model's predictions for that part."""
-    estimator = load_model(model)
-    data = open_for(model, word, table, classifier=is_classifier(estimator))
-    part, rows = _part_to_judge(model, word, data, everything=everything)
-    found = predictions_of(estimator, data[rows])
-    check_known(found)
-    return data, part, found
-
-
-def _part_to_judge(model: Path, word: str | None, data: Dataset, *, everything: bool) -> tuple[str, np.ndarray]:
-    """ "test" or "all", and which samples: of the data that a run was trained with, only its test samples count."""
-    every = np.arange(len(data))
-    if everything or not model.is_dir():
-        return "all", every
-    folder = RunFolder(model)
-    if folder.is_own(data):
-        rows = folder.rows("test", data)
-        if len(rows) == 0:
-            raise Refusal(
-                f"The run at {model} was trained on all of its data, so there are no test samples; the result of its "
-                "folds is in metrics.json. Give other data, or --all to see how well it fits what it was trained on."
-            )
-        return "test", rows
-    if is_runs_own(model, word):
-        raise Refusal(
-            f"{word or data.name} has changed since the run was trained, or other columns of it are read, so its test "
-            "samples are no longer known. Restore it, or give --all to evaluate on all of it, which flatters the model "
-            "where it was trained on these samples."
-        )
-    return "all", every
-
-
-def baselines_for(model: Path, part: str, data: Dataset, found: PredictionTable, seed: int = 0) -> list[Baseline]:
-    """Those that can be had: all for a run's test samples, else those that need nothing but the run's folder."""
-    if not model.is_dir():
-        return []
-    folder = RunFolder(model)
-    if part == "test":
-        judged = data[folder.rows("test", data)]
-        beside = baselines(data[folder.rows("train", data)], judged, seed=seed)
-    else:
-        judged, known = data, folder.read_metrics().get("training_targets")
-        beside = [] if known is None else [trivial(TrainingTargets(**known), len(found.known().true))]
-    if beside and folder.closed_form.exists():
-        beside.append(floor_baseline(load_model(folder.closed_form), judged))
-    return beside
-
-
-def floor_baseline(estimator: Any, data: Dataset) -> Baseline:
-    """The predictions of a closed form, as one of the baselines."""
-    known = predictions_of(estimator, data).known()
-    return Baseline(FLOOR, FLOOR, known.predicted, "random log-signature features and ridge")
+    joined = {n: join([getattr(found, n) for found, _ in folds]) for n in ("ids", "points", "predicted", "true")}
+    return PredictionTable(
+        sample=sample[order],
+        probability=join([of_all_classes(found) for found, _ in folds]),
+        classes=classes,
+        groups=join([found.groups for found, _ in folds]),
+        **joined,
+    )
 
 
 def pooled_baselines(folds: Sequence[tuple[list[Baseline], np.ndarray]]) -> list[Baseline]:
@@ -257,12 +170,81 @@ def pooled_baselines(folds: Sequence[tuple[list[Baseline], np.ndarray]]) -> list
         folds: of each its baselines, and the sample that each of their rows belongs to.
     """
     order = np.argsort(np.concatenate([rows for _, rows in folds]), kind="stable")
-    kinds = [one.kind for one in folds[0][0]]
-    common = [kind for kind in kinds if all(kind in [one.kind for one in found] for found, _ in folds)]
     result = []
-    for kind in common:
-        each = [next(one for one in found if one.kind == kind) for found, _ in folds]
-        names = list(dict.fromkeys(one.name for one in each))
-        name = names[0] if len(names) == 1 else "largest class" if kind == "trivial" else kind
-        result.append(Baseline(kind, name, np.concatenate([one.predicted for one in each])[order], each[0].explained))
+    for kind in [one.kind for one in folds[0][0]]:
+        each = [one for found, _ in folds for one in found if one.kind == kind]
+        if len(each) == len(folds):
+            name = each[0].name if len({one.name for one in each}) == 1 else kind
+            name = "largest class" if name == "trivial" else name
+            result.append(
+                Baseline(kind, name, np.concatenate([one.predicted for one in each])[order], each[0].explained)
+            )
     return result
+
+
+def write_csv(found: PredictionTable, target: Path | IO[str]) -> None:
+    """One row per prediction: id, the point if there are several, predicted, true if known, probabilities."""
+    if isinstance(target, Path):
+        private_folder(target.parent)
+        with writing(target, "w", newline="") as file:
+            return write_csv(found, file)
+    columns: dict[str, np.ndarray] = {"id": found.ids}
+    if found.points is not None:
+        columns["time"] = found.points
+    for name, array in (("predicted", found.predicted), ("true", found.true)):
+        if array is not None and array.ndim == 2 and array.shape[1] > 1:
+            columns |= {f"{name}_{k}": array[:, k] for k in range(array.shape[1])}
+        elif array is not None:
+            columns[name] = array.reshape(len(array))
+    if found.probability is not None:
+        digits = np.vectorize(lambda p: float(f"{p:.6g}"), otypes=[float])  # a small one is not 0
+        columns |= {f"p({name})": digits(found.probability[:, k]) for k, name in enumerate(found.classes or [])}
+    writer = csv.writer(target, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+
+
+def predictions_to_judge(
+    model: Path, word: str | None, table: Table, *, everything: bool = False
+) -> tuple[Dataset, str, PredictionTable]:
+    """DATA, which part of it a model is judged on ("test" or "all"), and the model's predictions for that part.
+
+    Of the data that a run was trained with, only its test samples count, unless `everything` is wanted.
+    """
+    estimator, folder = load_model(model), RunFolder(model)
+    data = open_for(model, word, table, classifier=is_classifier(estimator))
+    part, rows = "all", np.arange(len(data))
+    if model.is_dir() and not everything and folder.is_own(data):
+        part, rows = "test", folder.rows("test", data)
+        if len(rows) == 0:
+            raise Refusal(
+                f"The run at {model} was trained on all of its data, so there are no test samples; the result of its "
+                "folds is in metrics.json. Give other data, or --all to see how well it fits what it was trained on."
+            )
+    elif not everything and is_runs_own(model, word):
+        raise Refusal(
+            f"{word or data.name} has changed since the run was trained, or other columns of it are read, so its test "
+            "samples are no longer known. Restore it, or give --all to evaluate on all of it, which flatters the model "
+            "where it was trained on these samples."
+        )
+    found = predictions_of(estimator, data[rows])
+    if found.true is not None and found.classes and not np.isin(found.true.astype(str), found.classes).any():
+        raise Refusal(  # an accuracy of zero would tell nobody why
+            f"Got the classes {np.unique(found.true)[:5].tolist()}, none of which the model knows; expected some of "
+            f"{found.classes[:5]}. Is --target the same column, spelled in the same way?"
+        )
+    return data, part, found
+
+
+def baselines_for(model: Path, part: str, data: Dataset, found: PredictionTable) -> list[Baseline]:
+    """Those that can be had: all for a run's test samples, else those that need nothing but the run's folder."""
+    folder = RunFolder(model)
+    if part == "test":
+        judged = data[folder.rows("test", data)]
+        beside = baselines(data[folder.rows("train", data)], judged, seed=0)
+    else:
+        judged, known = data, folder.read_metrics().get("training_targets")
+        beside = [] if known is None else [trivial(TrainingTargets(**known), len(found.known().true))]
+    if beside and folder.closed_form.exists():
+        beside.append(floor_baseline(load_model(folder.closed_form), judged))
+    return beside

@@ -9,11 +9,9 @@ import typer
 from . import flags
 from .console import WRONG_USE, Refusal, going_on_unread, print_json
 from .flags import option
-from .workers import ARGUMENTS, Worker, launch_of, supervise
 
 PROGRESS = ("bar", "json", "none")
 _model = partial(option, panel="Model and training")
-_several = partial(option, panel="Several processes")
 
 
 @flags.with_table
@@ -26,10 +24,10 @@ def fit(
     table: flags.Table,
     task: flags.Task = None,
     model: Annotated[
-        str | None, _model("closed-form, log-ncde, auto, ...; `neuralrde parts` lists them all.", "NAME")
+        str | None, _model("closed-form, log-ncde, ...; `neuralrde parts` lists them all.", "NAME")
     ] = None,
-    depth: Annotated[str | None, _model("The depth of the log-signatures. [2]", "N|auto")] = None,
-    step: Annotated[str | None, _model("Points per window. [about 32 windows per series]", "N|auto")] = None,
+    depth: Annotated[int | None, _model("The depth of the log-signatures. [2]", "N", min=1)] = None,
+    step: Annotated[int | None, _model("Points per window. [about 32 windows per series]", "N", min=1)] = None,
     every: Annotated[float | None, _model("Time per window, instead of --step.", "TIME")] = None,
     loss: Annotated[str | None, _model("huber, quantiles, histogram, ... [by the task]", "NAME")] = None,
     epochs: Annotated[
@@ -58,13 +56,6 @@ def fit(
     ] = "bar",
     tensorboard: Annotated[bool, option("Write event files into the run folder.", None, "--tensorboard")] = False,
     json: flags.AsJson = False,
-    processes: Annotated[
-        str | None, _several("Train in N processes; auto takes those that srun or mpirun start.", "N|auto")
-    ] = None,
-    coordinator: Annotated[
-        str | None, _several("The address of process 0, if the processes are on several hosts.", "HOST:PORT")
-    ] = None,
-    process_id: Annotated[int | None, _several("The number of this process, from 0.", "I")] = None,
 ) -> None:
     """Train a model, test it on data it has not seen, and say whether the result is good.
 
@@ -76,23 +67,21 @@ def fit(
 
         neuralrde fit SelfRegulationSCP1 --depth 2 --step 28
         neuralrde fit hearts.csv --id patient --target ill --model closed-form
-        neuralrde fit hearts.csv --id patient --target ill --depth auto
         neuralrde fit hearts.csv --id patient --target ill --model log-ncde --set model.state=64
         neuralrde fit hearts.csv --id patient --target ill --folds 5
         neuralrde fit --resume --out runs/hearts
     """
-    worker = Worker.here()
-    if worker is None and (launch := launch_of(processes, coordinator, process_id)) is not None:
-        raise typer.Exit(supervise(launch, ARGUMENTS.get()))
-    from .settings import assignments, settings_of, whole_or_auto
+    from .settings import assignments, settings_of
 
+    if progress not in PROGRESS:
+        raise Refusal(f"Got --progress {progress}; expected one of {', '.join(PROGRESS)}.", WRONG_USE)
     # Settings: defaults, then the file, then flags.
     if resume and config is None and out is not None and (out / "settings.toml").exists():
         config = out / "settings.toml"
     given = {
         "model": model,
-        "windows.depth": whole_or_auto(depth, "--depth"),
-        "windows.step": whole_or_auto(step, "--step"),
+        "windows.depth": depth,
+        "windows.step": step,
         "windows.every": every,
         "loss": loss,
         "epochs": epochs,
@@ -106,23 +95,17 @@ def fit(
     if resume and time_budget is None:
         settings.estimator.pop("time_budget", None)  # what stopped the run then is not to stop it now
 
-    if progress not in PROGRESS:
-        raise Refusal(f"Got --progress {progress}; expected one of {', '.join(PROGRESS)}.", WRONG_USE)
-    if worker is not None:
-        worker.join()
     from .run import train
 
-    alone = worker is None or worker.number == 0
     with going_on_unread():
         result = train(
             settings,
             out,
             resume=resume,
             plots=plots,
-            say=partial(print, flush=True) if alone and not json else lambda text: None,  # a log shows it now
-            progress=progress if alone else "none",
+            say=(lambda text: None) if json else partial(print, flush=True),  # a log shows it now
+            progress=progress,
             tensorboard=tensorboard,
-            worker=worker,
         )
-        if json and alone:
+        if json:
             print_json(result)

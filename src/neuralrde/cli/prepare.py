@@ -1,6 +1,7 @@
 """`neuralrde prepare`: write the log-signatures of data larger than memory into a store."""
 
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
@@ -67,7 +68,7 @@ def prepare(
         memory=memory,
         workers=workers,
         ray=True if ray == "local" else ray,
-        progress=None if json or not sys.stderr.isatty() else _Bar(),
+        progress=None if json or not sys.stderr.isatty() else _bar(),
     )
     if check:
         made.verify()
@@ -80,41 +81,34 @@ def prepare(
 
 def _windows_of(step: int | None, every: float | None, depth: str | None, scales: str | None) -> Any:
     from ..paths import Windows
-    from .settings import whole_or_auto
 
     if step is every is depth is scales is None:
         return None
     given: dict[str, Any] = {"step": step, "every": every}
-    if scales is not None:
-        given["scales"] = _whole(scales, "--scales")
-    if depth is not None:
-        depths: Any = _whole(depth, "--depth") if "," in depth else (whole_or_auto(depth, "--depth"),)
-        given["depth"] = depths if len(depths) > 1 else depths[0]
+    for flag, text in (("depth", depth), ("scales", scales)):
+        if text is not None:
+            try:
+                given[flag] = tuple(int(one) for one in text.split(","))
+            except ValueError:
+                raise Refusal(f"Got --{flag} {text}; expected whole numbers with commas between.", WRONG_USE) from None
+    if len(given.get("depth", ())) == 1:
+        [given["depth"]] = given["depth"]
     return Windows(**given)
 
 
-def _whole(text: str, flag: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(one) for one in text.split(","))
-    except ValueError:
-        raise Refusal(f"Got {flag} {text}; expected whole numbers with commas between.", WRONG_USE) from None
-
-
-class _Bar:
+def _bar() -> Callable[[str, int, int], None]:
     """A progress bar for each stage."""
+    bars: dict[str, Any] = {}
 
-    def __init__(self):
-        self.bar, self.stage = None, ""
-
-    def __call__(self, stage: str, done: int, of: int) -> None:
+    def show(stage: str, done: int, of: int) -> None:
         from tqdm import tqdm
 
-        if stage != self.stage:
-            if self.bar is not None:
-                self.bar.close()
-            self.stage, self.bar = stage, tqdm(total=of, desc=stage, unit=" parts", leave=False)
-        assert self.bar is not None
-        self.bar.n = done
-        self.bar.refresh()
+        if stage not in bars:
+            bars[stage] = tqdm(total=of, desc=stage, unit=" parts", leave=False)
+        bar = bars[stage]
+        bar.n = done
+        bar.refresh()
         if done >= of:
-            self.bar.close()
+            bar.close()
+
+    return show

@@ -6,7 +6,6 @@ Every guess is shown, none is acted on. A proposal is made only if the table can
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from ..datasets.table import numbered
 from ..datasets.times import DayOrMonth, WrongTime, are_times, as_times
 from .console import FAILED, Refusal, count
 from .console import table as as_table
-from .flags import OFF
+from .flags import OFF, Table
 from .loading import open_data, targets
 
 # Words in the names of columns, in English and German. What is in the columns decides first.
@@ -36,17 +35,7 @@ _FEW = 10
 _COLUMNS = 30
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """How a table is probably to be read: options of `read`, what speaks against them, and its columns in words."""
-
-    options: dict[str, Any]
-    notes: list[str]
-    columns: list[tuple[str, str, str]]
-    """Of each: its name, what is in it, and samples."""
-
-
-def open_or_propose(word: str | None, table: dict[str, Any], *, to_fit: bool = False) -> Dataset:
+def open_or_propose(word: str | None, table: Table, *, to_fit: bool = False) -> Dataset:
     """`open_data`; what is refused comes with a proposal, where there is one."""
     try:
         data = open_data(word, table)
@@ -60,7 +49,7 @@ def open_or_propose(word: str | None, table: dict[str, Any], *, to_fit: bool = F
         raise Refusal(f"{error}\n\n{text}", code) from None
 
 
-def proposed(word: str | None, table: dict[str, Any], *, refused: bool = False) -> str | None:
+def proposed(word: str | None, table: Table, *, refused: bool = False) -> str | None:
     """The columns of a table and a command line that reads it; None if nobody knows one, or it is no table.
 
     A table that is `refused` as it is gets one without a target, too.
@@ -71,98 +60,97 @@ def proposed(word: str | None, table: dict[str, Any], *, refused: bool = False) 
         if load is None:
             return None
         how = {name: table[name] for name in ("header", "decimal", "thousands") if name in table}
-        found = propose(load(path, TableOptions(**how), channels_needed=False).frame, table)
-        if "labels_id" in found.options and "labels" not in table:
-            labels = f"{path.name} has a row per series and no points: SERIES is the table that has them"
-            options = {"labels": str(path), **found.options}
-            return as_text(path, Proposal(options, [labels], found.columns), data="SERIES")
-        if found.options == table or (read(path, **found.options).target is None and not refused):
+        frame = load(path, TableOptions(**how), channels_needed=False).frame
+        kinds = {name: _kind(frame[name]) for name in frame}
+        options, notes = guessed(frame, kinds, table)
+        words = ["neuralrde", "fit", str(path)]
+        if "labels_id" in options and "labels" not in table:
+            words[2:] = ["SERIES", "--labels", str(path)]
+            notes = [f"{path.name} has a row per series and no points: SERIES is the table that has them"]
+        elif options == table or (read(path, **options).target is None and not refused):
             return None
     except (ReadError, TypeError, ValueError):
         return None
-    return as_text(path, found, data=str(path))
-
-
-def as_text(path: Path, found: Proposal, *, data: str) -> str:
-    """The proposal for people, with the whole command to copy."""
-    shown, more = found.columns[:_COLUMNS], len(found.columns) - _COLUMNS
-    lines = [f"{path.name} has {count(len(found.columns), 'column')}:"]
-    lines += [as_table(shown, header=["name", "what is in it", "samples"])]
-    lines += [f"  ... and {more} more"] if more > 0 else []
-    lines += ["", "It can be read like this; change what was guessed wrongly:"]
-    words = ["neuralrde", "fit", data]
-    for name, value in found.options.items():
-        flag = f"--{name.replace('_', '-')}"
+    columns = []
+    for name in [*frame][:_COLUMNS]:
+        some = [str(cell)[:20] for cell in frame[name].drop_duplicates().iloc[:4]]
+        columns.append((name, f"{frame[name].nunique():,} {kinds[name]}", ", ".join(filter(None, some))))
+    for name, value in options.items():
         if isinstance(value, bool):
-            words.append(flag if value else OFF[name])
+            words.append(f"--{name.replace('_', '-')}" if value else OFF[name])
         else:
-            words += [flag, ",".join(value) if isinstance(value, list) else str(value)]
-    return "\n".join([*lines, f"  {shlex.join(words)}", *(f"  ({note})" for note in found.notes)])
+            words += [f"--{name.replace('_', '-')}", ",".join(value) if isinstance(value, list) else str(value)]
+    lines = [f"{path.name} has {count(len(kinds), 'column')}:"]
+    lines += [as_table(columns, header=["name", "what is in it", "samples"])]
+    lines += [f"  ... and {len(kinds) - _COLUMNS} more"] if len(kinds) > _COLUMNS else []
+    lines += ["", "It can be read like this; change what was guessed wrongly:", f"  {shlex.join(words)}"]
+    return "\n".join([*lines, *(f"  ({note})" for note in notes)])
 
 
-def propose(frame: Any, given: dict[str, Any]) -> Proposal:
-    """What each column of a table probably is. What is given is kept.
-
-    Args:
-        frame: the table as text and numbers, a DataFrame of pandas.
-        given: options of `read` that are known.
-    """
-    named = {role: _flat([given.get(role)]) for role in (*USUAL, "sensor", "value", "columns")}
-    wrong = [role for role, names in named.items() if not {*map(str, names)} <= {*frame}]  # misspelt, perhaps
+def guessed(frame: Any, kinds: dict[str, str], given: Table) -> tuple[Table, list[str]]:
+    """Options of `read` for a table, a DataFrame, and what speaks against them. What is given is kept."""
+    roles = (*USUAL, "sensor", "value", "columns")
+    listed = lambda value: [str(one) for one in value] if isinstance(value, list) else [str(value)]
+    wrong = [role for role in roles if role in given and not {*listed(given[role])} <= {*frame}]  # misspelt, perhaps
     guess, rows = {role: value for role, value in given.items() if role not in wrong}, len(frame)
-    kinds = {name: _kind(frame[name]) for name in frame}
-    distinct = {name: frame[name].nunique() for name in frame}
-    taken = {str(one) for one in _flat(guess.get(role) for role in named)}
+    taken = {name for role in roles if role in guess for name in listed(guess[role])}
+    distinct = frame.nunique()
 
     def free(*wanted: str) -> list[str]:
-        return [name for name in frame if kinds[name] in wanted and name not in taken]
+        return [name for name in frame if name not in taken and (not wanted or kinds[name] in wanted)]
 
     def take(role: str, names: list[str]) -> str | None:
         """The column of a role: given, known by its name, or the first of these."""
-        usual = [name for name in frame if name.lower() in USUAL.get(role, ()) and name not in taken]
+        usual = [name for name in free() if name.lower() in USUAL.get(role, ())]
         if role not in guess and (found := next(iter([*usual, *names]), None)) is not None:
             guess[role] = found
             taken.add(found)
         return guess.get(role)
 
-    notes = []
+    def likely_targets(names: list[str], cells: Any) -> list[str]:
+        """By name, then words, then the last."""
+        names = [name for name in names if distinct[name] > 1]
+        few = [name for name in names if distinct[name] <= len(cells) / 2 and not _named(name, _STATIC)]
+        few = [name for name in few if cells[name].dtype.kind == "O"] or few
+        return [*(name for name in names if _named(name, _TARGET)), *reversed(few)]
+
     single = [name for name in free("words") if distinct[name] == rows > 2]
     wide = numbered(free("numbers", "whole numbers"))
     if "time" not in given and "dates or times" not in kinds.values() and (wide is not None or single):
         # A row is a series, with its points or with its label only.
-        points = [] if wide is None else [name for channel in wide[0].values() for name in channel]
+        points = set() if wide is None else {name for channel in wide[0].values() for name in channel}
         take("labels_id" if wide is None else "id", single)
-        take("target", _targets([name for name in frame if name not in (*points, *taken)], frame, distinct))
-        return Proposal(guess, notes, _columns(frame, kinds, distinct))
+        take("target", likely_targets([name for name in free() if name not in points], frame))
+        return guess, []
 
-    dates = sorted(free("dates or times"), key=lambda name: -distinct[name])
-    time = take("time", dates)
-    sensor = None
-    if "sensor" in given or (values := [name for name in free("numbers", "whole numbers") if _named(name, _VALUE)]):
+    notes = []
+    by_number = lambda names: sorted(names, key=lambda name: -distinct[name])
+    time, sensor = take("time", by_number(free("dates or times"))), None
+    values = [name for name in free("numbers", "whole numbers") if _named(name, _VALUE)]
+    if "sensor" in given or values:
         names = [name for name in free("words") if _named(name, _SENSOR) and distinct[name] <= rows / 2]
-        if (sensor := take("sensor", names)) is not None:
-            take("value", values if "sensor" not in given else [])
-    ids = [name for name in free("words", "whole numbers") if 2 <= distinct[name] <= rows / 2]
-    ids.sort(key=lambda name: -distinct[name])
+        if (sensor := take("sensor", names)) is not None and "sensor" not in given:
+            take("value", values)
     key = [name for name in (time, sensor) if name is not None]
+    ids = by_number(name for name in free("words", "whole numbers") if 2 <= distinct[name] <= rows / 2)
     id = take("id", [name for name in ids if _divides(frame, name, key, kinds[name] == "words")])
     owner = np.zeros(rows, int) if id is None else frame.groupby(id, sort=False).ngroup().to_numpy()
     if time is None and id is not None:  # numbers that rise within every series
         time = take("time", [name for name in free("numbers", "whole numbers") if _rises(frame[name], owner)])
-        key = [name for name in (time, sensor) if name is not None]
-    if time is not None and (again := int(frame.duplicated([*key, *([] if id is None else [id])]).sum())):
+    key = [name for name in (time, sensor, id) if name is not None]
+    if time is not None and (again := int(frame.duplicated(key).sum())):
         guess.setdefault("duplicates", "mean")
         notes.append(f"{count(again, 'row')} repeat a time of their series: the mean is taken")
     if time is not None and "time_format" not in guess and _is_ambiguous(frame[time]):
         guess["time_format"] = "day-first"
         notes.append("no date tells whether the day or the month comes first: day-first or month-first")
 
-    still = [name for name in frame if name not in taken and _constant(frame[name], owner)] if id is not None else []
+    still = [] if id is None else [name for name in free() if (frame[name].groupby(owner).nunique() <= 1).all()]
     first = frame[still].iloc[np.unique(owner, return_index=True)[1]]
     groups = [name for name in still if is_shared(name, first[name].to_numpy())]
     if "labels" not in given:
-        take("target", _targets([name for name in still if name not in groups], first, distinct))
-        if "target" not in guess and take("target", [name for name in free(*kinds.values()) if _named(name, _TARGET)]):
+        take("target", likely_targets([name for name in still if name not in groups], first))
+        if "target" not in guess and take("target", [name for name in free() if _named(name, _TARGET)]):
             guess["per_time"] = True
         elif "target" not in guess:
             notes.append("no column looks like the target: name it with --target, and --per-time if it changes")
@@ -171,7 +159,7 @@ def propose(frame: Any, given: dict[str, Any]) -> Proposal:
     if left and sensor is None and "columns" not in guess and "one_hot" not in guess:
         guess["columns"] = free("numbers", "whole numbers")
         notes.append(f"left out, because they hold no numbers: {', '.join(left)}")
-    return Proposal(guess, notes, _columns(frame, kinds, distinct))
+    return guess, notes
 
 
 def is_shared(name: str, values: np.ndarray) -> bool:
@@ -217,34 +205,15 @@ def _kind(column: Any) -> str:
         return "dates or times" if are_times(cells) else "words"
 
 
-def _columns(frame: Any, kinds: dict[str, str], distinct: dict[str, int]) -> list[tuple[str, str, str]]:
-    rows = []
-    for name in frame:
-        some = [str(cell)[:20] for cell in frame[name].drop_duplicates().iloc[:4]]
-        rows.append((name, f"{distinct[name]:,} {kinds[name]}", ", ".join(filter(None, some))))
-    return rows
-
-
 def _named(name: str, words: str) -> bool:
     """Whether a part of a column's name is one of these words: `pat_id`, `machineNo`."""
     parts = re.split(r"[\W_]+|(?<=[a-z])(?=[A-Z])", name)
     return any(re.fullmatch(words, part.lower()) for part in parts)
 
 
-def _targets(names: list[str], frame: Any, distinct: dict[str, int]) -> list[str]:
-    """Columns that may be predicted, the likeliest first: by name, then words, then the last one."""
-    names = [name for name in names if distinct[name] > 1]
-    likely = [name for name in names if _named(name, _TARGET)]
-    words = [name for name in names if distinct[name] <= len(frame) / 2 and not _named(name, _STATIC)]
-    words.sort(key=lambda name: frame[name].dtype.kind != "O")
-    last = [name for name in reversed(words) if frame[name].dtype.kind == frame[words[0]].dtype.kind]
-    return [*likely, *last]
-
-
 def _divides(frame: Any, name: str, key: list[str], words: bool) -> bool:
     """Whether a column tells series apart: at hardly any time has a series of its two rows."""
-    codes = frame[name].to_numpy()
-    blocks = int((codes[1:] != codes[:-1]).sum()) + 1 == len(set(codes.tolist()))
+    blocks = int((frame[name] != frame[name].shift()).sum()) == frame[name].nunique(dropna=False)
     if not (blocks or words or _named(name, _ID)):
         return False
     return blocks if not key else bool(frame.duplicated([name, *key]).mean() < 0.05)
@@ -259,14 +228,5 @@ def _is_ambiguous(times: Any) -> bool:
 
 
 def _rises(column: Any, owner: np.ndarray) -> bool:
-    values = column.to_numpy(float)
-    same = owner[1:] == owner[:-1]
-    return bool(same.any() and (np.diff(values)[same] > 0).all())
-
-
-def _constant(column: Any, owner: np.ndarray) -> bool:
-    return bool((column.groupby(owner).nunique() <= 1).all())
-
-
-def _flat(values: Any) -> list[Any]:
-    return [one for value in values if value is not None for one in (value if isinstance(value, list) else [value])]
+    steps = np.diff(column.to_numpy(float))[owner[1:] == owner[:-1]]
+    return bool(len(steps) and (steps > 0).all())

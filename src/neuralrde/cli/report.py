@@ -17,8 +17,8 @@ from ..plots import confusion, learning_curves, predicted_against_true, save, wi
 from ..sweeps.page import page
 from ..sweeps.page import table as html_table
 from .console import count, number, table
-from .describe import about_blend, is_dated
 from .evaluation import PredictionTable
+from .inspect import about_blend, is_dated
 from .run_folder import RunFolder
 from .settings import CLOSED_FORM, settings_of
 
@@ -92,22 +92,6 @@ def about_training(result: Mapping[str, Any]) -> str:
 def only_closed_form(blend: Sequence[float] | None) -> list[str]:
     """The first sentence of a verdict, if no neural part is left in the predictions."""
     return [about_blend(*blend).capitalize() + "."] if blend is not None and blend[1] == 0 else []
-
-
-def about_trials(result: Mapping[str, Any]) -> str:
-    """A row for each trial, first of models and then of windows; the one that training went on with is marked."""
-    every, texts = result.get("trials") or [], []
-    titles = {"loss": "validation loss", "epoch": "epochs"}
-    for models in (True, False):
-        trials = [trial for trial in every if ("model" in trial) == models]
-        if not trials:
-            continue
-        chosen = trials[0] if models else min(trials, key=lambda trial: (-trial["epoch"], trial["loss"]))
-        rows = [[*map(number, trial.values()), "chosen" if trial is chosen else ""] for trial in trials]
-        header = [*(titles.get(name, name) for name in trials[0]), ""]
-        what = "Models" if models else "Search"
-        texts.append(f"{what}: {count(len(trials), 'trial')}\n" + table(rows, header=header))
-    return "\n\n".join(texts)
 
 
 def about_folds(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
@@ -189,7 +173,7 @@ def _sections(folder: RunFolder, data: str, result: Mapping[str, Any]) -> Iterat
             yield f'<figure><img alt="{said}" src="data:image/png;base64,{picture}"></figure>'
     yield f"<h2>Data</h2><pre>{escape(data)}</pre>"
     folds = about_folds(result["folds"], found["metric"]) if "folds" in result else ""
-    training = "\n\n".join(filter(None, [about_trials(result), folds, about_training(result)]))
+    training = "\n\n".join(filter(None, [folds, about_training(result)]))
     yield f"<h2>Training</h2><pre>{escape(training)}</pre>"
     yield f"<h2>How to predict</h2><pre>{escape(_how_to_predict(folder))}</pre>"
     yield f"<details><summary>Settings</summary><pre>{escape(folder.settings.read_text('utf-8'))}</pre></details>"

@@ -14,10 +14,10 @@ report.html        all of it as one page that loads nothing
 """
 
 import contextlib
+import itertools
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Self
@@ -35,7 +35,7 @@ from .console import WRONG_USE, Refusal
 class RunFolder:
     """Paths in a run's folder, and what is written to them; every file is whole or not there.
 
-    One that `new` has made belongs to this process until `release`: another run in it is refused meanwhile.
+    One that `new` has made belongs to this process until the end of the `with` block: another run in it is refused.
     """
 
     def __init__(self, path: Path, lock: Lock | None = None):
@@ -57,7 +57,7 @@ class RunFolder:
         if out is None:
             if resume:
                 raise Refusal("Got --resume without --out; expected the folder of the run to go on with.", WRONG_USE)
-            out = _made("runs", safe_name(name))
+            out = _made(Path("runs") / safe_name(name))
         if out.exists() and not out.is_dir():
             raise Refusal(f"Got --out {out}, which is a file; expected a folder, or nothing yet.", WRONG_USE)
         if resume and not out.exists():
@@ -71,37 +71,22 @@ class RunFolder:
                 "for each run. Give another name, or wait until that run has ended.",
                 WRONG_USE,
             ) from None
-        try:
-            folder._check_free(resume)
-        except Refusal:
-            folder.release()
-            raise
-        return folder
-
-    @classmethod
-    def of_all(cls, processes: Any, name: str, out: Path | None, *, resume: bool) -> Self:
-        """One folder for several processes: it belongs to the first, and the others know its path."""
-        made: list[Self] = []
-
-        def make() -> str:
-            made.append(cls.new(name, out, resume=resume))
-            return str(made[0].path)
-
-        path = processes.from_first(make)
-        return made[0] if made else cls(Path(path))
-
-    def _check_free(self, resume: bool) -> None:
-        """Only now, when no other process can put anything into the folder."""
-        if resume and not self.checkpoint.exists():
-            raise Refusal(
-                f"There is no run at {self.path} to go on with: checkpoint.nrde is missing. Leave --resume out."
+        # Only now, when no other process can put anything into the folder.
+        refusal = None
+        if resume and not folder.checkpoint.exists():
+            refusal = Refusal(
+                f"There is no run at {out} to go on with: checkpoint.nrde is missing. Leave --resume out."
             )
-        if not resume and (self.model.exists() or self.checkpoint.exists()):
-            raise Refusal(
-                f"Got --out {self.path}, which holds a run; expected a new folder, because a run is never overwritten. "
-                "Give another name, or --resume to go on with it.",
+        elif not resume and (folder.model.exists() or folder.checkpoint.exists()):
+            refusal = Refusal(
+                f"Got --out {out}, which holds a run; expected a new folder, because a run is never overwritten. Give "
+                "another name, or --resume to go on with it.",
                 WRONG_USE,
             )
+        if refusal is not None:
+            folder.release()
+            raise refusal
+        return folder
 
     def release(self) -> None:
         """Let others use the folder. The end of a process, of whatever kind, does so too."""
@@ -111,21 +96,17 @@ class RunFolder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def begin(self, settings: str, data: Dataset, split: Split, how: str) -> None:
+        """Write down what is trained on what."""
         write(self.settings, settings)
         write_json(self.path / "versions.json", versions() | {"command": " ".join(["neuralrde", *sys.argv[1:]])})
         ids = _ids(data)
         parts = {part: ids[getattr(split, part)].tolist() for part in PARTS}
         by = "row" if data.series.ids is None else "id"
         write_json(self.split, {"how": how, "data": fingerprint(data), "by": by, **parts}, indent=None)
-
-    def finish(self, history: Iterable[dict], metrics: dict[str, Any]) -> None:
-        if lines := [json.dumps(record) + "\n" for record in history]:
-            write(self.history, "".join(lines))
-        write_json(self.metrics, metrics)
 
     def read_history(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.history.read_text().splitlines() if line.strip()]
@@ -140,7 +121,7 @@ class RunFolder:
     def rows(self, part: str, data: Dataset) -> np.ndarray:
         """Which samples of the run's own data are in a part."""
         found = json.loads(self.split.read_text())
-        if found.get("by", "row") == "row":
+        if found["by"] == "row":
             return np.array(found[part], int)
         place = {id: row for row, id in enumerate(_ids(data).tolist())}
         return np.array([place[id] for id in found[part]], int)
@@ -152,29 +133,20 @@ class RunFolder:
         if (owner := Lock.owner(self.path / ".lock")) is not None:
             return f"The run at {self.path} is still being trained ({owner}); it has a model when that has ended."
         if self.checkpoint.exists():
-            return (
-                f"The run at {self.path} was stopped before its end, so it has no model yet. Go on with `neuralrde fit "
-                f"--resume --out {shlex.quote(str(self.path))}`."
-            )
+            command = f"neuralrde fit --resume --out {shlex.quote(str(self.path))}"
+            return f"The run at {self.path} was stopped before its end, so it has no model yet. Go on with `{command}`."
         return f"The run at {self.path} was stopped before its first checkpoint, so it has no model. Train it again."
 
 
-def _made(parent: str, name: str) -> Path:
-    """A folder that was not there before: made by this process, and by no other at the same time."""
-    for path in _names(Path(parent) / name):
-        path.parent.mkdir(parents=True, exist_ok=True)
+def _made(path: Path) -> Path:
+    """This folder, or the first of path-2, path-3, ... that nobody else has made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    names = itertools.chain([path], (path.with_name(f"{path.name}-{number}") for number in itertools.count(2)))
+    for name in names:
         with contextlib.suppress(FileExistsError):
-            path.mkdir(mode=0o700)
-            return path
+            name.mkdir(mode=0o700)
+            return name
     raise AssertionError("names do not end")
-
-
-def _names(path: Path) -> Iterator[Path]:
-    yield path
-    number = 1
-    while True:
-        number += 1
-        yield path.with_name(f"{path.name}-{number}")
 
 
 def _ids(data: Dataset) -> np.ndarray:
@@ -197,11 +169,9 @@ def fingerprint_with_targets(data: Dataset) -> str:
     digest = blake2b(fingerprint(data).encode(), digest_size=16)
     ids = None if data.series.ids is None else np.asarray(data.series.ids)
     for array in (data.target, data.groups, data.split, ids):
-        text = "none" if array is None else f"{array.dtype} {array.shape}"
-        digest.update(text.encode())
+        digest.update(b"none" if array is None else f"{array.dtype} {array.shape}".encode())
         if array is not None:
-            plain = array.astype(str) if array.dtype == object else array
-            digest.update(np.ascontiguousarray(plain).tobytes())
+            digest.update((array.astype(str) if array.dtype == object else array).tobytes())
     digest.update(repr((data.classes, data.series.channels)).encode())
     return digest.hexdigest()
 

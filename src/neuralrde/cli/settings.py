@@ -67,11 +67,6 @@ class RunSettings:
         model = self.estimator.get("model")
         return (model.get("name") if isinstance(model, dict) else model) == CLOSED_FORM
 
-    @property
-    def compared(self) -> bool:
-        """Whether several models are compared."""
-        return self.estimator.get("model") in ("auto", {"name": "auto"})
-
     def __post_init__(self):
         from ..datasets import read
 
@@ -81,7 +76,7 @@ class RunSettings:
             raise Refusal(f"Got --seed {self.seed}; expected a whole number from 0 to 2^32 - 1.", WRONG_USE)
         if isinstance(self.folds, bool) or not isinstance(self.folds, int) or self.folds < 0 or self.folds == 1:
             raise Refusal(f"Got --folds {self.folds}; expected a whole number from 2, or 0 for none.", WRONG_USE)
-        check_names(self.table, [*inspect.signature(read).parameters, *flags.TABLE], "[table]")
+        check_names(self.table, [*inspect.signature(read).parameters, *flags.TABLE], " in [table]")
 
 
 def settings_of(
@@ -156,18 +151,6 @@ def assignments(texts: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-def whole_or_auto(text: str | None, flag: str) -> int | str | None:
-    """
-    >>> whole_or_auto("auto", "--depth"), whole_or_auto("3", "--depth")
-    ('auto', 3)
-    """
-    if text is None or text == "auto":
-        return text
-    if not text.isdecimal() or int(text) < 1:
-        raise Refusal(f"Got {flag} {text}; expected a whole number from 1, or auto.", WRONG_USE)
-    return int(text)
-
-
 def as_toml(settings: RunSettings) -> str:
     """The settings as a file that `settings_of` reads.
 
@@ -198,12 +181,12 @@ def as_toml(settings: RunSettings) -> str:
 
 
 def _to_toml(value: Any) -> Any:
+    """Plain values, and "none" in place of None: TOML has no word for it."""
     if isinstance(value, Mapping):
         return {str(name): _to_toml(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_to_toml(item) for item in value]
-    value = value.item() if hasattr(value, "dtype") else value
-    return "none" if value is None else value
+    return "none" if value is None else value.item() if hasattr(value, "dtype") else value
 
 
 def _from_toml(value: Any) -> Any:
@@ -226,7 +209,7 @@ def read_toml(file: Path) -> dict[str, Any]:
 
 def sections(content: dict[str, Any], file: Path, *, more: Iterable[str] = ()) -> dict[str, Any]:
     """The settings of a run, checked; `more` names sections that are not a run's."""
-    check_names(content, (*TOP, "table", *PARTS, "training", *more), str(file))
+    check_names(content, (*TOP, "table", *PARTS, "training", *more), f" in {file}")
     for section in ("table", "training"):
         if not isinstance(content.get(section, {}), dict):
             raise Refusal(f"Got {section} = {content[section]!r} in {file}; expected a section [{section}].", WRONG_USE)
@@ -234,18 +217,14 @@ def sections(content: dict[str, Any], file: Path, *, more: Iterable[str] = ()) -
 
 
 def check_names(names: Iterable[str], known: Iterable[str], where: str) -> None:
-    """Raise for an unknown name and suggest the closest."""
+    """Raise for an unknown name, and suggest the nearest or all."""
+    from ..registry import did_you_mean
+
     known = list(known)
     for name in names:
         if name not in known:
-            raise Refusal(f"There is no setting {name!r} in {where}.{_nearest(name, known)}", WRONG_USE)
-
-
-def _nearest(name: str, known: list[str]) -> str:
-    """A sentence with the nearest known name, or else with all of them."""
-    from ..registry import did_you_mean
-
-    return did_you_mean(name, known) or f" There are: {', '.join(known)}."
+            hint = did_you_mean(name, known) or f" There are: {', '.join(known)}."
+            raise Refusal(f"There is no setting {name!r}{where}.{hint}", WRONG_USE)
 
 
 def estimator_for(settings: RunSettings, data: "Dataset") -> Any:
@@ -283,43 +262,33 @@ def estimator_of(kind: Any, settings: RunSettings, **others: Any) -> Any:
     from ..registry import make
 
     known = [name for name in inspect.signature(kind).parameters if name not in _OURS]
-    given, parts = settings.estimator, PARTS
-    if settings.closed_form:
-        given, parts = _options_of_closed_form(settings, known), ()
+    given = settings.estimator
+    if settings.closed_form:  # it has no parts: all of its settings are options of the model
+        model = given["model"]
+        if more := [name for name in given if name != "model"]:
+            raise Refusal(
+                f"Got {more[0]} with --model {CLOSED_FORM}; expected no such setting, because nothing is trained and "
+                "no windows are chosen. Leave it out; `--set model.draws=200` is an option that there is.",
+                WRONG_USE,
+            )
+        given = {name: value for name, value in model.items() if name != "name"} if isinstance(model, dict) else {}
+        check_names(given, known, f" among those of the model {CLOSED_FORM}")
     for name in given:
-        if name not in known:
-            inside = part_with(name, kind._parts)
-            hint = _nearest(name, known) if inside is None else f" Write --set {inside[0]}.{name}=..."
-            raise Refusal(f"There is no setting {name!r}.{hint}", WRONG_USE)
+        if name not in known and (inside := part_with(name, kind._parts)) is not None:
+            raise Refusal(f"There is no setting {name!r}. Write --set {inside[0]}.{name}=...", WRONG_USE)
+    check_names(given, known, "")
     estimator = kind(**others)
     try:
         for name, value in given.items():
-            if name in parts and isinstance(value, dict) and "name" not in value:
+            part = name in PARTS and not settings.closed_form
+            if part and isinstance(value, dict) and "name" not in value:
                 estimator.set_params(**{f"{name}__{option}": item for option, item in value.items()})
             else:
-                auto = name == "model" and settings.compared
-                estimator.set_params(**{name: "auto" if auto else make(name, value) if name in parts else value})
+                estimator.set_params(**{name: make(name, value) if part else value})
         estimator._check_parameters()
     except (ValueError, TypeError) as error:
         raise Refusal(str(error), WRONG_USE) from None
     return estimator
-
-
-def _options_of_closed_form(settings: RunSettings, known: list[str]) -> dict[str, Any]:
-    """All of its settings are options of the model: it has no other part."""
-    for name in settings.estimator:
-        if name != "model":
-            raise Refusal(
-                f"Got {name} with --model {CLOSED_FORM}; expected no such setting, because nothing is trained and no "
-                f"windows are chosen. Leave it out; `--set model.draws=200` is an option that there is.",
-                WRONG_USE,
-            )
-    model = settings.estimator["model"]
-    options = {name: value for name, value in model.items() if name != "name"} if isinstance(model, dict) else {}
-    for name in options:
-        if name not in known:
-            raise Refusal(f"There is no setting 'model.{name}' of {CLOSED_FORM}.{_nearest(name, known)}", WRONG_USE)
-    return options
 
 
 def resolve(settings: RunSettings, estimator: Any, *, stored: bool = False) -> RunSettings:
@@ -327,26 +296,18 @@ def resolve(settings: RunSettings, estimator: Any, *, stored: bool = False) -> R
 
     Windows that are left to the model, or to the store, are left out; so is the transform of a store.
     """
-    path = Path(settings.data or "").expanduser()
+    from ..registry import to_plain
+
     left_out = (*_OURS, "transform") if stored else _OURS
-    parameters = {name: value for name, value in estimator.get_params(deep=False).items() if name not in left_out}
+    resolved = {name: value for name, value in estimator.get_params(deep=False).items() if name not in left_out}
     if settings.closed_form:
-        resolved = {"model": {"name": CLOSED_FORM, **parameters}}
+        resolved = {"model": {"name": CLOSED_FORM, **resolved}}
     else:
-        resolved = {name: _plain(name, value, estimator) for name, value in parameters.items()}
-    table = dict(settings.table)
+        for name in PARTS:
+            if name in resolved and (name != "windows" or resolved[name] is not None):
+                resolved[name] = to_plain(name, estimator._part(name))
+    table, path = dict(settings.table), Path(settings.data or "").expanduser()
     if "labels" in table:
         table["labels"] = str(Path(table["labels"]).expanduser().resolve())
     data = str(path.resolve()) if settings.data and path.exists() else settings.data
     return replace(settings, data=data, table=table, estimator=resolved)
-
-
-def _plain(name: str, value: Any, estimator: Any) -> Any:
-    """A parameter of an estimator as TOML has it."""
-    from ..registry import to_plain
-
-    if name not in PARTS or (name == "windows" and value is None):
-        return value
-    if name == "model" and isinstance(value, str) and value == "auto":
-        return {"name": "auto"}
-    return to_plain(name, estimator._part(name))

@@ -1,7 +1,6 @@
 """`neuralrde sweep`: many runs with different settings, on all cores or on a Ray cluster."""
 
 import contextlib
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,81 +38,48 @@ def sweep(
         neuralrde sweep hearts.toml --address 10.0.0.1:6379
     """
     from ..datasets.dataset import safe_name
-    from ..sweeps import Sweep
+    from ..sweeps import InProcess, Progress, RayPool, Results, Sweep
 
     if address is not None and no_ray:
         raise Refusal("Got --address with --no-ray; expected one of them.", WRONG_USE)
     folder = Path("sweeps") / safe_name(config.stem) if out is None else out
     if show:
-        lines = Sweep.lines_of(folder)
-        if not lines:
+        if not (lines := Sweep.lines_of(folder)):
             raise Refusal(f"There are no results in {folder} yet. Run the sweep without --table first.")
         _show(lines, folder, json)
         return
-    with going_on_unread():
-        _run(config, folder, address, no_ray=no_ray, retry_failed=retry_failed, json=json)
-
-
-def _run(config: Path, folder: Path, address: str | None, *, no_ray: bool, retry_failed: bool, json: bool) -> None:
-    from ..sweeps import InProcess, RayPool, Results
     from .sweep_tasks import read_sweep, run_in_worker, run_one
 
     say: Callable[[str], None] = (lambda text: None) if json else print
-    read = read_sweep(config, folder)
-    sweep = read.sweep
-    if retry_failed and sweep.results.exists():
-        with Results(sweep.results) as results:
-            results.forget({line["key"] for line in results if line["status"] == "failed"})
-    options: Any = {"data": read.data, "folder": sweep.runs.resolve()}
-    progress = _ProgressLines(say)
-    if sweep.finished():
-        sweep.remember()
-        say(f"Nothing to run: every task has a result in {sweep.results}.")
-    else:
-        say(f"Results: {sweep.results}\nPage:    {folder / 'page.html'}")
-        with contextlib.ExitStack() as stack:
-            pool: Any
-            if no_ray:
-                pool = InProcess(run_one, **options)
-            else:
-                cluster = RayPool(run_in_worker, cores=read.cores, gpus=read.gpus, address=address, **options)
-                pool = stack.enter_context(cluster)
+    left, last = "", ""
+
+    def on_progress(progress: Progress) -> None:
+        nonlocal left, last
+        left = f" with the other {count(progress.total - progress.finished, 'run')}"
+        if progress.last != last:
+            last = progress.last
+            say(f"  [{progress.finished}/{progress.total}] {last}")
+
+    with going_on_unread():
+        read = read_sweep(config, folder)
+        if retry_failed and read.sweep.results.exists():
+            with Results(read.sweep.results) as results:
+                results.forget({line["key"] for line in results if line["status"] == "failed"})
+        if read.sweep.finished():
+            read.sweep.remember()
+            say(f"Nothing to run: every task has a result in {read.sweep.results}.")
+        else:
+            say(f"Results: {read.sweep.results}\nPage:    {folder / 'page.html'}")
+            options: dict[str, Any] = {"data": read.data, "folder": read.sweep.runs.resolve()}
+            cluster = {"cores": read.cores, "gpus": read.gpus, "address": address}
+            pool = InProcess(run_one, **options) if no_ray else RayPool(run_in_worker, **cluster, **options)
             try:
-                sweep.run(pool, progress)
+                with pool if isinstance(pool, RayPool) else contextlib.nullcontext():
+                    read.sweep.run(pool, on_progress)
             except (KeyboardInterrupt, SystemExit) as error:  # Ray makes an exit of SIGTERM
                 word, code = how_stopped(error)
-                left = progress.left()
                 raise Refusal(f"{word}. What is done is kept; the same command goes on{left}.", code) from None
-    _show(sweep.lines_of(folder), folder, json)
-
-
-class _ProgressLines:
-    """A line for each run that ends, and on a terminal one that changes."""
-
-    def __init__(self, say: Callable[[str], None]):
-        self._say, self._last, self._progress = say, "", None
-        self._live = sys.stderr.isatty()
-
-    def __call__(self, progress: Any) -> None:
-        self._progress = progress
-        if progress.last != self._last:
-            self._last = progress.last
-            self._clear()
-            self._say(f"  [{progress.finished}/{progress.total}] {progress.last}")
-        if self._live:
-            epochs = [f"epoch {record['epoch']}" for _, record in progress.running.values() if record]
-            text = f"  {progress.finished}/{progress.total}, {len(progress.running)} running: {', '.join(epochs)}"
-            print(f"\r\x1b[K{text[:100]}", end="", file=sys.stderr, flush=True)
-
-    def _clear(self) -> None:
-        if self._live:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-    def left(self) -> str:
-        """How many there are still to run."""
-        self._clear()
-        state = self._progress
-        return "" if state is None else f" with the other {count(state.total - state.finished, 'run')}"
+        _show(Sweep.lines_of(folder), folder, json)
 
 
 def _show(lines: list[dict[str, Any]], folder: Path, json: bool) -> None:
@@ -122,41 +88,28 @@ def _show(lines: list[dict[str, Any]], folder: Path, json: bool) -> None:
 
     groups = summarise(lines)
     if json:
-        fields = ("point", "metric", "mean", "deviation", "values", "failed", "pruned")
+        fields = ("point", "metric", "mean", "deviation", "values", "failed")
         rows = [{name: getattr(group, name) for name in fields} for group in groups]
         print_json({"folder": str(folder), "runs": len(lines), "groups": rows})
         return
-    columns = names(group.point for group in groups)
-    body = []
+    columns, body = names(group.point for group in groups), []
     for group in groups:
         deviation = "" if group.deviation is None else f" ± {group.deviation:.2g}"
         value = "" if group.mean is None else f"{number(group.mean)}{deviation}"
-        without = [f"{n} {what}" for n, what in ((group.failed, "failed"), (group.pruned, "pruned")) if n]
         seconds = f"{sum(group.seconds) / len(group.seconds):.1f}" if group.seconds else ""
+        failed = f"{group.failed} failed" if group.failed else ""
         cells = (short(group.point.get(name)) for name in columns)
-        body.append([*cells, group.metric, value, len(group.values), seconds, ", ".join(without)])
-    header = [
-        *(name.removeprefix("windows.") for name in columns),
-        "metric",
-        "mean ± deviation",
-        "seeds",
-        "seconds",
-        "",
-    ]
-    print("\n" + table(body, header=header))
-    failed = [line for line in lines if line["status"] == "failed"]
-    for line in failed[:3]:
+        body.append([*cells, group.metric, value, len(group.values), seconds, failed])
+    titles = [name.removeprefix("windows.") for name in columns]
+    print("\n" + table(body, header=[*titles, "metric", "mean ± deviation", "seeds", "seconds", ""]))
+    failures = [line for line in lines if line["status"] == "failed"]
+    for line in failures[:3]:
         print(f"  failed: {', '.join(short(value) for value in line['point'].values())}: {line.get('error')}")
-    if len(failed) > 3:
-        print(f"  and {len(failed) - 3} more failed; {folder / 'page.html'} shows all")
-    best = _best(groups, lines)
-    print(f"\n{count(len(lines), 'run')} in {folder}; page: {folder / 'page.html'}{best}")
-
-
-def _best(groups: list[Any], lines: list[dict[str, Any]]) -> str:
-    """Where the model of the best run is, if one data set was swept over."""
-    done = [line for line in lines if line["status"] == "done" and line.get("objective") is not None]
-    if not done or len({line["point"].get("data") for line in done}) > 1:
-        return ""
-    best = min(done, key=lambda line: line["objective"])
-    return f"\nLowest validation loss: runs/{best['key']} ({number(best['objective'])})"
+    if len(failures) > 3:
+        print(f"  and {len(failures) - 3} more failed; {folder / 'page.html'} shows all")
+    print(f"\n{count(len(lines), 'run')} in {folder}; page: {folder / 'page.html'}")
+    # Where the model of the best run is, if one data set was swept over.
+    judged = [line for line in lines if line["status"] == "done" and line.get("objective") is not None]
+    if len({line["point"].get("data") for line in judged}) == 1:
+        best = min(judged, key=lambda line: line["objective"])
+        print(f"Lowest validation loss: runs/{best['key']} ({number(best['objective'])})")

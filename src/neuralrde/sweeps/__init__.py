@@ -7,16 +7,14 @@ can be read at any time. `neuralrde sweep` is built on it.
 
 from .driver import Progress, Search, Sweep
 from .page import as_page
-from .pool import InProcess, Pruned, RayPool, Report
+from .pool import InProcess, RayPool
 from .results import Group, Results, Task, content_key, grid_points, summarise
 
 __all__ = [
     "Group",
     "InProcess",
     "Progress",
-    "Pruned",
     "RayPool",
-    "Report",
     "Results",
     "Search",
     "Sweep",

@@ -8,9 +8,10 @@ from string import Template
 from typing import Any
 
 from ..assessment.metrics import title_of
-from .results import Group, names, short, summarise
+from .results import names, short, summarise
 
 _TEMPLATE = Path(__file__).with_name("page_template.html")
+_SHOWN = ("status", "value", "objective", "epochs", "seconds", "attempts", "host", "key")
 
 
 def as_page(
@@ -30,22 +31,41 @@ def as_page(
         lines: of results.
         name: the page's title.
         total: how many runs there will be; None if these are all.
-        running: of tasks that run now, their point, epoch and loss. While there are any, the page loads itself anew.
+        running: the points of tasks that run now. While there are any, the page loads itself anew.
     """
-    groups = summarise(lines)
     total = max(len(lines), total or 0)
-    counts = {state: sum(line.get("status") == state for line in lines) for state in ("done", "pruned", "failed")}
+    failed = sum(line.get("status") == "failed" for line in lines)
     said = [f"{len(lines)} of {total} runs"]
-    said += [f"{len(running)} running"] if running else []
-    said += [f"{number} {state}" for state, number in counts.items() if number and state != "done"]
-    share = f"{100 * len(lines) / total if total else 100:.1f}"
+    said += [f"{number} {state}" for number, state in ((len(running), "running"), (failed, "failed")) if number]
     body = [
         f'<p class="state">{escape(", ".join(said))}</p>',
-        f'<div class="share"><div style="width: {share}%"></div></div>',
-        _running(running),
-        f"<h2>Over seeds</h2>{table(*_group_rows(groups), id='groups')}",
-        f"<h2>Runs</h2>{table(*_run_rows(lines), id='runs')}",
+        f'<div class="share"><div style="width: {100 * len(lines) / max(1, total):.1f}%"></div></div>',
     ]
+    if running:
+        columns = names(running)
+        rows = [[point.get(name) for name in columns] for point in running]
+        body.append(f"<h2>Running</h2>{table(columns, rows, id='running')}")
+    groups = summarise(lines)
+    columns = names(group.point for group in groups)
+    rows = [
+        [
+            *(group.point.get(name) for name in columns),
+            *(title_of(group.metric), group.mean, group.deviation, len(group.values)),
+            sum(group.seconds) / len(group.seconds) if group.seconds else None,
+        ]
+        for group in groups
+    ]
+    header = [*columns, "metric", "mean", "deviation", "seeds", "seconds"]
+    body.append(f"<h2>Over seeds</h2>{table(header, rows, id='groups')}")
+
+    columns = names(line["point"] for line in lines)
+    shown = [name for name in _SHOWN if any(line.get(name) is not None for line in lines)]
+    rows = []
+    for line in lines:
+        status = {"status": f"failed: {line['error']}"} if line.get("error") else {}
+        found = {**line, **status}
+        rows.append([*(line["point"].get(name) for name in columns), *(found.get(name) for name in shown)])
+    body.append(f"<h2>Runs</h2>{table([*columns, *shown], rows, id='runs')}")
     return page(name, "\n".join(body), refresh=5 if running else 0)
 
 
@@ -60,57 +80,19 @@ def page(title: str, body: str, *, refresh: int = 0) -> str:
     return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(title=escape(title), body=body, refresh=refresh)
 
 
-def _group_rows(groups: Sequence[Group]) -> tuple[list[str], list[list[Any]]]:
-    columns = names(group.point for group in groups)
-    rows = [
-        [
-            *(group.point.get(name) for name in columns),
-            title_of(group.metric),
-            group.mean,
-            group.deviation,
-            len(group.values),
-            sum(group.seconds) / len(group.seconds) if group.seconds else None,
-        ]
-        for group in groups
-    ]
-    return [*columns, "metric", "mean", "deviation", "seeds", "seconds"], rows
-
-
-def _run_rows(lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[Any]]]:
-    columns = names(line["point"] for line in lines)
-    others = ("status", "value", "objective", "epochs", "seconds", "attempts", "host", "key")
-    shown = [name for name in others if any(line.get(name) is not None for line in lines)]
-    rows = []
-    for line in lines:
-        rows.append([*(line["point"].get(name) for name in columns), *(line.get(name) for name in shown)])
-        if line.get("error"):
-            rows[-1][len(columns)] = f"{line['status']}: {line['error']}"
-    return [*columns, *shown], rows
-
-
-def _running(running: Sequence[Mapping[str, Any]]) -> str:
-    if not running:
-        return ""
-    columns = names(task["point"] for task in running)
-    rows = [[*(task["point"].get(name) for name in columns), task["epoch"], task["loss"]] for task in running]
-    return f"<h2>Running</h2>{table([*columns, 'epoch', 'loss'], rows, id='running')}"
-
-
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]], *, id: str) -> str:
     """Cells carry their value for the sort: a number as it is, not as it is shown."""
-    right = [any(_is_number(row[k]) for row in rows) for k in range(len(header))]
-    mark = lambda k: ' class="number"' if right[k] else ""
+    marks = [' class="number"' if any(_is_number(row[k]) for row in rows) else "" for k in range(len(header))]
     head = "".join(
-        f'<th scope="col"{mark(k)}><button type="button">{escape(name)}</button></th>' for k, name in enumerate(header)
+        f'<th scope="col"{mark}><button type="button">{escape(name)}</button></th>'
+        for name, mark in zip(header, marks, strict=True)
     )
     body = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
     return f'<div class="wide"><table id="{id}"><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
 
 
 def _cell(value: Any) -> str:
-    number = _is_number(value)
-    key = json.dumps(value) if number else short(value)
-    mark = ' class="number"' if number else ""
+    key, mark = (json.dumps(value), ' class="number"') if _is_number(value) else (short(value), "")
     return f'<td{mark} data-key="{escape(key, quote=True)}">{escape(short(value))}</td>'
 
 

@@ -18,14 +18,8 @@ from .._ray import start_ray
 from .._write import private_folder, writing
 from .results import Task
 
-Report = Callable[[dict[str, Any]], None]
-"""Called by a run after every epoch, with its record; raises `Pruned` if the run is to be given up."""
-
-Function = Callable[[Any, Any, Path, Report], dict[str, Any]]
-"""Runs a task, given settings, data, the task's folder and a report; returns what goes into the line of results."""
-
-OnEpoch = Callable[[str, dict[str, Any]], bool]
-"""Called with a task's key and the record of an epoch; True if the task is to be given up."""
+Function = Callable[[Any, Any, Path], dict[str, Any]]
+"""Runs a task, given settings, data and the task's folder; returns what goes into the line of results."""
 
 _TOKEN = ".sweep"
 # Ray's shared memory, beside the data that tasks share: arguments and results are small.
@@ -34,13 +28,9 @@ _LEAST_STORE = 200 * 2**20
 _GRACE = 30.0
 
 
-class Pruned(Exception):
-    """Raised inside a run that its search gives up: it does too badly to go on with."""
-
-
 @dataclass(frozen=True)
 class TaskResult:
-    """How a task ended: "done", "pruned", "failed" by an error of its own, or "lost" with its worker."""
+    """How a task ended: "done", "failed" by an error of its own, or "lost" with its worker."""
 
     task: Task
     status: str
@@ -68,18 +58,13 @@ class InProcess:
         """Run it at the next `wait`."""
         self._waiting.append(task)
 
-    def wait(self, seconds: float, on_epoch: OnEpoch) -> list[TaskResult]:
+    def wait(self, seconds: float) -> list[TaskResult]:
         """Run one task to its end, however long that takes."""
         if not self._waiting:
             return []
         task = self._waiting.popleft()
-
-        def report(record: dict[str, Any]) -> None:
-            if on_epoch(task.key, record):
-                raise Pruned
-
         data = None if task.data is None else self._data[task.data]
-        return [TaskResult(task, *_run(self._function, task.settings, data, self._folder / task.key, report))]
+        return [TaskResult(task, *_run(self._function, task.settings, data, self._folder / task.key))]
 
     def interrupt(self) -> list[TaskResult]:
         """Nothing runs any more: the interrupt has ended it."""
@@ -102,7 +87,6 @@ class RayPool:
         cores: of each task.
         gpus: of each task; a fraction lets tasks share one.
         address: of a cluster, "auto" for the one on this machine; None starts Ray here.
-        environment: variables of the workers.
     """
 
     def __init__(
@@ -114,22 +98,35 @@ class RayPool:
         cores: int = 1,
         gpus: float = 0,
         address: str | None = None,
-        environment: Mapping[str, str] | None = None,
     ):
-        self._ray = _import_ray()
-        self._function, self._data, self._folder = function, data, folder
+        # Before the import: Ray reads them then. Nothing is to be sent anywhere.
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        try:
+            import ray
+        except ImportError:
+            raise ImportError(
+                "Got a sweep on Ray, and no Ray to run it on. Write `pip install 'neuralrde[sweep]'`, or --no-ray to "
+                "run one task after another in this process."
+            ) from None
+        self._ray, self._function, self._data, self._folder = ray, function, data, folder
         self._cores, self._gpus, self._address = cores, gpus, address
-        self._environment = {CORES: str(cores), **(environment or {})}
         self._shared: dict[str, Any] = {}
         self._running: dict[Any, Task] = {}
-        self._prune: list[str] = []
 
     def __enter__(self) -> Self:
-        ray = self._ray
-        self._ours = not ray.is_initialized()
+        self._ours = not self._ray.is_initialized()
         if self._ours:
+            options: dict[str, Any] = {"address": self._address}
+            if self._address is None:
+                import cloudpickle
+
+                memory = _LEAST_STORE + 2 * sum(len(cloudpickle.dumps(one)) for one in self._data.values())
+                # "local" is not a cluster that happens to run on this machine.
+                options = {"address": "local", "num_cpus": cores(), "include_dashboard": False}
+                options["object_store_memory"] = memory
             try:
-                start_ray(ray, **self._options(), logging_level="ERROR")
+                start_ray(self._ray, **options, logging_level="ERROR")
             except ConnectionError as error:
                 raise ConnectionError(
                     f"Got the address {self._address} and no Ray cluster there; expected one that is running. Start it "
@@ -139,29 +136,15 @@ class RayPool:
         private_folder(self._folder)
         with writing(self._folder / _TOKEN, "w") as file:
             file.write(self._token)
-        # Beside the driver: when this node goes, so does the sweep.
-        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
-            ray.get_runtime_context().get_node_id(), soft=True
-        )
-        self._mailbox = ray.remote(_Mailbox).options(num_cpus=0, scheduling_strategy=here).remote()
-        # Not Ray's own retries: a sweep counts and tells them.
-        environment = {"env_vars": self._environment}
-        self._remote = ray.remote(_run_remotely).options(
-            num_cpus=self._cores, num_gpus=self._gpus, max_retries=0, runtime_env=environment
+        self._remote = self._ray.remote(_run_remotely).options(
+            num_cpus=self._cores,
+            num_gpus=self._gpus,
+            max_retries=0,  # a sweep counts and tells them
+            runtime_env={"env_vars": {CORES: str(self._cores)}},
         )
         return self
 
-    def _options(self) -> dict[str, Any]:
-        if self._address is not None:
-            return {"address": self._address}
-        return {
-            "address": "local",  # not a cluster that happens to run on this machine
-            "num_cpus": cores(),
-            "include_dashboard": False,
-            "object_store_memory": _LEAST_STORE + 2 * sum(map(_bytes, self._data.values())),
-        }
-
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         (self._folder / _TOKEN).unlink(missing_ok=True)
         if self._ours:
             self._ray.shutdown()
@@ -175,20 +158,14 @@ class RayPool:
         if task.data is not None and task.data not in self._shared:
             self._shared[task.data] = self._ray.put(self._data[task.data])
         data = None if task.data is None else self._shared[task.data]
-        call = (self._function, task.settings, data, str(self._folder), task.key, self._token, self._mailbox)
+        call = (self._function, task.settings, data, str(self._folder), task.key, self._token)
         self._running[self._remote.remote(*call)] = task
 
-    def wait(self, seconds: float, on_epoch: OnEpoch) -> list[TaskResult]:
-        """The tasks that end within this time; `on_epoch` gets news of the others."""
+    def wait(self, seconds: float) -> list[TaskResult]:
+        """The tasks that end within this time."""
         if not self._running:
             return []
-        ready, _ = self._ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
-        if not ready:
-            ready, _ = self._ray.wait(list(self._running), timeout=seconds)
-        with contextlib.suppress(self._ray.exceptions.RayError):
-            prune, self._prune = self._prune, []
-            news = self._ray.get(self._mailbox.exchange.remote(prune), timeout=10)
-            self._prune = [key for key, record in news if on_epoch(key, record)]
+        ready, _ = self._ray.wait(list(self._running), timeout=seconds)
         return [self._result(reference) for reference in ready]
 
     def _result(self, reference: Any) -> TaskResult:
@@ -206,44 +183,17 @@ class RayPool:
 
     def interrupt(self) -> list[TaskResult]:
         """Interrupt all runs, which write a checkpoint; returns those that still ended well."""
-        for reference in self._running:
+        running = list(self._running)
+        for reference in running:
             self._ray.cancel(reference, force=False)
-        if not self._running:
-            return []
-        ready, _ = self._ray.wait(list(self._running), num_returns=len(self._running), timeout=_GRACE)
+        ready = self._ray.wait(running, num_returns=len(running), timeout=_GRACE)[0] if running else []
         return [result for result in map(self._result, ready) if result.status == "done"]
 
 
-class _Mailbox:
-    """Takes records of epochs from runs to the driver, and back which runs to give up."""
-
-    def __init__(self):
-        self._news: list[tuple[str, dict[str, Any]]] = []
-        self._pruned: set[str] = set()
-
-    def post(self, key: str, record: dict[str, Any]) -> bool:
-        self._news.append((key, record))
-        return key in self._pruned
-
-    def exchange(self, prune: list[str]) -> list[tuple[str, dict[str, Any]]]:
-        self._pruned.update(prune)
-        news, self._news = self._news, []
-        return news
-
-
 def _run_remotely(
-    function: Function, settings: Any, data: Any, folder: str, key: str, token: str, mailbox: Any
+    function: Function, settings: Any, data: Any, folder: str, key: str, token: str
 ) -> tuple[str, dict[str, Any]]:
     """Run a task in a worker."""
-    import ray
-    from ray.exceptions import RayError
-
-    def report(record: dict[str, Any]) -> None:
-        # A mailbox that is gone stops nobody: the result may still arrive.
-        with contextlib.suppress(RayError):
-            if ray.get(mailbox.post.remote(key, record)):
-                raise Pruned
-
     with contextlib.ExitStack() as stack:
         place = Path(folder)
         try:  # a host may have another folder of the same name
@@ -251,41 +201,15 @@ def _run_remotely(
         except OSError:
             shared = False
         place = place if shared else Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        return _run(function, settings, data, place / key, report)
+        return _run(function, settings, data, place / key)
 
 
-def _run(function: Function, settings: Any, data: Any, folder: Path, report: Report) -> tuple[str, dict[str, Any]]:
+def _run(function: Function, settings: Any, data: Any, folder: Path) -> tuple[str, dict[str, Any]]:
     """Status and result of a task; an error is its result too. Interrupts pass."""
     begun = time.monotonic()
     try:
-        status, values = "done", function(settings, data, folder, report)
-    except Pruned:
-        status, values = "pruned", {}
+        status, values = "done", function(settings, data, folder)
     except Exception as error:
         message = str(error) or f"{type(error).__name__}: "
         status, values = "failed", {"error": message, "trace": traceback.format_exc(limit=-3)}
     return status, {"seconds": round(time.monotonic() - begun, 3), "host": socket.gethostname(), **values}
-
-
-def _bytes(data: Any) -> int:
-    """About as much as an object takes in Ray's memory."""
-    import cloudpickle
-
-    buffers: list[Any] = []
-    text = cloudpickle.dumps(data, protocol=5, buffer_callback=buffers.append)
-    return len(text) + sum(buffer.raw().nbytes for buffer in buffers)
-
-
-def _import_ray() -> Any:
-    # Before the import: Ray reads them then. Nothing is to be sent anywhere.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    try:
-        import ray
-        import ray.util.scheduling_strategies
-    except ImportError:
-        raise ImportError(
-            "Got a sweep on Ray, and no Ray to run it on. Write `pip install 'neuralrde[sweep]'`, or --no-ray to run "
-            "one task after another in this process."
-        ) from None
-    return ray

@@ -173,7 +173,7 @@ class Results:
 class Group:
     """Runs that differ in their seed only.
 
-    `values` are the seeds' values of `metric`; `failed` and `pruned` count runs without one.
+    `values` are the seeds' values of `metric`; `failed` counts runs without one.
     """
 
     point: dict[str, Any]
@@ -181,7 +181,6 @@ class Group:
     values: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     failed: int = 0
-    pruned: int = 0
 
     @property
     def mean(self) -> float | None:
@@ -207,12 +206,10 @@ def summarise(lines: Iterable[Mapping[str, Any]]) -> list[Group]:
         point = {name: value for name, value in line["point"].items() if name != "seed"}
         group = groups.setdefault(json.dumps(point, sort_keys=True), Group(point, ""))
         group.metric = group.metric or line.get("metric") or ""
-        status = line.get("status", "done")
-        if status == "done" and line.get("value") is not None:
+        if line.get("status", "done") == "done" and line.get("value") is not None:
             group.values.append(float(line["value"]))
         else:
-            group.pruned += status == "pruned"
-            group.failed += status != "pruned"
+            group.failed += 1
         if line.get("seconds") is not None:
             group.seconds.append(float(line["seconds"]))
 
