@@ -20,7 +20,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from .._version import __version__
 from . import protocol
 from .jobs import Job, Kind
-from .limits import RequestError
+from .limits import RequestError, wrong
 from .page import FILES
 from .protocol import HEADER, VERSION
 from .replay import Recording, Replay, ReplayRequest, ReplayStatus
@@ -202,16 +202,16 @@ class Rest:
                             break
                         body += part
         except (ClientDisconnect, TimeoutError):
-            raise RequestError(400, f"Got half a body; expected a whole one within {_BODY_SECONDS:g} s.") from None
+            raise wrong(f"Got half a body; expected a whole one within {_BODY_SECONDS:g} s.") from None
         if size > most:
             raise RequestError(413, f"Got a body of {size} bytes or more; expected at most {most}.")
         return bytes(body)
 
-    async def _read(self, request: Request, kind: Any, wrong: str, example: str) -> Any:
+    async def _read(self, request: Request, kind: Any, what: str, example: str) -> Any:
         try:
             return msgspec.json.decode(await self._body(request), type=kind)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise RequestError(400, f"Got {wrong}: {error}. Expected {example}.") from None
+            raise wrong(f"Got {what}: {error}. Expected {example}.") from None
 
     # Inference.
 
@@ -232,8 +232,7 @@ class Rest:
             jobs = self._whole(served, values, times, lengths)
         else:
             if len(values) != 1 or lengths is not None:
-                raise RequestError(
-                    400,
+                raise wrong(
                     f"Got {len(values)} series for the sequence {asked.stream!r}; expected one, `(1, count, "
                     "channels)`, and no lengths.",
                 )
@@ -264,14 +263,12 @@ class Rest:
         """Series that come whole: each is a stream of one push that nobody keeps."""
         (count, longest, _), most = values.shape, self.service.limits.batch
         if not 1 <= count <= most or not longest:
-            raise RequestError(
-                400,
+            raise wrong(
                 f"Got values of shape {list(values.shape)}; expected 1 to {most} series, each of at least one point.",
             )
         ends = np.full(count, longest) if lengths is None else lengths
         if ends.shape != (count,) or (ends < 1).any() or (ends > longest).any() or (ends % 1).any():
-            raise RequestError(
-                400,
+            raise wrong(
                 f"Got lengths of shape {list(ends.shape)}; expected one whole number per series, from 1 to {longest}.",
             )
         clocks = [None] * count if times is None else times

@@ -11,26 +11,11 @@ from typing import Any
 
 import msgspec
 
+from . import store as sql
 from .jobs import Job, JobQueue
-from .limits import Limits, Metrics, RequestError
+from .limits import Limits, Metrics, RequestError, wrong
 from .served import LastAnswer, Live, ServedModel
-from .store import (
-    DROP,
-    DROP_POINTS,
-    ENDED,
-    FORGET,
-    LOG,
-    OPEN,
-    STATE,
-    TRIM,
-    TRIM_LOG,
-    Change,
-    Damaged,
-    Logged,
-    Store,
-    Unwritten,
-    packed,
-)
+from .store import Change, Damaged, Logged, Store, Unwritten, packed
 
 log = logging.getLogger("neuralrde.serving")
 _ENDED = 4_096  # streams of a model whose last answers are remembered
@@ -40,15 +25,7 @@ _LONGEST_REST = 0.04  # seconds
 
 
 class Engine:
-    """Takes jobs from its queue, batch by batch, until it is stopped.
-
-    Args:
-        models: by name.
-        store: where streams are kept.
-        limits: how many streams there may be.
-        metrics: what is counted.
-        deliver: called with the jobs of a batch that are done and kept, from another thread.
-    """
+    """Takes jobs from its queue, batch by batch, until it is stopped; `deliver` gets those that are done and kept."""
 
     def __init__(
         self,
@@ -229,22 +206,20 @@ class Engine:
         try:
             if job.kind in ("whole", "write") or job.start or (job.create and not there):
                 if job.kind == "push" and job.values is None:
-                    raise RequestError(
-                        400, f"Got no points for the start of the stream {name!r}; expected at least one."
-                    )
+                    raise wrong(f"Got no points for the start of the stream {name!r}; expected at least one.")
                 if job.kind != "whole":
                     self._check_room(served, name, job.owner)
                 job.key = f"\0{name}"
                 served.open(job.key, job.state)
                 job.points = served.streams.points(job.key)
                 if job.kind == "write" and not job.points:
-                    raise RequestError(400, "Got a state without a point; expected one of a stream that has begun.")
+                    raise wrong("Got a state without a point; expected one of a stream that has begun.")
             elif not there:
                 absent = f"There is no stream {name!r} of the model {served.name!r}."
                 if job.kind != "push":
                     raise RequestError(404, absent)
                 hint = "Send `sequence_start`, or `start` by WebSocket, with its first points."
-                raise RequestError(400, f"{absent} {hint}")
+                raise wrong(f"{absent} {hint}")
             elif job.kind != "drop":
                 live = served.live[name]
                 live.used, job.points = time.monotonic(), live.points
@@ -277,7 +252,7 @@ class Engine:
         errors = served.streams.push({job.key: (job.values, job.times) for job in jobs}) if jobs else {}
         for job in jobs:
             if job.key in errors:
-                job.error = RequestError(400, errors[job.key])
+                job.error = wrong(errors[job.key])
             else:
                 job.points += _count(job)
 
@@ -309,12 +284,12 @@ class Engine:
         self.metrics.points.labels(served.name).inc(sum(map(_count, jobs)))
         if not (logged and self.store.durable):
             return
-        self._changes.append((LOG, (self._unwritten.pushed(logged), *packed(list(logged.values())))))
+        self._changes.append((sql.LOG, (self._unwritten.pushed(logged), *packed(list(logged.values())))))
         for model, name in self._unwritten.due():  # so that the log stays short
             self._write(self.models[model], name)
         if self._unwritten.passed > self._trimmed:
             self._trimmed = self._unwritten.passed
-            self._changes.append((TRIM_LOG, (self._trimmed,)))
+            self._changes.append((sql.TRIM_LOG, (self._trimmed,)))
 
     # Which streams there are, in memory and in the store.
 
@@ -327,7 +302,7 @@ class Engine:
         served.known[name] = (number, job.owner)
         self._owned[job.owner] += 1
         self._forget_answer(served, name)
-        self._changes.append((OPEN, (number, served.name, name, job.owner)))
+        self._changes.append((sql.OPEN, (number, served.name, name, job.owner)))
         if job.state is not None:
             self._write(served, name)
 
@@ -336,13 +311,13 @@ class Engine:
         self._drop(served, job.stream)
         self._forget_answer(served, job.stream)
         answer = served.ended[job.stream] = LastAnswer(job.points, job.prediction)
-        self._changes.append((ENDED, (served.name, job.stream, msgspec.json.encode(answer))))
+        self._changes.append((sql.ENDED, (served.name, job.stream, msgspec.json.encode(answer))))
         if len(served.ended) > _ENDED:
             self._forget_answer(served, next(iter(served.ended)))
 
     def _forget_answer(self, served: ServedModel, name: str) -> None:
         if served.ended.pop(name, None) is not None:
-            self._changes.append((FORGET, (served.name, name)))
+            self._changes.append((sql.FORGET, (served.name, name)))
 
     def _drop(self, served: ServedModel, name: str) -> None:
         """There is no such stream any more."""
@@ -355,13 +330,13 @@ class Engine:
         if served.live.pop(name, None) is not None:
             served.streams.discard(name)
         self._unwritten.written((served.name, name))
-        self._changes += [(DROP, (number,)), (DROP_POINTS, (number,))]
+        self._changes += [(sql.DROP, (number,)), (sql.DROP_POINTS, (number,))]
 
     def _write(self, served: ServedModel, name: str) -> None:
         """The state as it is now, instead of the pushes that led to it."""
         live, state = served.live[name], msgspec.json.encode(served.streams.state(name))
         self._unwritten.written((served.name, name))
-        self._changes += [(STATE, (live.id, live.seq, state)), (TRIM, (live.id, live.seq))]
+        self._changes += [(sql.STATE, (live.id, live.seq, state)), (sql.TRIM, (live.id, live.seq))]
 
     def _evict(self, served: ServedModel, name: str) -> None:
         """Keep a stream in the store instead of in memory."""
@@ -415,12 +390,12 @@ def _predict_whole(served: ServedModel, jobs: list[Job]) -> None:
     """Of a model that takes no streams."""
     for job in jobs:
         if job.kind != "whole" or job.values is None:
-            job.error = RequestError(400, f"The model {served.name!r} takes no streams: {served.whole_only}")
+            job.error = wrong(f"The model {served.name!r} takes no streams: {served.whole_only}")
             continue
         try:
             job.prediction, job.points = served.whole(job.values, job.times), len(job.values)
         except (ValueError, TypeError, ArithmeticError) as error:
-            job.error = RequestError(400, str(error))
+            job.error = wrong(str(error))
 
 
 def _answered(served: ServedModel, job: Job) -> LastAnswer | None:

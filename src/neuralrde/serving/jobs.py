@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from .limits import Limits, Rates, RequestError
+from .limits import Limits, Rates, RequestError, wrong
 
 _LASTING, _LATE = 1.0, 5  # seconds, and batches in a row, that are late before anything is shed
 _LATE_OUTSIDE = 3  # times `wait` before a message comes in: it may be one of very many that arrived at once
@@ -151,10 +151,9 @@ class JobQueue:
             )
         if job.kind != "whole":
             if not (1 <= len(name) <= _LONGEST_NAME and name.isprintable()):
-                raise RequestError(
-                    400,
+                raise wrong(
                     f"Got the stream {name[:40]!r} of {len(name)} letters; expected 1 to {_LONGEST_NAME} that can be "
-                    "printed.",
+                    "printed."
                 )
             if job.values is not None:
                 self._rates.take((job.model, name), len(job.values))

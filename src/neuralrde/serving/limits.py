@@ -31,6 +31,11 @@ class RequestError(Exception):
         return {} if self.retry_after is None else {"Retry-After": str(max(1, round(self.retry_after)))}
 
 
+def wrong(message: str) -> RequestError:
+    """Of a request that is wrong in itself."""
+    return RequestError(400, message)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """How much a service takes in, from one client and altogether. What goes beyond is refused or waits.

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from .jobs import Job
-from .limits import RequestError
+from .limits import wrong
 from .served import ServedModel
 
 VERSION = "1"
@@ -179,23 +179,19 @@ def parse(body: bytes, header_length: str | None) -> tuple[Request, dict[str, np
     most = len(body)
     size = str(most) if header_length is None else header_length
     if not (size.isdecimal() and size.isascii() and len(size) < 20 and int(size) <= most):
-        raise _wrong(f"Got {HEADER}: {size[:40]!r}; expected a number up to {most}, the bytes of the body.")
+        raise wrong(f"Got {HEADER}: {size[:40]!r}; expected a number up to {most}, the bytes of the body.")
     try:
         request, rest = _REQUEST.decode(body[: int(size)]), body[int(size) :]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _wrong(f"Got a body that is no inference request: {error}.") from None
+        raise wrong(f"Got a body that is no inference request: {error}.") from None
     arrays = {}
     for tensor in request.inputs:
         if tensor.name in arrays:
-            raise _wrong(f"Got the input {tensor.name!r} twice; expected each once.")
+            raise wrong(f"Got the input {tensor.name!r} twice; expected each once.")
         arrays[tensor.name], rest = _array(tensor, rest)
     if rest:
-        raise _wrong(f"Got {len(rest)} bytes after the last tensor; expected none.")
+        raise wrong(f"Got {len(rest)} bytes after the last tensor; expected none.")
     return request, arrays
-
-
-def _wrong(message: str) -> RequestError:
-    return RequestError(400, message)
 
 
 def _array(tensor: Input, rest: bytes) -> tuple[np.ndarray, bytes]:
@@ -204,13 +200,13 @@ def _array(tensor: Input, rest: bytes) -> tuple[np.ndarray, bytes]:
     count, size, data = math.prod(shape), tensor.parameters.binary_data_size, bytes(tensor.data)
     if size is not None:
         if size != count * kind.itemsize or size > len(rest):
-            raise _wrong(
+            raise wrong(
                 f"Got binary_data_size={size} for {name!r} and {len(rest)} bytes; expected {count * kind.itemsize}, "
                 f"because its shape is {shape} and its datatype {tensor.datatype}."
             )
         values, rest = np.frombuffer(rest, kind, count), rest[size:]
     elif not data:
-        raise _wrong(f"Got no data for {name!r}; expected `data`, or `binary_data_size` and bytes after the JSON.")
+        raise wrong(f"Got no data for {name!r}; expected `data`, or `binary_data_size` and bytes after the JSON.")
     else:
         depth = data[: len(data) - len(data.lstrip(b"[ \t\r\n"))].count(b"[")  # flat or nested
         decoder = _DATA[kind.kind][min(max(depth, 1), _MOST_AXES) - 1]
@@ -218,27 +214,27 @@ def _array(tensor: Input, rest: bytes) -> tuple[np.ndarray, bytes]:
             with np.errstate(over="raise"):
                 values = np.array(decoder.decode(data), kind)
         except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError) as error:
-            raise _wrong(f"Got data of {name!r} that are no tensor of {tensor.datatype}: {error}.") from None
+            raise wrong(f"Got data of {name!r} that are no tensor of {tensor.datatype}: {error}.") from None
         if values.size != count or (values.ndim > 1 and list(values.shape) != shape):
             got = f"Got data of shape {list(values.shape)} for {name!r}"
-            raise _wrong(f"{got}; expected {shape}, as `shape` says.")
+            raise wrong(f"{got}; expected {shape}, as `shape` says.")
     try:
         return values.reshape(shape), rest
     except (ValueError, OverflowError):  # one side is 0, and the others are beyond all bounds
-        raise _wrong(f"Got the shape {shape} of {name!r}; expected sizes that an array can have.") from None
+        raise wrong(f"Got the shape {shape} of {name!r}; expected sizes that an array can have.") from None
 
 
 def inputs_of(arrays: dict[str, np.ndarray], channels: int) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
     """Values `(series, length, channels)`, times and lengths, or an error."""
     if "values" not in arrays:
-        raise _wrong(f"Got the inputs {list(arrays)}; expected `values`, and perhaps `times`, `lengths`.")
+        raise wrong(f"Got the inputs {list(arrays)}; expected `values`, and perhaps `times`, `lengths`.")
     values, times = np.asarray(arrays["values"], np.float64), arrays.get("times")
     values = values[None] if values.ndim == 2 else values
     if times is not None:
         times = np.asarray(times, np.float64)
         times = times[None] if times.ndim == 1 else times
     if values.ndim != 3 or values.shape[2] != channels or (times is not None and times.shape != values.shape[:2]):
-        raise _wrong(
+        raise wrong(
             f"Got values of shape {list(values.shape)}, times {None if times is None else list(times.shape)}; "
             f"expected (series, length, {channels}), as the model has {channels} channels, and one time per point."
         )
@@ -257,7 +253,7 @@ def check_outputs(served: ServedModel, request: Request) -> None:
     there = output_types(served)
     for output in request.outputs:
         if output.name not in there:
-            raise _wrong(f"Got the output {output.name[:100]!r}; expected some of {list(there)}.")
+            raise wrong(f"Got the output {output.name[:100]!r}; expected some of {list(there)}.")
 
 
 def metadata_of(served: ServedModel) -> Model:
@@ -289,7 +285,7 @@ def metadata_of(served: ServedModel) -> Model:
 
 def outputs_of(served: ServedModel, jobs: list[Job]) -> dict[str, np.ndarray]:
     """Outputs by name, one row per series; only `points` of a stream that has none, and so no prediction."""
-    outputs = {"points": np.array([job.points for job in jobs], np.int64)}
+    outputs: dict[str, np.ndarray] = {"points": np.array([job.points for job in jobs], np.int64)}
     answers = [job.prediction for job in jobs if job.prediction is not None]
     if len(answers) == len(jobs):
         outputs["prediction"] = np.array([answer.prediction for answer in answers], object)

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from ..datasets import Dataset
 from .jobs import Job
-from .limits import RequestError
+from .limits import RequestError, wrong
 from .service import Service
 
 _MOST_STREAMS = 64
@@ -113,13 +113,7 @@ class ReplayStatus(msgspec.Struct):
 
 
 class Replay:
-    """Series of a recording as streams of the service, at a speed that can be changed while it runs.
-
-    Args:
-        service: where the points go, by the same way as a client's.
-        model: the name of the model that is asked.
-        recording: what is played; at its end it starts anew.
-    """
+    """Series of a recording as streams of a model, over and over, at a speed that can be changed while it runs."""
 
     def __init__(self, service: Service, model: str, recording: Recording):
         self.service, self.model, self.recording = service, model, recording
@@ -136,7 +130,7 @@ class Replay:
     def change(self, asked: ReplayRequest) -> None:
         """Start, pause, or play faster or slower."""
         if asked.streams is not None and asked.streams > len(self.recording):
-            raise RequestError(400, f"Got streams={asked.streams}; expected 1 to {len(self.recording)}.")
+            raise wrong(f"Got streams={asked.streams}; expected 1 to {len(self.recording)}.")
         self.speed = self.speed if asked.speed is None else asked.speed
         self.streams = self.streams if asked.streams is None else asked.streams
         if asked.running is not None:

@@ -13,7 +13,7 @@ from ..online.model import SIZES
 from ..online.stream import fitted_with_times
 from ..paths import Series
 from .jobs import Prediction
-from .limits import RequestError
+from .limits import RequestError, wrong
 
 
 @dataclass(slots=True)
@@ -36,14 +36,7 @@ class LastAnswer(msgspec.Struct):
 
 
 class ServedModel:
-    """One model and its streams. All methods are called by the thread that owns JAX, the properties by any.
-
-    Args:
-        name: what clients call it.
-        estimator: a fitted classifier or regressor.
-        interval: the share of truths that an interval should hold; None for no intervals.
-        last: how many points to keep, if the model looks at series as a whole; None for all.
-    """
+    """One model and its streams; see `Service`. Methods are called by the thread that owns JAX, properties by any."""
 
     def __init__(self, name: str, estimator: Any, *, interval: float | None = 0.9, last: int | None = None):
         self.name, self.estimator, self.fitted = name, estimator, estimator.fitted_
@@ -88,7 +81,7 @@ class ServedModel:
         try:
             self.streams.open(name, state)
         except (ValueError, TypeError, KeyError) as error:
-            raise RequestError(400, f"Got a state that is none of this model's: {error}") from None
+            raise wrong(f"Got a state that is none of this model's: {error}") from None
 
     def predictions(self, names: Iterable[str]) -> Mapping[str, Prediction | RequestError]:
         """A prediction for each stream. A stream whose prediction fails gets an error, the others their predictions."""
@@ -101,7 +94,7 @@ class ServedModel:
             return {name: self._prediction(found[name]) for name in names}
         except (ValueError, ArithmeticError) as error:
             if len(names) == 1:
-                return {names[0]: RequestError(400, str(error))}
+                return {names[0]: wrong(str(error))}
             return {name: self.predictions([name])[name] for name in names}
 
     def whole(self, values: np.ndarray, times: np.ndarray | None) -> Prediction:

@@ -17,7 +17,7 @@ from starlette.requests import HTTPConnection
 from starlette.websockets import WebSocket
 
 from .jobs import Job
-from .limits import RequestError
+from .limits import RequestError, wrong
 from .service import Service
 
 _HEAD = 4
@@ -216,18 +216,15 @@ def _decoded(data: str | bytes, channels: int) -> tuple[list[Message], bool, lis
         return items, listed, [_listed_points(item) for item in items]
     size = int.from_bytes(data[:_HEAD], "little")
     if not 0 < size <= len(data) - _HEAD:
-        raise RequestError(
-            400,
+        raise wrong(
             f"Got a binary frame of {len(data)} bytes whose first {_HEAD} say that {size} of JSON follow; expected as "
-            "many, and the points after them. Send JSON alone as text.",
+            "many, and the points after them. Send JSON alone as text."
         )
     items, listed = _messages(data[_HEAD : _HEAD + size])
     points, place = [], _HEAD + size
     for item in items:
         if item.values is not None or item.times is not None:
-            raise RequestError(
-                400, "Got `values` or `times` in a binary frame; expected `count`, and bytes after the JSON."
-            )
+            raise wrong("Got `values` or `times` in a binary frame; expected `count`, and bytes after the JSON.")
         if item.count is None:
             points.append((None, None))
             continue
@@ -235,16 +232,15 @@ def _decoded(data: str | bytes, channels: int) -> tuple[list[Message], bool, lis
         clock = place + count * channels * kind.itemsize
         end = clock + 8 * count * item.timed
         if end > len(data):
-            raise RequestError(
-                400,
+            raise wrong(
                 f"Got {len(data) - place} bytes for {count} points of {channels} channels"
-                f"{' with times' if item.timed else ''}; expected {end - place} or more.",
+                f"{' with times' if item.timed else ''}; expected {end - place} or more."
             )
         values = np.frombuffer(data, kind, count * channels, place).reshape(count, channels).astype(np.float64)
         points.append((values, np.frombuffer(data, "<f8", count, clock) if item.timed else None))
         place = end
     if place != len(data):
-        raise RequestError(400, f"Got {len(data) - place} bytes after the last point; expected none.")
+        raise wrong(f"Got {len(data) - place} bytes after the last point; expected none.")
     return items, listed, points
 
 
@@ -253,9 +249,8 @@ def _messages(data: str | bytes) -> tuple[list[Message], bool]:
     try:
         return (_MANY.decode(data), True) if listed else ([_ONE.decode(data)], False)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise RequestError(
-            400,
-            f'Got a message that is none: {error}. Expected JSON such as {{"stream": "p7", "values": [[0.1, 0.2]]}}.',
+        raise wrong(
+            f'Got a message that is none: {error}. Expected JSON such as {{"stream": "p7", "values": [[0.1, 0.2]]}}.'
         ) from None
 
 
@@ -266,21 +261,21 @@ def _listed_points(item: Message) -> Points:
     (array([[ 1., nan]]), None)
     """
     if item.count is not None:
-        return RequestError(400, "Got `count` in a text frame; expected `values`. Points as bytes need a binary frame.")
+        return wrong("Got `count` in a text frame; expected `values`. Points as bytes need a binary frame.")
     if item.values is None:
         return None, None
     try:
         values = np.array(item.values, np.float64)
     except (ValueError, TypeError):
-        return RequestError(
-            400, "Got `values` whose rows differ in length; expected one list of numbers per point, all of one length."
+        return wrong(
+            "Got `values` whose rows differ in length; expected one list of numbers per point, all of one length."
         )
     if values.ndim != 2 or not values.size:
-        return RequestError(
-            400, f"Got `values` of shape {list(values.shape)}; expected (count, channels), with at least one point."
+        return wrong(
+            f"Got `values` of shape {list(values.shape)}; expected (count, channels), with at least one point."
         )
     if item.times is not None and len(item.times) != len(values):
-        return RequestError(400, f"Got {len(item.times)} times for {len(values)} points; expected one per point.")
+        return wrong(f"Got {len(item.times)} times for {len(values)} points; expected one per point.")
     return values, None if item.times is None else np.array(item.times, np.float64)
 
 

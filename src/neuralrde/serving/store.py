@@ -18,7 +18,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -157,8 +156,7 @@ FORGET = "DELETE FROM ended WHERE model = ? AND name = ?"
 Change = tuple[str, tuple]
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(NamedTuple):
     """A stream in the store."""
 
     id: int
@@ -299,9 +297,8 @@ class Store:
 
 
 def _opened(folder: Path | None) -> sqlite3.Connection:
-    if folder is None:
-        place = ":memory:"
-    else:
+    place = ":memory:"
+    if folder is not None:
         # The streams may be patients'. SQLite gives its other files the mode of this one.
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         place = str(folder / "streams.sqlite")
@@ -316,29 +313,29 @@ def _opened(folder: Path | None) -> sqlite3.Connection:
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
-        version = database.execute("PRAGMA user_version").fetchone()[0]
-        if version not in (0, _FORMAT):
-            database.close()
-            raise ValueError(
-                f"Got {place} in the format {version}; expected {_FORMAT}. Another version of neuralrde wrote it: use "
-                "that, or another folder."
-            )
-        database.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version = {_FORMAT};COMMIT;")
-        if (verdict := database.execute("PRAGMA integrity_check(1)").fetchone()[0]) != "ok":
-            raise Damaged(verdict)
-        _fold(database)
+        [version] = database.execute("PRAGMA user_version").fetchone()
+        if version in (0, _FORMAT):
+            database.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version = {_FORMAT};COMMIT;")
+            if (verdict := database.execute("PRAGMA integrity_check(1)").fetchone()[0]) != "ok":
+                raise Damaged(verdict)
+            _fold(database)
+            return database
+        refusal = (
+            f"Got {place} in the format {version}; expected {_FORMAT}. Another version of neuralrde wrote it: use "
+            "that, or another folder."
+        )
     except _BROKEN as error:
-        database.close()
-        if "locked" in str(error):
-            raise ValueError(
-                f"Got the folder {folder}, which another service is using; expected one of its own. Stop that one, or "
-                "name another folder."
-            ) from None
-        raise ValueError(
+        refusal = (
             f"Got {place}, which is no file of streams or is damaged ({error}); expected one as the service left it. "
             "Restore it from a backup, or name another folder."
-        ) from None
-    return database
+        )
+        if "locked" in str(error):
+            refusal = (
+                f"Got the folder {folder}, which another service is using; expected one of its own. Stop that one, or "
+                "name another folder."
+            )
+    database.close()
+    raise ValueError(refusal)
 
 
 def _fold(database: sqlite3.Connection) -> None:
