@@ -3,8 +3,8 @@
 `python benchmarks/stress/one_thread_per_stream.py MODEL DATA --streams 50 --seconds 30`
 
 One thread per stream in plain Python, each with its own `estimator.stream()`, in one process and without a network:
-push what was measured, predict, wait for the next push. Latency counts from when a push was due, as in `neuralrde
-replay`.
+push what was measured, predict, wait for the next push. Latency counts from when a push was due, as in
+`load.py`.
 """
 
 import argparse

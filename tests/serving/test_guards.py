@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from starlette.websockets import WebSocketDisconnect
 
-from neuralrde.serving import Limits, RequestError, jobs, loadtest, security, watch
+from benchmarks.stress import load
+from neuralrde.serving import Limits, RequestError, jobs, security, watch
 from neuralrde.serving.jobs import Job, JobQueue
 
 from .tiny import WebSocketDenialResponse, asked, predicted, serving
@@ -166,7 +167,7 @@ def test_what_waits_too_long_is_shed_and_nothing_after_it_slips_in(monkeypatch):
         clock[0] += 0.05
     shed = queue.shed
     assert shed
-    assert all(one.outcome.error.status == 503 and repr(one.stream) in str(one.outcome.error) for one in shed)
+    assert all(one.error.status == 503 and repr(one.stream) in str(one.error) for one in shed)
     name = next(iter(behind))
     with pytest.raises(RequestError, match=r"expected `at`"):
         queue.put(job(name))
@@ -232,10 +233,10 @@ def test_the_generator_tells_refusals_from_silence():
         yield '[{"id": 1, "prediction": 2}, {"id": 2, "status": 503, "error": "busy"}, {"id": 3, "status": 503}]'
         yield '{"id": 4, "status": 400, "error": "wrong"}'
 
-    report, anew = loadtest.Report(streams=9, connections=1, seconds=1.0, sent=9), set()
-    asyncio.run(loadtest._read(answers(), {k: (0.0, k) for k in range(1, 10)}, anew, report))
-    found = report.summary()
-    assert [found[name] for name in ("answers", "refused", "errors", "unanswered")] == [1, 2, 1, 5]
+    report, anew = load.Report(sent=9), set()
+    asyncio.run(load.read(answers(), {k: (0.0, k) for k in range(1, 10)}, anew, report))
+    found = report.summary(1.0)
+    assert [found[name] for name in ("answered", "refused", "errors", "unanswered")] == [1, 2, 1, 5]
     assert (found["first_error"], anew) == ("wrong", {2, 3})  # these streams begin anew
 
 

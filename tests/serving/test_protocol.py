@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neuralrde.serving import RequestError
-from neuralrde.serving.protocol import Output, parse, respond
+from neuralrde.serving.protocol import parse, respond
 
 
 def body(**tensor) -> bytes:
@@ -81,11 +81,12 @@ def test_anything_is_parsed_or_refused(sent, length):
 
 def test_responses_in_json_and_bytes():
     request, _ = parse(body(data=[1.0, 2.0]), None)
-    outputs = [Output("a", "FP64", np.array([1.0, 2.0])), Output("b", "BYTES", np.array(["up", "über"], object))]
-    content, headers = respond("m", "1", request, outputs, {})
+    types = {"a": "FP64", "b": "BYTES"}
+    outputs = {"a": np.array([1.0, 2.0]), "b": np.array(["up", "über"], object)}
+    content, headers = respond("m", request, types, outputs, {})
     assert [one["data"] for one in json.loads(content)["outputs"]] == [[1.0, 2.0], ["up", "über"]]
     request.parameters.binary_data_output = True
-    content, headers = respond("m", "1", request, outputs, {})
+    content, headers = respond("m", request, types, outputs, {})
     length = int(headers["Inference-Header-Content-Length"])
     sizes = [one["parameters"]["binary_data_size"] for one in json.loads(content[:length])["outputs"]]
     assert sizes == [16, 4 + 2 + 4 + 5]

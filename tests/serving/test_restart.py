@@ -95,8 +95,8 @@ def test_nothing_acknowledged_is_lost_by_a_kill(trained, tmp_path):
 
 
 @pytest.mark.slow
-def test_nothing_acknowledged_is_lost_by_ten_kills(trained, tmp_path):
-    asyncio.run(killed(trained, tmp_path, kills=10, length=7000, pause=0.005))
+def test_nothing_acknowledged_is_lost_by_twenty_kills(trained, tmp_path):
+    asyncio.run(killed(trained, tmp_path, kills=20, length=7000, pause=0.005))
 
 
 def test_streams_survive_a_stop(trained, tmp_path):

@@ -12,9 +12,8 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.export
@@ -32,16 +31,16 @@ _RELATIVE, _ABSOLUTE = 1e-4, 1e-5
 # Batches that files are compared with, and windows one after the other, so that states are those of real streams.
 _SIZES, _WINDOWS = (1, 3, 8), 3
 FORMATS = ("stablehlo", "onnx")
+Arrays = list[np.ndarray]
 
 
-@dataclass(frozen=True)
-class _Function:
+class _Function(NamedTuple):
     """A function of flat arrays, what goes in and out by name, and examples of what it takes, for eight streams."""
 
     call: Callable
     inputs: list[str]
     outputs: list[str]
-    examples: list[list[np.ndarray]]
+    examples: list[Arrays]
 
 
 def export_model(
@@ -70,32 +69,30 @@ def export_model(
         raise ValueError(f"Got formats={formats!r}; expected a list of some of {list(FORMATS)}.")
     if unknown := [one for one in formats if one not in FORMATS]:
         raise ValueError(f"Got the format {unknown[0]!r}; expected some of {list(FORMATS)}.")
-    fitted = estimator.fitted_
+    fitted, got = estimator.fitted_, f"Got {type(estimator).__name__}"
     if not hasattr(fitted, "windows"):
         raise ValueError(
-            f"Got {type(estimator).__name__}, which has no state to advance; expected a neural estimator. It looks at "
-            "series as a whole: load it with neuralrde where it is to predict."
+            f"{got}, which has no state to advance; expected a neural estimator. It looks at series as a whole: load "
+            "it with neuralrde where it is to predict."
         )
     if fitted.neural_model is None:
         raise ValueError(
-            f"Got {type(estimator).__name__} whose predictions are the closed form's alone, because "
-            "its neural model has no weight; expected a neural model. Fit with "
-            f"{setting('closed_form', False)} to train one."
+            f"{got} whose predictions are the closed form's alone, because its neural model has no weight; expected a "
+            f"neural model. Fit with {setting('closed_form', False)} to train one."
         )
     blended = fitted.closed_form is not None
     if blended and not neural_part:
         raise ValueError(
-            f"Got {type(estimator).__name__} in whose predictions the closed form has a weight of "
-            f"{fitted.blend.factors[0]:.2g}, and that looks at series as a whole; expected a neural model "
-            f"alone. Fit with {setting('closed_form', False)}, or export the neural model alone, with "
-            "other predictions: neural_part=True."
+            f"{got} in whose predictions the closed form has a weight of {fitted.blend.factors[0]:.2g}, and that looks "
+            f"at series as a whole; expected a neural model alone. Fit with {setting('closed_form', False)}, or export "
+            "the neural model alone, with other predictions: neural_part=True."
         )
     follower, folder = StreamModel(fitted), Path(folder)
     # The members' mean is multiplied before it is a prediction, unless its factor is for a blend.
     factor = 1.0 if fitted.members == 1 or blended else float(fitted.blend.factors[1])
     functions, made = _functions(follower.programs, factor), {}
     for name, function in functions.items():
-        expected = [[np.asarray(one) for one in jax.jit(function.call)(*example)] for example in function.examples]
+        expected = [_arrays(jax.jit(function.call)(*example)) for example in function.examples]
         for kind in formats:
             data, call = {"stablehlo": _stablehlo, "onnx": _onnx}[kind](function, name)
             _check(call, function, expected, f"{name}.{kind}")
@@ -110,6 +107,10 @@ def export_model(
     return list(made)
 
 
+def _arrays(found: Any) -> Arrays:
+    return [np.asarray(one) for one in found]
+
+
 def _functions(programs: Programs, factor: float) -> dict[str, _Function]:
     model, rng, most = programs.model, np.random.default_rng(0), max(_SIZES)
     tree = jax.tree.structure(jax.eval_shape(model.start, np.zeros(programs.channels, np.float32)))
@@ -121,24 +122,20 @@ def _functions(programs: Programs, factor: float) -> dict[str, _Function]:
         after = jax.vmap(model.advance)(jax.tree.unflatten(tree, state), log_signature)
         return (factor * jax.vmap(model.output)(after), *jax.tree.leaves(after))
 
+    # Log-signatures of the size of those in training: far larger ones turn oscillators so often that float32 loses
+    # count.
+    scale = np.abs(np.asarray((model.first if isinstance(model, Ensemble) else model).scale.factors.value, np.float64))
+    size = 0.3 / np.where(scale > 0, scale, 1.0)
     x0, advance = rng.normal(size=(most, programs.channels)).astype(np.float32), jax.jit(step)
-    size = _usual_size(model)
-    examples, state = [], [np.asarray(one) for one in jax.jit(start)(x0)]
+    examples, state = [], _arrays(jax.jit(start)(x0))
     for _ in range(_WINDOWS):
         examples.append([(size * rng.normal(size=(most, programs.controls))).astype(np.float32), *state])
-        state = [np.asarray(one) for one in advance(*examples[-1])][1:]
+        state = _arrays(advance(*examples[-1])[1:])
     before, after = ([f"{name}_{i}" for i in range(len(state))] for name in ("state", "next"))
     return {
         "start": _Function(start, ["x0"], before, [[x0]]),
         "step": _Function(step, ["log_signature", *before], ["output", *after], examples),
     }
-
-
-def _usual_size(model: Any) -> np.ndarray:
-    """That of log-signatures in training. Far larger ones turn oscillators so often that float32 loses count."""
-    one = model.first if isinstance(model, Ensemble) else model
-    factors = np.abs(np.asarray(one.scale.factors.value, np.float64))
-    return 0.3 / np.where(factors > 0, factors, 1.0)
 
 
 def _stablehlo(function: _Function, name: str) -> tuple[bytes, Callable]:
@@ -174,30 +171,22 @@ def _missing(kind: str, error: ImportError) -> ImportError:
     )
 
 
-def _check(call: Callable, function: _Function, expected: list[list[np.ndarray]], name: str) -> None:
+def _check(call: Callable, function: _Function, expected: list[Arrays], name: str) -> None:
     """Raise unless what was written computes what the model computes, for batches of several sizes."""
     for example, whole in zip(function.examples, expected, strict=True):
         for size in _SIZES:
-            found = [np.asarray(one) for one in call(*(array[:size] for array in example))]
-            wanted = [one[:size] for one in whole]
-            if len(found) != len(wanted) or not all(map(_same, found, wanted, [_reach(wanted)] * len(wanted))):
+            found, wanted = _arrays(call(*(array[:size] for array in example))), [one[:size] for one in whole]
+            # Beside a large sum, its state has what rounding took from it, which is not exact.
+            reach = max(1.0, *(float(np.abs(one).max(initial=0)) for one in wanted if one.dtype.kind == "f"))
+            if [(one.shape, one.dtype) for one in found] != [(one.shape, one.dtype) for one in wanted] or not all(
+                np.allclose(*pair, rtol=_RELATIVE, atol=_ABSOLUTE * reach) for pair in zip(found, wanted, strict=True)
+            ):
                 raise ValueError(f"Got {name}, which computes other numbers than the model. It was not written.")
 
 
-def _same(found: np.ndarray, wanted: np.ndarray, reach: float) -> bool:
-    close = np.allclose(found, wanted, rtol=_RELATIVE, atol=_ABSOLUTE * reach)
-    return found.shape == wanted.shape and found.dtype == wanted.dtype and close
-
-
-def _reach(arrays: list[np.ndarray]) -> float:
-    """The largest number, or 1: beside a large sum, its state has what rounding took from it, which is not exact."""
-    return max(1.0, *(float(np.abs(one).max(initial=0)) for one in arrays if one.dtype.kind == "f"))
-
-
 def _manifest(estimator: Any, follower: StreamModel, functions: dict[str, _Function]) -> dict[str, Any]:
-    fitted, step = estimator.fitted_, functions["step"]
-    track, windows = follower.shifts[0], fitted.windows
-    arrays = dict(zip(step.inputs, step.examples[0], strict=True))
+    fitted, step, windows = estimator.fitted_, functions["step"], estimator.fitted_.windows
+    track, (_, *state) = follower.shifts[0], step.examples[0]
     classes = None if fitted.targets.classes is None else fitted.targets.classes.tolist()
     outputs = int(np.shape(jax.eval_shape(step.call, *step.examples[0])[0])[1])
     return {
@@ -222,7 +211,6 @@ def _manifest(estimator: Any, follower: StreamModel, functions: dict[str, _Funct
         "functions": {name: {"inputs": one.inputs, "outputs": one.outputs} for name, one in functions.items()},
         "state": [
             {"name": name, "shape": list(array.shape[1:]), "type": str(array.dtype)}
-            for name, array in arrays.items()
-            if name != "log_signature"
+            for name, array in zip(step.inputs[1:], state, strict=True)
         ],
     }

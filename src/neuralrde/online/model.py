@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ..errors import setting
-from ..models import MODELS, AbstractModel, Ensemble
+from ..models import MODELS, Ensemble
 from ..models.base import model_class
 from ..paths import Series
 from ..paths.checks import check_whole
@@ -40,12 +40,24 @@ class StreamModel:
     """A trained neural model on streams: what it carries from point to point, and its outputs at any moment."""
 
     def __init__(self, fitted: Any):
-        model, windows = fitted.model, fitted.windows
+        model, windows, augmentation = fitted.model, fitted.windows, fitted.augmentation
         one = model.first if isinstance(model, Ensemble) else model
-        _check_model(one)
-        _check_augmentation(fitted)
+        if one.not_online is not None:
+            others = " or ".join(repr(name) for name, cls in MODELS.items() if model_class(cls).not_online is None)
+            raise ValueError(
+                f"Got a model of the class {type(one).__name__}, which {one.not_online}; expected one that is driven "
+                f"by log-signatures, window by window. Fit with model={others}."
+            )
         self.names, self.every = fitted.inputs.channels, windows.every
         self.channels, self.prepare = len(self.names), fitted.transform
+        series = Series(np.zeros((1, 2, self.channels)))
+        versions = [(series, None)] if augmentation is None else list(augmentation.test_versions(series))
+        if len(versions) > 1 or versions[0][0] is not series:
+            raise ValueError(
+                f"Got {setting('augmentation', augmentation)}, with which predictions come from several versions of a "
+                "whole series; expected one that predicts from series as they are. Fit for example with "
+                "TimeStretch(..., speeds=(1.0,))."
+            )
         self.prepare.begin(0, self.channels)  # an error if it looks ahead
         by = {"every": windows.every} if windows.every is not None else {"step": windows.step}
         self.shifts = [LogSignatureStreams(one, **by, shift=shift) for shift in windows.all_shifts()]
@@ -67,8 +79,9 @@ class StreamModel:
         lengths: Int[np.ndarray, "streams"],
     ) -> Rows:
         """The rows after new points, at least one of each stream. An error, and nothing has changed."""
-        prepare, prepared = self.prepare.step(rows["prepare"], self._series(values, times, lengths))
-        path, clock = np.asarray(prepared.values, np.float64), prepared.clock
+        series = Series(values, times=times, lengths=lengths, channels=self.names)
+        prepare, prepared = self.prepare.step(rows["prepare"], series)
+        path = np.asarray(prepared.values, np.float64)
         if np.isnan(path).any():
             channel = int(np.isnan(path).any(axis=(0, 1)).argmax())
             raise ValueError(
@@ -77,10 +90,33 @@ class StreamModel:
             )
         with np.errstate(over="ignore", invalid="ignore"):
             shifts = [
-                self._on_shift(shift, own, path, clock, prepared.lengths)
+                self._on_shift(shift, own, path, prepared.clock, prepared.lengths)
                 for shift, own in zip(self.shifts, rows["shifts"], strict=True)
             ]
         return {"prepare": prepare, "shifts": shifts}
+
+    def _on_shift(self, shift: LogSignatureStreams, own: Any, path: Any, clock: Any, lengths: Any) -> Any:
+        """The windows and states of one shift after new points; streams with long gaps are followed apart."""
+        hidden = [leaf.copy() for leaf in own["hidden"]]
+        after = {name: array.copy() for name, array in own["windows"].items()}
+        fresh = np.flatnonzero(~after["begun"])
+        if len(fresh):
+            for leaf, first in zip(hidden, self.programs.begin(path[fresh, 0]), strict=True):
+                leaf[fresh] = first
+        for rows in shift.groups(own["windows"], clock, lengths):
+            longest = int(lengths[rows].max())
+            taken = {name: array[rows] for name, array in own["windows"].items()}
+            kept, driving, counts = shift.push(taken, path[rows, :longest], clock[rows, :longest], lengths[rows])
+            new = self.programs.advance([leaf[rows] for leaf in hidden], driving, counts)
+            for whole, part in [*zip(hidden, new, strict=True), *((after[name], kept[name]) for name in kept)]:
+                whole[rows] = part
+        if not all(np.isfinite(leaf).all() for leaf in hidden):
+            raise ValueError(
+                "Got points after which the model's state is not a finite number: scaled as in training, they reach "
+                f"{np.abs(path).max():.3g}, and the model computes in float32. Look for values that are no "
+                "measurements, and write NaN for them."
+            )
+        return {"windows": after, "hidden": hidden}
 
     def outputs(self, rows: Rows) -> Float[np.ndarray, "streams outputs"]:
         """The model's outputs for the series so far: the running window counts, and is not kept."""
@@ -104,33 +140,6 @@ class StreamModel:
             if bool(windows["begun"][0]) != (points > 0) or window != expected or increments > points + shift.shift:
                 raise ValueError(f"it counts {increments} increments and {window} windows after {points} points")
 
-    def _series(self, values: np.ndarray, times: np.ndarray, lengths: np.ndarray) -> Series:
-        return Series(values, times=times, lengths=lengths, channels=self.names)
-
-    def _on_shift(self, shift: LogSignatureStreams, own: Any, path: Any, clock: Any, lengths: Any) -> Any:
-        windows, hidden = own["windows"], [leaf.copy() for leaf in own["hidden"]]
-        fresh = np.flatnonzero(~windows["begun"])
-        if len(fresh):
-            for leaf, first in zip(hidden, self.programs.begin(path[fresh, 0]), strict=True):
-                leaf[fresh] = first
-        after = {name: array.copy() for name, array in windows.items()}
-        for rows in shift.groups(windows, clock, lengths):
-            longest = int(lengths[rows].max())
-            taken = {name: array[rows] for name, array in windows.items()}
-            kept, driving, counts = shift.push(taken, path[rows, :longest], clock[rows, :longest], lengths[rows])
-            new = self.programs.advance([leaf[rows] for leaf in hidden], driving, counts)
-            for leaf, part in zip(hidden, new, strict=True):
-                leaf[rows] = part
-            for name, array in kept.items():
-                after[name][rows] = array
-        if not all(np.isfinite(leaf).all() for leaf in hidden):
-            raise ValueError(
-                "Got points after which the model's state is not a finite number: scaled as in training, they reach "
-                f"{np.abs(path).max():.3g}, and the model computes in float32. Look for values that are no "
-                "measurements, and write NaN for them."
-            )
-        return {"windows": after, "hidden": hidden}
-
 
 def chunk_points(streams: int) -> int:
     """How many new points of each of so many streams are followed at a time.
@@ -144,29 +153,6 @@ def chunk_points(streams: int) -> int:
 def select_rows(rows: Rows, places: Any) -> Rows:
     """Some of the rows, copied."""
     return jax.tree.map(lambda array: array[places], rows)
-
-
-def _check_augmentation(fitted: Any) -> None:
-    augmentation = fitted.augmentation
-    if augmentation is None:
-        return
-    series = Series(np.zeros((1, 2, len(fitted.inputs.channels))))
-    versions = list(augmentation.test_versions(series))
-    if len(versions) > 1 or versions[0][0] is not series:
-        raise ValueError(
-            f"Got {setting('augmentation', augmentation)}, with which predictions come from several versions of a "
-            "whole series; expected one that predicts from series as they are. Fit for example with TimeStretch(..., "
-            "speeds=(1.0,))."
-        )
-
-
-def _check_model(model: AbstractModel) -> None:
-    if model.not_online is not None:
-        others = " or ".join(repr(name) for name, cls in MODELS.items() if model_class(cls).not_online is None)
-        raise ValueError(
-            f"Got a model of the class {type(model).__name__}, which {model.not_online}; expected one that is driven "
-            f"by log-signatures, window by window. Fit with model={others}."
-        )
 
 
 def begin(model: Any, x0: Float[Array, "batch channels"]) -> Any:
@@ -218,13 +204,19 @@ class Programs:
         """The states after each stream's own number of windows."""
         first, most = 0, driving.shape[1]
         while first < most:
-            at_once = self._at_once(int((counts > first).sum()), most - first)
+            at_once = AT_ONCE
+            if most - first > AT_ONCE:
+                at_once = _most_at_once(self._size(int((counts > first).sum())))
             left = np.clip(counts - first, 0, at_once).astype(np.int32)
             rows, part = np.flatnonzero(left), driving[:, first : first + at_once]
             windows = np.zeros((len(rows), at_once, self.controls), np.float32)
             windows[:, : part.shape[1]] = part[rows]
             new = self._run(lambda *a: _advance(self.model, *a), [s[rows] for s in states], windows, left[rows])
-            states = [_replaced(old, rows, one) for old, one in zip(states, new, strict=True)]
+            if len(rows) < len(left):
+                for whole, one in zip(states := [state.copy() for state in states], new, strict=True):
+                    whole[rows] = one
+            else:
+                states = new
             first += at_once
         return states
 
@@ -236,11 +228,10 @@ class Programs:
 
     def warm_up(self, sizes: Sequence[int]) -> None:
         """Compile everything for these sizes of batches, and use no others from now on."""
-        sizes = tuple(sorted(set(sizes)))
         for size in sizes or (0,):
             check_whole("size", size, high=2**16)
-        self.sizes = sizes
-        for size in sizes:
+        self.sizes = tuple(sorted(set(sizes)))
+        for size in self.sizes:
             states = self.begin(np.zeros((size, self.channels)))
             for at_once in {AT_ONCE, _most_at_once(size)}:
                 self.advance(states, np.zeros((size, at_once, self.controls), np.float32), np.full(size, at_once))
@@ -250,16 +241,12 @@ class Programs:
         """The size to which a batch of so many streams is padded; more go in several batches."""
         return next((size for size in self.sizes if size >= count), self.sizes[-1])
 
-    def _at_once(self, streams: int, windows: int) -> int:
-        return AT_ONCE if windows <= AT_ONCE else _most_at_once(self._size(streams))
-
     def _run(self, program: Callable, states: Leaves, *others: np.ndarray) -> Leaves:
         """The program's result for all streams, in batches of the sizes that there are."""
         found, streams, largest = [], len(others[0]), self.sizes[-1]
         for first in range(0, streams, largest):
             count = min(largest, streams - first)
-            size = self._size(count)
-            part = [_padded(array[first : first + count], size) for array in (*states, *others)]
+            part = [_padded(array[first : first + count], self._size(count)) for array in (*states, *others)]
             tree = [jax.tree.unflatten(self._tree, part[: len(states)])] if states else []
             found.append([np.asarray(leaf)[:count] for leaf in jax.tree.leaves(program(*tree, *part[len(states) :]))])
         return found[0] if len(found) == 1 else [np.concatenate(leaves) for leaves in zip(*found, strict=True)]
@@ -279,11 +266,3 @@ def _padded(array: np.ndarray, size: int) -> np.ndarray:
     if len(array) == size:
         return array
     return np.concatenate([array, np.broadcast_to(array[:1], (size - len(array), *array.shape[1:]))])
-
-
-def _replaced(array: np.ndarray, rows: Int[np.ndarray, "rows"], new: np.ndarray) -> np.ndarray:
-    if len(rows) == len(array):
-        return new
-    array = array.copy()
-    array[rows] = new
-    return array

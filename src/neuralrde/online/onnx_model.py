@@ -2,13 +2,14 @@
 
 The function is traced for a batch whose size stays open. Calls are written out, loops of a fixed length are unrolled,
 because members and blocks are few, and loops whose length depends on the data become ONNX loops. The table `OPERATORS`
-has the rest: a function for each of JAX's primitives, which takes the graph, the equation and the names of its inputs,
-writes nodes, and returns the names of its outputs.
+has the rest: from the graph, an equation's parameters, the shapes of its inputs and their names to the names of its
+outputs; None stands for a form that nobody has needed yet.
 
 jax2onnx 0.17 was tried instead. Five of the models that the tests export failed, in their loops and derivatives, and
 `expm1` and `log1p` lost their digits near zero.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,12 +17,9 @@ import jax
 import jax.export
 import numpy as np
 import onnx
-from jax.core import ShapedArray
-from jax.extend.core import Literal
 from onnx import helper, numpy_helper
 
 Names = list[str]
-Equation = Any  # `jax.extend.core.JaxprEqn`, of whose variables a type checker knows no shapes
 # ONNX slices up to the end with this.
 _END = 2**62
 # Of 2022: old enough for the runtimes that people have, and reductions take their axes as inputs.
@@ -46,365 +44,21 @@ def onnx_model(
     shapes = [jax.ShapeDtypeStruct((batch, *array.shape[1:]), array.dtype) for array in example]
     closed = jax.jit(function).trace(*shapes).jaxpr
     graph = Graph(batch, inputs[0])
-    found = graph.write(closed.jaxpr, closed.consts, inputs)
     # An output may be an input, or the same as another: each needs a name of its own.
-    for one, output in zip(found, outputs, strict=True):
+    for one, output in zip(graph.call(closed, inputs), outputs, strict=True):
         graph.written.append(helper.make_node("Identity", [one], [output]))
-    described = helper.make_graph(
-        graph.written,
-        name,
-        [_described(one, variable) for one, variable in zip(inputs, closed.jaxpr.invars, strict=True)],
-        [_described(one, variable) for one, variable in zip(outputs, closed.jaxpr.outvars, strict=True)],
-        list(graph.constants.values()),
-    )
-    model = helper.make_model(
-        described, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR, producer_name="neuralrde"
-    )
+    described = lambda names, variables: [
+        helper.make_tensor_value_info(
+            name, _kind(one.aval.dtype), [size if isinstance(size, int) else "batch" for size in one.aval.shape]
+        )
+        for name, one in zip(names, variables, strict=True)
+    ]
+    taken, given = described(inputs, closed.jaxpr.invars), described(outputs, closed.jaxpr.outvars)
+    whole = helper.make_graph(graph.written, name, taken, given, list(graph.constants.values()))
+    opset = [helper.make_opsetid("", _OPSET)]
+    model = helper.make_model(whole, opset_imports=opset, ir_version=_IR, producer_name="neuralrde")
     onnx.checker.check_model(model, full_check=True)
     return model
-
-
-class Graph:
-    """Nodes that have been written so far, and constants."""
-
-    def __init__(self, batch: Any, first: str):
-        self.size, self.count = batch, 0
-        self.written: list[Any] = []
-        self.constants: dict[Any, onnx.TensorProto] = {}
-        self.batch = self.node("Shape", [first], start=0, end=1)
-
-    def name(self) -> str:
-        self.count += 1
-        return f"v{self.count}"
-
-    def node(self, operator: str, inputs: Names, **attributes: Any) -> str:
-        return self.nodes(operator, inputs, 1, **attributes)[0]
-
-    def nodes(self, operator: str, inputs: Names, outputs: int, **attributes: Any) -> Names:
-        names = [self.name() for _ in range(outputs)]
-        self.written.append(helper.make_node(operator, inputs, names, **attributes))
-        return names
-
-    def constant(self, array: np.ndarray) -> str:
-        array = np.ascontiguousarray(array).reshape(np.shape(array))
-        key = (array.dtype.str, array.shape, array.tobytes())
-        if key not in self.constants:
-            self.constants[key] = numpy_helper.from_array(array, f"c{len(self.constants)}")
-        return self.constants[key].name
-
-    def axes(self, numbers: Any) -> str:
-        return self.constant(np.array([int(one) for one in numbers], np.int64))
-
-    def shape(self, sizes: Any) -> str:
-        """A shape as a tensor, in which the size of the batch is read from the first input."""
-        if all(isinstance(size, int | np.integer) for size in sizes):
-            return self.axes(sizes)
-        parts = []
-        for size in sizes:
-            if isinstance(size, int | np.integer):
-                parts.append(self.axes([size]))
-            elif size == self.size:
-                parts.append(self.batch)
-            else:
-                raise unsupported(f"an array of the size {size}, where `batch` is the number of streams")
-        return self.node("Concat", parts, axis=0)
-
-    def cast(self, name: str, to: Any) -> str:
-        return self.node("Cast", [name], to=helper.np_dtype_to_tensor_dtype(np.dtype(to)))
-
-    def write(self, jaxpr: Any, consts: Any, names: Names) -> Names:
-        """Write all equations; the names of what comes out."""
-        known: dict[Any, str] = {variable: self.constant(np.asarray(one)) for variable, one in zip(
-            jaxpr.constvars, consts, strict=True
-        )}  # fmt: skip
-        known.update(zip(jaxpr.invars, names, strict=True))
-
-        def read(variable: Any) -> str:
-            if isinstance(variable, Literal):
-                aval: Any = variable.aval
-                return self.constant(np.asarray(variable.val, aval.dtype))
-            return known[variable]
-
-        for eqn in jaxpr.eqns:
-            inputs, primitive = [read(one) for one in eqn.invars], eqn.primitive.name
-            if primitive in OPERATORS:
-                found = OPERATORS[primitive](self, eqn, inputs)
-            elif primitive in _CALLS:
-                called = next(eqn.params[name] for name in _CALLED if name in eqn.params)
-                found = self.call(called, inputs)
-            elif primitive == "scan":
-                found = self.scan(eqn.params, inputs)
-            elif primitive == "while":
-                found = self.loop(eqn, inputs)
-            else:
-                raise unsupported(f"JAX's primitive {primitive!r}")
-            known.update(zip(eqn.outvars, found, strict=True))
-        return [read(one) for one in jaxpr.outvars]
-
-    def call(self, called: Any, names: Names) -> Names:
-        # A closed function has its constants with it.
-        return self.write(called.jaxpr, called.consts, names) if hasattr(called, "consts") else (
-            self.write(called, (), names)
-        )  # fmt: skip
-
-    def scan(self, params: Any, names: Names) -> Names:
-        """Unrolled: each pass takes its slice of what is scanned over, and all slices are put together."""
-        first, length = params["num_consts"], params["length"]
-        last = first + params["num_carry"]
-        consts, carried, scanned = names[:first], names[first:last], names[last:]
-        passes: list[Names] = [[] for _ in range(length)]
-        for number in reversed(range(length)) if params["reverse"] else range(length):
-            place = self.constant(np.array(number, np.int64))
-            own = [self.node("Gather", [one, place], axis=0) for one in scanned]
-            found = self.call(params["jaxpr"], [*consts, *carried, *own])
-            carried, passes[number] = found[: last - first], found[last - first :]
-        stacked = lambda slices: self.node(
-            "Concat", [self.node("Unsqueeze", [one, self.axes([0])]) for one in slices], axis=0
-        )
-        return [*carried, *map(stacked, zip(*passes, strict=True))]
-
-    def loop(self, eqn: Any, names: Names) -> Names:
-        """An ONNX loop. Its body sees the names outside of it, and says at its end whether to go on.
-
-        Of a batch, each stream has a condition of its own: the loop goes on while any holds, and a stream whose
-        condition does not stays as it is.
-        """
-        params = eqn.params
-        first = params["cond_nconsts"]
-        last = first + params["body_nconsts"]
-        of_condition, of_body, start = names[:first], names[first:last], names[last:]
-        [rank] = [len(one.aval.shape) for one in params["cond_jaxpr"].jaxpr.outvars]
-        ranks = [len(one.aval.shape) for one in eqn.outvars]
-        [begins] = self.call(params["cond_jaxpr"], [*of_condition, *start])
-        begins = self.any(begins, rank)
-        outside, self.written = self.written, []
-        before = [self.name() for _ in start]
-        after = self.call(params["body_jaxpr"], [*of_body, *before])
-        if rank:
-            [holds] = self.call(params["cond_jaxpr"], [*of_condition, *before])
-            after = [
-                self.node("Where", [self.trailing(holds, rank, own), new, old])
-                for own, new, old in zip(ranks, after, before, strict=True)
-            ]
-        [goes_on] = self.call(params["cond_jaxpr"], [*of_condition, *after])
-        number, condition = self.name(), self.name()
-        results = [self.node("Identity", [one]) for one in (self.any(goes_on, rank), *after)]
-        kinds = [helper.np_dtype_to_tensor_dtype(np.dtype(one.aval.dtype)) for one in eqn.outvars]
-        described = lambda name, kind, shape=None: helper.make_tensor_value_info(name, kind, shape)
-        truth, many = onnx.TensorProto.BOOL, lambda names: [described(*one) for one in zip(names, kinds, strict=True)]
-        body = helper.make_graph(
-            self.written,
-            f"body_{number}",
-            [described(number, onnx.TensorProto.INT64, []), described(condition, truth, []), *many(before)],
-            [described(results[0], truth, []), *many(results[1:])],
-        )
-        self.written = outside
-        return self.nodes("Loop", ["", begins, *start], len(start), body=body)
-
-    def any(self, name: str, rank: int) -> str:
-        """Whether any of these truths holds."""
-        if not rank:
-            return name
-        most = self.node("ReduceMax", [self.cast(name, np.int32), self.axes(range(rank))], keepdims=0)
-        return self.cast(most, bool)
-
-    def trailing(self, name: str, rank: int, wanted: int) -> str:
-        """With as many axes as are wanted, the new ones at the end."""
-        return name if rank == wanted else self.node("Unsqueeze", [name, self.axes(range(rank, wanted))])
-
-
-def _described(name: str, variable: Any) -> Any:
-    kind = helper.np_dtype_to_tensor_dtype(np.dtype(variable.aval.dtype))
-    shape = ["batch" if not isinstance(size, int) else size for size in variable.aval.shape]
-    return helper.make_tensor_value_info(name, kind, shape)
-
-
-def _direct(operator: str) -> Callable:
-    return lambda graph, eqn, names: [graph.node(operator, names)]
-
-
-def _integer_pow(graph: Graph, eqn: Equation, names: Names) -> Names:
-    power = eqn.params["y"]
-    found = names[0]
-    for _ in range(abs(power) - 1):
-        found = graph.node("Mul", [found, names[0]])
-    return [graph.node("Reciprocal", [found]) if power < 0 else found] if power else _refused(graph, eqn, names)
-
-
-def _expm1(graph: Graph, eqn: Equation, names: Names) -> Names:
-    """tanh(x / 2) (exp(x) + 1), which loses nothing near zero, where exp(x) - 1 would."""
-    half, one = (graph.constant(np.asarray(value, _type(eqn.invars[0]))) for value in (0.5, 1.0))
-    tanh = graph.node("Tanh", [graph.node("Mul", [names[0], half])])
-    return [graph.node("Mul", [tanh, graph.node("Add", [graph.node("Exp", names), one])])]
-
-
-def _log1p(graph: Graph, eqn: Equation, names: Names) -> Names:
-    """log(u) x / (u - 1) with u = 1 + x as it is rounded, and x where that is 1: right near zero, too."""
-    one = graph.constant(np.asarray(1.0, _type(eqn.invars[0])))
-    u = graph.node("Add", [names[0], one])
-    ratio = graph.node("Div", [names[0], graph.node("Sub", [u, one])])
-    usual = graph.node("Mul", [graph.node("Log", [u]), ratio])
-    return [graph.node("Where", [graph.node("Equal", [u, one]), names[0], usual])]
-
-
-def _is_finite(graph: Graph, eqn: Equation, names: Names) -> Names:
-    wrong = graph.node("Or", [graph.node("IsNaN", names), graph.node("IsInf", names)])
-    return [graph.node("Not", [wrong])]
-
-
-def _select(graph: Graph, eqn: Equation, names: Names) -> Names:
-    if len(names) != 3 or _type(eqn.invars[0]).kind != "b":
-        return _refused(graph, eqn, names)
-    return [graph.node("Where", [names[0], names[2], names[1]])]
-
-
-def _convert(graph: Graph, eqn: Equation, names: Names) -> Names:
-    return [graph.cast(names[0], eqn.params["new_dtype"])]
-
-
-def _broadcast(graph: Graph, eqn: Equation, names: Names) -> Names:
-    shape, kept = eqn.params["shape"], [int(axis) for axis in eqn.params["broadcast_dimensions"]]
-    found = names[0]
-    if new := [axis for axis in range(len(shape)) if axis not in kept]:
-        found = graph.node("Unsqueeze", [found, graph.constant(np.array(new, np.int64))])
-    before = eqn.invars[0].aval.shape
-    grown = new or any(one != shape[axis] for one, axis in zip(before, kept, strict=True))
-    return [graph.node("Expand", [found, graph.shape(shape)]) if grown else found]
-
-
-def _reshape(graph: Graph, eqn: Equation, names: Names) -> Names:
-    return [graph.node("Reshape", [names[0], graph.shape(eqn.params["new_sizes"])], allowzero=1)]
-
-
-def _squeeze(graph: Graph, eqn: Equation, names: Names) -> Names:
-    return [graph.node("Squeeze", [names[0], graph.axes(eqn.params["dimensions"])])]
-
-
-def _transpose(graph: Graph, eqn: Equation, names: Names) -> Names:
-    return [transposed(graph, names[0], eqn.params["permutation"])]
-
-
-def transposed(graph: Graph, name: str, order: Any) -> str:
-    order = [int(axis) for axis in order]
-    return name if order == sorted(order) else graph.node("Transpose", [name], perm=order)
-
-
-def _concatenate(graph: Graph, eqn: Equation, names: Names) -> Names:
-    return [graph.node("Concat", names, axis=int(eqn.params["dimension"]))]
-
-
-def _stack(graph: Graph, eqn: Equation, names: Names) -> Names:
-    axis = int(eqn.params["axis"])
-    return [graph.node("Concat", [graph.node("Unsqueeze", [one, graph.axes([axis])]) for one in names], axis=axis)]
-
-
-def _tile(graph: Graph, eqn: Equation, names: Names) -> Names:
-    return [graph.node("Tile", [names[0], graph.axes(eqn.params["reps"])])]
-
-
-def _split(graph: Graph, eqn: Equation, names: Names) -> Names:
-    sizes = graph.axes(eqn.params["sizes"])
-    return graph.nodes("Split", [names[0], sizes], len(eqn.outvars), axis=int(eqn.params["axis"]))
-
-
-def _slice(graph: Graph, eqn: Equation, names: Names) -> Names:
-    shape, first = eqn.invars[0].aval.shape, eqn.params["start_indices"]
-    last, strides = eqn.params["limit_indices"], eqn.params["strides"] or [1] * len(shape)
-    ends = [_END if one == size else one for one, size in zip(last, shape, strict=True)]
-    return [graph.node("Slice", [names[0], *(map(graph.axes, (first, ends, range(len(shape)), strides)))])]
-
-
-def _pad(graph: Graph, eqn: Equation, names: Names) -> Names:
-    config = eqn.params["padding_config"]
-    if any(inside or low < 0 or high < 0 for low, high, inside in config):
-        return _refused(graph, eqn, names)
-    sizes = graph.axes([low for low, _, _ in config] + [high for _, high, _ in config])
-    return [graph.node("Pad", [names[0], sizes, names[1]])]
-
-
-def _iota(graph: Graph, eqn: Equation, names: Names) -> Names:
-    shape, axis = eqn.params["shape"], eqn.params["dimension"]
-    if not all(isinstance(size, int) for size in shape):
-        return _refused(graph, eqn, names)
-    numbers = np.arange(shape[axis]).reshape([-1 if k == axis else 1 for k in range(len(shape))])
-    return [graph.constant(np.broadcast_to(numbers, shape).astype(eqn.params["dtype"]))]
-
-
-def _reduce(operator: str) -> Callable:
-    return lambda graph, eqn, names: [
-        graph.node(operator, [names[0], graph.axes(eqn.params["axes"])], keepdims=0) if eqn.params["axes"] else names[0]
-    ]
-
-
-def _reduce_truth(operator: str) -> Callable:
-    def write(graph: Graph, eqn: Equation, names: Names) -> Names:
-        whole = graph.cast(names[0], np.dtype(np.int32))
-        return [graph.cast(_reduce(operator)(graph, eqn, [whole])[0], np.dtype(bool))]
-
-    return write
-
-
-def _dot_general(graph: Graph, eqn: Equation, names: Names) -> Names:
-    (left, right), (left_batch, right_batch) = eqn.params["dimension_numbers"]
-    ranks = [len(one.aval.shape) for one in eqn.invars]
-    if not left_batch and ranks[1] == 2 and tuple(left) == (ranks[0] - 1,) and tuple(right) == (0,) and ranks[0] > 1:
-        return [graph.node("MatMul", names)]
-    letters = iter("abcdefghijklmnopqrstuvwxyz")
-    a, b = [""] * ranks[0], [""] * ranks[1]
-    for one, other in [*zip(left_batch, right_batch, strict=True), *zip(left, right, strict=True)]:
-        a[one] = b[other] = next(letters)
-    free = []
-    for axes in (a, b):
-        for k, letter in enumerate(axes):
-            if not letter:
-                axes[k] = next(letters)
-                free.append(axes[k])
-    shared = "".join(a[axis] for axis in left_batch)
-    return [graph.node("Einsum", names, equation=f"{''.join(a)},{''.join(b)}->{shared}{''.join(free)}")]
-
-
-def _gather(graph: Graph, eqn: Equation, names: Names) -> Names:
-    """`array[..., indices, ...]`: whole slices by their numbers along one axis."""
-    numbers, operand, indices = eqn.params["dimension_numbers"], *(one.aval for one in eqn.invars)
-    rank, collapsed = len(operand.shape), tuple(map(int, numbers.collapsed_slice_dims))
-    whole = all(k in collapsed or one == operand.shape[k] for k, one in enumerate(eqn.params["slice_sizes"]))
-    mapped = tuple(map(int, numbers.start_index_map))
-    if len(collapsed) != 1 or mapped != collapsed or not whole or numbers.operand_batching_dims:
-        return _refused(graph, eqn, names)
-    axis, places = collapsed[0], len(indices.shape) - 1
-    found = graph.node("Gather", [names[0], graph.node("Squeeze", [names[1], graph.axes([-1])])], axis=axis)
-    # ONNX puts the indices' axes where the axis was, JAX where it says.
-    rest = iter([k for k in range(rank - 1 + places) if not axis <= k < axis + places])
-    between, offsets = iter(range(axis, axis + places)), [int(k) for k in numbers.offset_dims]
-    return [transposed(graph, found, [next(rest if k in offsets else between) for k in range(rank - 1 + places)])]
-
-
-def _scatter_add(graph: Graph, eqn: Equation, names: Names) -> Names:
-    """`array.at[..., indices, ...].add(updates)` along one axis, as a product with zeros and ones."""
-    numbers, (operand, indices, _) = eqn.params["dimension_numbers"], (one.aval for one in eqn.invars)
-    inserted = tuple(map(int, numbers.inserted_window_dims))
-    mapped = tuple(map(int, numbers.scatter_dims_to_operand_dims))
-    one_axis = len(inserted) == 1 and mapped == inserted and len(indices.shape) == 2
-    if not one_axis or numbers.operand_batching_dims or not isinstance(operand.shape[inserted[0]], int):
-        return _refused(graph, eqn, names)
-    axis, rank = inserted[0], len(operand.shape)
-    window = [int(k) for k in numbers.update_window_dims]
-    [place] = [k for k in range(rank) if k not in window]
-    depth = graph.constant(np.array(operand.shape[axis], np.int64))
-    zero_one = graph.constant(np.array([0, 1], operand.dtype))
-    places = graph.cast(graph.node("Squeeze", [names[1], graph.axes([-1])]), np.dtype(np.int64))
-    chosen = graph.node("OneHot", [places, depth, zero_one], axis=-1)
-    added = graph.node("MatMul", [transposed(graph, names[2], [*window, place]), chosen])
-    others = [k for k in range(rank) if k != axis]
-    return [graph.node("Add", [names[0], transposed(graph, added, np.argsort([*others, axis]))])]
-
-
-def _clamp(graph: Graph, eqn: Equation, names: Names) -> Names:
-    return [graph.node("Min", [graph.node("Max", [names[1], names[0]]), names[2]])]
-
-
-def _refused(graph: Graph, eqn: Equation, names: Names) -> Names:
-    raise unsupported(f"a form of JAX's primitive {eqn.primitive.name!r} ({_brief(eqn)})")
 
 
 def unsupported(what: str) -> ValueError:
@@ -414,49 +68,293 @@ def unsupported(what: str) -> ValueError:
     )
 
 
-def _brief(eqn: Any) -> str:
-    return ", ".join(one.aval.str_short() for one in eqn.invars if isinstance(one.aval, ShapedArray))
+def _kind(dtype: Any) -> int:
+    return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
 
-def _type(variable: Any) -> np.dtype:
-    return np.dtype(variable.aval.dtype)
+class Graph:
+    """Nodes that have been written so far, and constants."""
+
+    def __init__(self, batch: Any, first: str):
+        self.size, self._names = batch, (f"v{number}" for number in itertools.count(1))
+        self.written: list[Any] = []
+        self.constants: dict[Any, onnx.TensorProto] = {}
+        self.batch = self.node("Shape", first, start=0, end=1)
+
+    def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        return self.nodes(operator, inputs, 1, **attributes)[0]
+
+    def nodes(self, operator: str, inputs: Sequence[str], outputs: int, **attributes: Any) -> Names:
+        names = list(itertools.islice(self._names, outputs))
+        self.written.append(helper.make_node(operator, inputs, names, **attributes))
+        return names
+
+    def constant(self, value: Any, dtype: Any = None) -> str:
+        array = np.asarray(value, dtype, order="C")
+        key = (array.dtype.str, array.shape, array.tobytes())
+        if key not in self.constants:
+            self.constants[key] = numpy_helper.from_array(array, f"c{len(self.constants)}")
+        return self.constants[key].name
+
+    def axes(self, numbers: Any) -> str:
+        return self.constant([int(one) for one in numbers], np.int64)
+
+    def shape(self, sizes: Any) -> str:
+        """A shape as a tensor, in which the size of the batch is read from the first input."""
+        if all(isinstance(size, int | np.integer) for size in sizes):
+            return self.axes(sizes)
+        parts = []
+        for size in sizes:
+            if not isinstance(size, int | np.integer) and size != self.size:
+                raise unsupported(f"an array of the size {size}, where `batch` is the number of streams")
+            parts.append(self.axes([size]) if isinstance(size, int | np.integer) else self.batch)
+        return self.node("Concat", *parts, axis=0)
+
+    def cast(self, name: str, to: Any) -> str:
+        return self.node("Cast", name, to=_kind(to))
+
+    def transposed(self, name: str, order: Any) -> str:
+        order = [int(axis) for axis in order]
+        return name if order == sorted(order) else self.node("Transpose", name, perm=order)
+
+    def stacked(self, names: Sequence[str], axis: int = 0) -> str:
+        return self.node("Concat", *(self.node("Unsqueeze", name, self.axes([axis])) for name in names), axis=axis)
+
+    def call(self, called: Any, names: Names) -> Names:
+        """Write all equations of a function; the names of what comes out."""
+        # A closed function has its constants with it.
+        jaxpr, consts = (called.jaxpr, called.consts) if hasattr(called, "consts") else (called, ())
+        known: dict[Any, str] = dict(zip(jaxpr.constvars, map(self.constant, consts), strict=True))
+        known.update(zip(jaxpr.invars, names, strict=True))
+
+        # Literals have a value.
+        read: Any = lambda one: self.constant(one.val, one.aval.dtype) if hasattr(one, "val") else known[one]
+        for eqn in jaxpr.eqns:
+            inputs, primitive, params = [read(one) for one in eqn.invars], eqn.primitive.name, eqn.params
+            if primitive in OPERATORS:
+                shapes: list[Any] = [one.aval for one in eqn.invars]
+                found = OPERATORS[primitive](self, params, shapes, *inputs)
+                if found is None:
+                    briefly = ", ".join(shape.str_short() for shape in shapes)
+                    raise unsupported(f"a form of JAX's primitive {primitive!r} ({briefly})")
+            elif primitive in _CALLS:
+                found = self.call(next(params[name] for name in _CALLED if name in params), inputs)
+            elif primitive == "scan":
+                found = self.scan(params, inputs)
+            elif primitive == "while":
+                found = self.loop(params, inputs, [one.aval for one in eqn.outvars])
+            else:
+                raise unsupported(f"JAX's primitive {primitive!r}")
+            known.update(zip(eqn.outvars, [found] if isinstance(found, str) else found, strict=True))
+        return [read(one) for one in jaxpr.outvars]
+
+    def scan(self, params: Any, names: Names) -> Names:
+        """Unrolled: each pass takes its slice of what is scanned over, and all slices are put together."""
+        first, length = params["num_consts"], params["length"]
+        last = first + params["num_carry"]
+        consts, carried, scanned = names[:first], names[first:last], names[last:]
+        passes: list[Names] = [[] for _ in range(length)]
+        for number in reversed(range(length)) if params["reverse"] else range(length):
+            own = [self.node("Gather", one, self.constant(number, np.int64), axis=0) for one in scanned]
+            found = self.call(params["jaxpr"], [*consts, *carried, *own])
+            carried, passes[number] = found[: last - first], found[last - first :]
+        return [*carried, *map(self.stacked, zip(*passes, strict=True))]
+
+    def loop(self, params: Any, names: Names, results: list[Any]) -> Names:
+        """An ONNX loop. Its body sees the names outside of it, and says at its end whether to go on.
+
+        Of a batch, each stream has a condition of its own: the loop goes on while any holds, and a stream whose
+        condition does not stays as it is.
+        """
+        first = params["cond_nconsts"]
+        last = first + params["body_nconsts"]
+        of_condition, of_body, start = names[:first], names[first:last], names[last:]
+        [rank] = [len(one.aval.shape) for one in params["cond_jaxpr"].jaxpr.outvars]
+
+        def goes_on(names: Names) -> tuple[str, str]:
+            """The condition, and whether it holds for any."""
+            [holds] = self.call(params["cond_jaxpr"], [*of_condition, *names])
+            return holds, _reduce_truth("ReduceMax")(self, {"axes": range(rank)}, [], holds) if rank else holds
+
+        _, begins = goes_on(start)
+        outside, self.written = self.written, []
+        number, condition, *before = itertools.islice(self._names, 2 + len(start))
+        after = self.call(params["body_jaxpr"], [*of_body, *before])
+        if rank:  # with as many axes as what is chosen, the new ones at the end
+            holds, _ = goes_on(before)
+            chosen = [
+                self.node("Unsqueeze", holds, self.axes(range(rank, len(one.shape))))
+                if len(one.shape) > rank
+                else holds
+                for one in results
+            ]
+            after = [self.node("Where", *parts) for parts in zip(chosen, after, before, strict=True)]
+        told = [self.node("Identity", one) for one in (goes_on(after)[1], *after)]
+        kinds, truth = [_kind(one.dtype) for one in results], onnx.TensorProto.BOOL
+        described = lambda names, *kinds: [
+            helper.make_tensor_value_info(name, kind, [] if place < len(names) - len(results) else None)
+            for place, (name, kind) in enumerate(zip(names, kinds, strict=True))
+        ]
+        body = helper.make_graph(
+            self.written,
+            f"body_{number}",
+            described([number, condition, *before], onnx.TensorProto.INT64, truth, *kinds),
+            described(told, truth, *kinds),
+        )
+        self.written = outside
+        return self.nodes("Loop", ["", begins, *start], len(start), body=body)
 
 
-OPERATORS: dict[str, Callable[[Graph, Equation, Names], Names]] = {
-    **{name: _direct(operator) for name, operator in {
+def _log1p(g: Graph, p: Any, shapes: Any, x: str) -> str:
+    """log(u) x / (u - 1) with u = 1 + x as it is rounded, and x where that is 1: right near zero, too."""
+    one = g.constant(1, shapes[0].dtype)
+    u = g.node("Add", x, one)
+    usual = g.node("Mul", g.node("Log", u), g.node("Div", x, g.node("Sub", u, one)))
+    return g.node("Where", g.node("Equal", u, one), x, usual)
+
+
+def _expm1(g: Graph, p: Any, shapes: Any, x: str) -> str:
+    """tanh(x / 2) (exp(x) + 1), which loses nothing near zero, where exp(x) - 1 would."""
+    half, one = g.constant(0.5, shapes[0].dtype), g.constant(1, shapes[0].dtype)
+    return g.node("Mul", g.node("Tanh", g.node("Mul", x, half)), g.node("Add", g.node("Exp", x), one))
+
+
+def _integer_pow(g: Graph, p: Any, shapes: Any, x: str) -> str | None:
+    if not p["y"]:
+        return None
+    found = x
+    for _ in range(abs(p["y"]) - 1):
+        found = g.node("Mul", found, x)
+    return g.node("Reciprocal", found) if p["y"] < 0 else found
+
+
+def _broadcast(g: Graph, p: Any, shapes: Any, x: str) -> str:
+    shape, kept = p["shape"], list(p["broadcast_dimensions"])
+    if new := [axis for axis in range(len(shape)) if axis not in kept]:
+        x = g.node("Unsqueeze", x, g.axes(new))
+    grown = new or any(one != shape[axis] for one, axis in zip(shapes[0].shape, kept, strict=True))
+    return g.node("Expand", x, g.shape(shape)) if grown else x
+
+
+def _slice(g: Graph, p: Any, shapes: Any, x: str) -> str:
+    sizes = shapes[0].shape
+    ends = [_END if one == size else one for one, size in zip(p["limit_indices"], sizes, strict=True)]
+    strides = p["strides"] or [1] * len(sizes)
+    return g.node("Slice", x, *map(g.axes, (p["start_indices"], ends, range(len(sizes)), strides)))
+
+
+def _pad(g: Graph, p: Any, shapes: Any, x: str, value: str) -> str | None:
+    lows, highs, inside = zip(*p["padding_config"], strict=True)
+    return None if any(inside) or min(*lows, *highs) < 0 else g.node("Pad", x, g.axes([*lows, *highs]), value)
+
+
+def _iota(g: Graph, p: Any, shapes: Any) -> str | None:
+    shape, axis = p["shape"], p["dimension"]
+    if not all(isinstance(size, int) for size in shape):
+        return None
+    numbers = np.arange(shape[axis]).reshape([-1 if k == axis else 1 for k in range(len(shape))])
+    return g.constant(np.broadcast_to(numbers, shape), p["dtype"])
+
+
+def _reduce(operator: str) -> Callable[..., str]:
+    return lambda g, p, shapes, x: g.node(operator, x, g.axes(p["axes"]), keepdims=0) if p["axes"] else x
+
+
+def _reduce_truth(operator: str) -> Callable[..., str]:
+    return lambda g, p, shapes, x: g.cast(_reduce(operator)(g, p, shapes, g.cast(x, np.int32)), bool)
+
+
+def _dot_general(g: Graph, p: Any, shapes: Any, *x: str) -> str:
+    (left, right), (left_batch, right_batch) = p["dimension_numbers"]
+    ranks = [len(one.shape) for one in shapes]
+    if not left_batch and ranks[1] == 2 and tuple(left) == (ranks[0] - 1,) and tuple(right) == (0,) and ranks[0] > 1:
+        return g.node("MatMul", *x)
+    letters = iter("abcdefghijklmnopqrstuvwxyz")
+    a, b = ([""] * rank for rank in ranks)
+    for one, other in zip((*left_batch, *left), (*right_batch, *right), strict=True):
+        a[one] = b[other] = next(letters)
+    result = [a[axis] for axis in left_batch]
+    for axes in (a, b):
+        for k in range(len(axes)):
+            if not axes[k]:
+                axes[k] = next(letters)
+                result.append(axes[k])
+    return g.node("Einsum", *x, equation=f"{''.join(a)},{''.join(b)}->{''.join(result)}")
+
+
+def _gather(g: Graph, p: Any, shapes: Any, x: str, indices: str) -> str | None:
+    """`array[..., indices, ...]`: whole slices by their numbers along one axis."""
+    numbers, sizes = p["dimension_numbers"], shapes[0].shape
+    collapsed = tuple(map(int, numbers.collapsed_slice_dims))
+    whole = all(k in collapsed or one == sizes[k] for k, one in enumerate(p["slice_sizes"]))
+    if len(collapsed) != 1 or tuple(numbers.start_index_map) != collapsed or not whole or numbers.operand_batching_dims:
+        return None
+    axis, places = collapsed[0], len(shapes[1].shape) - 1
+    found = g.node("Gather", x, g.node("Squeeze", indices, g.axes([-1])), axis=axis)
+    # ONNX puts the indices' axes where the axis was, JAX where it says.
+    rank, offsets = len(sizes) - 1 + places, [int(k) for k in numbers.offset_dims]
+    rest = iter([k for k in range(rank) if not axis <= k < axis + places])
+    between = iter(range(axis, axis + places))
+    return g.transposed(found, [next(rest if k in offsets else between) for k in range(rank)])
+
+
+def _scatter_add(g: Graph, p: Any, shapes: Any, x: str, indices: str, updates: str) -> str | None:
+    """`array.at[..., indices, ...].add(updates)` along one axis, as a product with zeros and ones."""
+    numbers, operand = p["dimension_numbers"], shapes[0]
+    inserted = tuple(map(int, numbers.inserted_window_dims))
+    one_axis = len(inserted) == 1 and tuple(numbers.scatter_dims_to_operand_dims) == inserted
+    if not one_axis or len(shapes[1].shape) != 2 or numbers.operand_batching_dims:
+        return None
+    axis, rank = inserted[0], len(operand.shape)
+    if not isinstance(operand.shape[axis], int):
+        return None
+    window = [int(k) for k in numbers.update_window_dims]
+    [place] = [k for k in range(rank) if k not in window]
+    places = g.cast(g.node("Squeeze", indices, g.axes([-1])), np.int64)
+    depth, zero_one = g.constant(operand.shape[axis], np.int64), g.constant([0, 1], operand.dtype)
+    added = g.node(
+        "MatMul", g.transposed(updates, [*window, place]), g.node("OneHot", places, depth, zero_one, axis=-1)
+    )
+    return g.node("Add", x, g.transposed(added, np.argsort([*(k for k in range(rank) if k != axis), axis])))
+
+
+OPERATORS: dict[str, Callable[..., str | Names | None]] = {
+    **{name: lambda g, p, shapes, *x, operator=operator: g.node(operator, *x) for name, operator in {
         "abs": "Abs", "add": "Add", "add_any": "Add", "and": "And", "ceil": "Ceil", "copy": "Identity",
         "copy_p": "Identity", "cos": "Cos", "div": "Div", "eq": "Equal", "erf": "Erf", "exp": "Exp", "floor": "Floor",
         "ge": "GreaterOrEqual", "gt": "Greater", "le": "LessOrEqual", "log": "Log", "logistic": "Sigmoid",
         "lt": "Less", "max": "Max", "min": "Min", "mul": "Mul", "neg": "Neg", "not": "Not", "or": "Or", "pow": "Pow",
         "sign": "Sign", "sin": "Sin", "sqrt": "Sqrt", "stop_gradient": "Identity", "sub": "Sub", "tanh": "Tanh",
     }.items()},
-    **{name: _reduce(f"Reduce{name[7:].title()}") for name in ("reduce_sum", "reduce_max", "reduce_min")},
+    **{f"reduce_{name}": _reduce(f"Reduce{name.title()}") for name in ("sum", "max", "min")},
+    "reduce_and": _reduce_truth("ReduceMin"),
+    "reduce_or": _reduce_truth("ReduceMax"),
     "broadcast_in_dim": _broadcast,
-    "clamp": _clamp,
-    "concatenate": _concatenate,
-    "convert_element_type": _convert,
+    "clamp": lambda g, p, shapes, low, x, high: g.node("Min", g.node("Max", x, low), high),
+    "concatenate": lambda g, p, shapes, *x: g.node("Concat", *x, axis=int(p["dimension"])),
+    "convert_element_type": lambda g, p, shapes, x: g.cast(x, p["new_dtype"]),
     "dot_general": _dot_general,
-    "exp2": lambda graph, eqn, names: [graph.node("Pow", [graph.constant(np.array(2, _type(eqn.invars[0]))), *names])],
+    "exp2": lambda g, p, shapes, x: g.node("Pow", g.constant(2, shapes[0].dtype), x),
     "expm1": _expm1,
     "gather": _gather,
     "integer_pow": _integer_pow,
     "iota": _iota,
-    "is_finite": _is_finite,
+    "is_finite": lambda g, p, shapes, x: g.node("Not", g.node("Or", g.node("IsNaN", x), g.node("IsInf", x))),
     "log1p": _log1p,
-    "ne": lambda graph, eqn, names: [graph.node("Not", [graph.node("Equal", names)])],
-    "optimization_barrier": lambda graph, eqn, names: names,
+    "ne": lambda g, p, shapes, *x: g.node("Not", g.node("Equal", *x)),
+    "optimization_barrier": lambda g, p, shapes, *x: list(x),
     "pad": _pad,
-    "reduce_and": _reduce_truth("ReduceMin"),
-    "reduce_or": _reduce_truth("ReduceMax"),
-    "reshape": _reshape,
-    "rsqrt": lambda graph, eqn, names: [graph.node("Reciprocal", [graph.node("Sqrt", names)])],
+    "reshape": lambda g, p, shapes, x: g.node("Reshape", x, g.shape(p["new_sizes"]), allowzero=1),
+    "rsqrt": lambda g, p, shapes, x: g.node("Reciprocal", g.node("Sqrt", x)),
     "scatter-add": _scatter_add,
-    "select_n": _select,
+    "select_n": lambda g, p, shapes, which, *x: (
+        g.node("Where", which, *reversed(x)) if len(x) == 2 and shapes[0].dtype == bool else None
+    ),
     "slice": _slice,
-    "split": _split,
-    "square": lambda graph, eqn, names: [graph.node("Mul", [names[0], names[0]])],
-    "squeeze": _squeeze,
-    "stack": _stack,
-    "tile": _tile,
-    "transpose": _transpose,
+    "split": lambda g, p, shapes, x: g.nodes("Split", [x, g.axes(p["sizes"])], len(p["sizes"]), axis=int(p["axis"])),
+    "square": lambda g, p, shapes, x: g.node("Mul", x, x),
+    "squeeze": lambda g, p, shapes, x: g.node("Squeeze", x, g.axes(p["dimensions"])),
+    "stack": lambda g, p, shapes, *x: g.stacked(x, int(p["axis"])),
+    "tile": lambda g, p, shapes, x: g.node("Tile", x, g.axes(p["reps"])),
+    "transpose": lambda g, p, shapes, x: g.transposed(x, p["permutation"]),
 }  # fmt: skip

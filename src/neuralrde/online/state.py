@@ -107,10 +107,6 @@ def check_head(state: Any, mark: str, last: int | None) -> Mapping:
     return state
 
 
-def refusal(error: ValueError) -> ValueError:
-    return ValueError(f"Got a state that is not one of this model: {error}. Restore what `state()` gave, unchanged.")
-
-
 def _brief(what: Any) -> str:
     try:
         text = repr(what)

@@ -5,8 +5,8 @@ It needs the packages of `pip install 'neuralrde[serve]'`.
 
 from .app import create_app
 from .limits import Limits, RequestError
-from .loadtest import Load, Push, Recording, Report
+from .replay import Recording
 from .service import Service
 from .store import Store
 
-__all__ = ["Limits", "Load", "Push", "Recording", "Report", "RequestError", "Service", "Store", "create_app"]
+__all__ = ["Limits", "Recording", "RequestError", "Service", "Store", "create_app"]

@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
-from .jobs import Outcome
-from .limits import RequestError
+from .jobs import Job
+from .limits import wrong
 from .served import ServedModel
 
 VERSION = "1"
@@ -176,129 +176,88 @@ _DATA = {  # by the kind of a datatype and the number of axes; null is a missing
 
 def parse(body: bytes, header_length: str | None) -> tuple[Request, dict[str, np.ndarray]]:
     """A request, and its inputs as arrays."""
-    json, rest = body, b""
-    if header_length is not None:
-        if not (header_length.isdecimal() and header_length.isascii() and int(header_length) <= len(body)):
-            raise RequestError(
-                400,
-                f"Got {HEADER}: {header_length[:40]!r}; expected a number up to {len(body)}, the bytes of the body.",
-            )
-        json, rest = body[: int(header_length)], body[int(header_length) :]
+    most = len(body)
+    size = str(most) if header_length is None else header_length
+    if not (size.isdecimal() and size.isascii() and len(size) < 20 and int(size) <= most):
+        raise wrong(f"Got {HEADER}: {size[:40]!r}; expected a number up to {most}, the bytes of the body.")
     try:
-        request = _REQUEST.decode(json)
+        request, rest = _REQUEST.decode(body[: int(size)]), body[int(size) :]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RequestError(400, f"Got a body that is no inference request: {error}.") from None
+        raise wrong(f"Got a body that is no inference request: {error}.") from None
     arrays = {}
     for tensor in request.inputs:
         if tensor.name in arrays:
-            raise RequestError(400, f"Got the input {tensor.name!r} twice; expected each once.")
+            raise wrong(f"Got the input {tensor.name!r} twice; expected each once.")
         arrays[tensor.name], rest = _array(tensor, rest)
     if rest:
-        raise RequestError(400, f"Got {len(rest)} bytes after the last tensor; expected none.")
+        raise wrong(f"Got {len(rest)} bytes after the last tensor; expected none.")
     return request, arrays
 
 
 def _array(tensor: Input, rest: bytes) -> tuple[np.ndarray, bytes]:
-    name, shape = tensor.name, tensor.shape
-    count, kind = math.prod(shape), np.dtype(_TYPES[tensor.datatype])
-    size = tensor.parameters.binary_data_size
+    """A tensor's numbers, from its `data` or from the bytes, and the bytes that are left."""
+    name, shape, kind = tensor.name, tensor.shape, np.dtype(_TYPES[tensor.datatype])
+    count, size, data = math.prod(shape), tensor.parameters.binary_data_size, bytes(tensor.data)
     if size is not None:
         if size != count * kind.itemsize or size > len(rest):
-            raise RequestError(
-                400,
-                f"Got binary_data_size={size} for {name!r} and {len(rest)} bytes; expected "
-                f"{count * kind.itemsize}, because its shape is {shape} and its datatype {tensor.datatype}.",
+            raise wrong(
+                f"Got binary_data_size={size} for {name!r} and {len(rest)} bytes; expected {count * kind.itemsize}, "
+                f"because its shape is {shape} and its datatype {tensor.datatype}."
             )
         values, rest = np.frombuffer(rest, kind, count), rest[size:]
-    elif not bytes(tensor.data):
-        raise RequestError(
-            400, f"Got no data for {name!r}; expected `data`, or `binary_data_size` and bytes after the JSON."
-        )
+    elif not data:
+        raise wrong(f"Got no data for {name!r}; expected `data`, or `binary_data_size` and bytes after the JSON.")
     else:
-        values = _numbers(bytes(tensor.data), name, tensor.datatype)
+        depth = data[: len(data) - len(data.lstrip(b"[ \t\r\n"))].count(b"[")  # flat or nested
+        decoder = _DATA[kind.kind][min(max(depth, 1), _MOST_AXES) - 1]
+        try:
+            with np.errstate(over="raise"):
+                values = np.array(decoder.decode(data), kind)
+        except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError) as error:
+            raise wrong(f"Got data of {name!r} that are no tensor of {tensor.datatype}: {error}.") from None
         if values.size != count or (values.ndim > 1 and list(values.shape) != shape):
             got = f"Got data of shape {list(values.shape)} for {name!r}"
-            raise RequestError(400, f"{got}; expected {shape}, as `shape` says.")
+            raise wrong(f"{got}; expected {shape}, as `shape` says.")
     try:
         return values.reshape(shape), rest
     except (ValueError, OverflowError):  # one side is 0, and the others are beyond all bounds
-        raise RequestError(400, f"Got the shape {shape} of {name!r}; expected sizes that an array can have.") from None
+        raise wrong(f"Got the shape {shape} of {name!r}; expected sizes that an array can have.") from None
 
 
-def _numbers(data: bytes, name: str, datatype: str) -> np.ndarray:
-    """Numbers, flat or nested, which are what their datatype can hold."""
-    depth = len(data) - len(data.lstrip(b"[ \t\r\n"))
-    axes = min(max(data[:depth].count(b"["), 1), _MOST_AXES)
-    kind = np.dtype(_TYPES[datatype])
-    try:
-        with np.errstate(over="raise"):
-            return np.array(_DATA[kind.kind][axes - 1].decode(data), kind)
-    except (msgspec.DecodeError, ValueError, ArithmeticError, RecursionError) as error:
-        raise RequestError(400, f"Got data of {name!r} that are no tensor of {datatype}: {error}.") from None
-
-
-class Output(Struct):
-    """An output with its data."""
-
-    name: str
-    datatype: str
-    values: np.ndarray
-
-
-def respond(
-    model: str, version: str, request: Request, outputs: list[Output], parameters: dict[str, Any]
-) -> tuple[bytes, dict[str, str]]:
-    """Body and headers: outputs that were asked for as bytes follow the JSON."""
-    wanted = {output.name: output.parameters.binary_data for output in request.outputs}
-    tensors, blobs = [], []
-    for output in outputs:
-        if wanted and output.name not in wanted:
-            continue
-        tensor = OutputTensor(output.name, output.datatype, list(output.values.shape))
-        as_bytes = wanted.get(output.name)
-        if request.parameters.binary_data_output if as_bytes is None else as_bytes:
-            blobs.append(_bytes(output))
-            tensor.parameters = {"binary_data_size": len(blobs[-1])}
-        else:
-            tensor.data = output.values.ravel().tolist()
-        tensors.append(tensor)
-    json = msgspec.json.encode(Response(model, version, tensors, request.id, parameters))
-    if not blobs:
-        return json, {"Content-Type": "application/json"}
-    return b"".join([json, *blobs]), {"Content-Type": "application/octet-stream", HEADER: str(len(json))}
-
-
-def _bytes(output: Output) -> bytes:
-    if output.datatype != "BYTES":
-        return np.ascontiguousarray(output.values, _TYPES[output.datatype]).tobytes()
-    words = [str(word).encode() for word in output.values.ravel()]
-    return b"".join(len(word).to_bytes(4, "little") + word for word in words)
-
-
-# What a model takes and gives.
+def inputs_of(arrays: dict[str, np.ndarray], channels: int) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """Values `(series, length, channels)`, times and lengths, or an error."""
+    if "values" not in arrays:
+        raise wrong(f"Got the inputs {list(arrays)}; expected `values`, and perhaps `times`, `lengths`.")
+    values, times = np.asarray(arrays["values"], np.float64), arrays.get("times")
+    values = values[None] if values.ndim == 2 else values
+    if times is not None:
+        times = np.asarray(times, np.float64)
+        times = times[None] if times.ndim == 1 else times
+    if values.ndim != 3 or values.shape[2] != channels or (times is not None and times.shape != values.shape[:2]):
+        raise wrong(
+            f"Got values of shape {list(values.shape)}, times {None if times is None else list(times.shape)}; "
+            f"expected (series, length, {channels}), as the model has {channels} channels, and one time per point."
+        )
+    return values, times, arrays.get("lengths")
 
 
 def output_types(served: ServedModel) -> dict[str, str]:
     """The outputs of a model, and their datatypes."""
-    types = {"prediction": "FP64" if served.classes is None else "BYTES", "points": "INT64"}
     if served.classes is not None:
-        types["probabilities"] = "FP64"
-    if served.interval is not None:
-        types["interval"] = "FP64"
-    return types
+        return {"prediction": "BYTES", "points": "INT64", "probabilities": "FP64"}
+    return {"prediction": "FP64", "points": "INT64"} | ({} if served.interval is None else {"interval": "FP64"})
 
 
 def check_outputs(served: ServedModel, request: Request) -> None:
     """Refuse to give what the model has not."""
     there = output_types(served)
-    strange = [output.name for output in request.outputs if output.name not in there]
-    if strange:
-        raise RequestError(400, f"Got the output {strange[0][:100]!r}; expected some of {list(there)}.")
+    for output in request.outputs:
+        if output.name not in there:
+            raise wrong(f"Got the output {output.name[:100]!r}; expected some of {list(there)}.")
 
 
 def metadata_of(served: ServedModel) -> Model:
     """The protocol's description of a model, and what else a client may want to know of it."""
-    flat = ("points", "prediction")
     return Model(
         served.name,
         [VERSION],
@@ -308,7 +267,10 @@ def metadata_of(served: ServedModel) -> Model:
             Tensor("times", "FP64", [-1, -1]),
             Tensor("lengths", "INT64", [-1]),
         ],
-        [Tensor(name, kind, [-1] if name in flat else [-1, -1]) for name, kind in output_types(served).items()],
+        [
+            Tensor(name, kind, [-1] if name in ("points", "prediction") else [-1, -1])
+            for name, kind in output_types(served).items()
+        ],
         {
             "estimator": type(served.estimator).__name__,
             "channels": served.channels,
@@ -321,35 +283,43 @@ def metadata_of(served: ServedModel) -> Model:
     )
 
 
-def outputs_of(served: ServedModel, outcomes: list[Outcome]) -> list[Output]:
-    """Tensors, one row per series."""
-    answers = [outcome.prediction for outcome in outcomes if outcome.prediction is not None]
-    outputs = [Output("points", "INT64", np.array([outcome.points for outcome in outcomes], np.int64))]
-    if len(answers) < len(outcomes):  # a stream without a point has no prediction
-        return outputs
-    predictions = [answer.prediction for answer in answers]
-    if served.classes is not None:
-        shares = np.array([list((answer.probabilities or {}).values()) for answer in answers])
-        prediction = Output("prediction", "BYTES", np.array(predictions, object))
-        return [prediction, *outputs, Output("probabilities", "FP64", shares)]
-    outputs.insert(0, Output("prediction", "FP64", np.array(predictions, np.float64)))
-    if served.interval is not None:
-        outputs.append(Output("interval", "FP64", np.array([answer.interval for answer in answers], np.float64)))
-    return outputs
+def outputs_of(served: ServedModel, jobs: list[Job]) -> dict[str, np.ndarray]:
+    """Outputs by name, one row per series; only `points` of a stream that has none, and so no prediction."""
+    outputs: dict[str, np.ndarray] = {"points": np.array([job.points for job in jobs], np.int64)}
+    answers = [job.prediction for job in jobs if job.prediction is not None]
+    if len(answers) == len(jobs):
+        outputs["prediction"] = np.array([answer.prediction for answer in answers], object)
+        if served.classes is not None:
+            outputs["probabilities"] = np.array([list((answer.probabilities or {}).values()) for answer in answers])
+        elif served.interval is not None:
+            outputs["interval"] = np.array([answer.interval for answer in answers], np.float64)
+    return {name: outputs[name] for name in output_types(served) if name in outputs}
 
 
-def inputs_of(arrays: dict[str, np.ndarray], channels: int) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-    """Values, times and lengths, or an error."""
-    if "values" not in arrays:
-        raise RequestError(400, f"Got the inputs {list(arrays)}; expected `values`, and perhaps `times`, `lengths`.")
-    values, times = np.asarray(arrays["values"], np.float64), arrays.get("times")
-    values = values[None] if values.ndim == 2 else values
-    times = None if times is None else np.asarray(times, np.float64)
-    times = times[None] if times is not None and times.ndim == 1 else times
-    if values.ndim != 3 or values.shape[2] != channels or (times is not None and times.shape != values.shape[:2]):
-        raise RequestError(
-            400,
-            f"Got values of shape {list(values.shape)}, times {None if times is None else list(times.shape)}; "
-            f"expected (series, length, {channels}), as the model has {channels} channels, and one time per point.",
-        )
-    return values, times, arrays.get("lengths")
+def respond(
+    model: str, request: Request, types: dict[str, str], outputs: dict[str, np.ndarray], parameters: dict[str, Any]
+) -> tuple[bytes, dict[str, str]]:
+    """Body and headers: outputs that were asked for as bytes follow the JSON."""
+    wanted = {output.name: output.parameters.binary_data for output in request.outputs}
+    tensors, blobs = [], []
+    for name, values in outputs.items():
+        if wanted and name not in wanted:
+            continue
+        tensor, as_bytes = OutputTensor(name, types[name], list(values.shape)), wanted.get(name)
+        if request.parameters.binary_data_output if as_bytes is None else as_bytes:
+            blobs.append(_bytes(values, tensor.datatype))
+            tensor.parameters = {"binary_data_size": len(blobs[-1])}
+        else:
+            tensor.data = values.ravel().tolist()
+        tensors.append(tensor)
+    json = msgspec.json.encode(Response(model, VERSION, tensors, request.id, parameters))
+    if not blobs:
+        return json, {"Content-Type": "application/json"}
+    return b"".join([json, *blobs]), {"Content-Type": "application/octet-stream", HEADER: str(len(json))}
+
+
+def _bytes(values: np.ndarray, datatype: str) -> bytes:
+    if datatype != "BYTES":
+        return np.ascontiguousarray(values, _TYPES[datatype]).tobytes()
+    words = [str(word).encode() for word in values.ravel()]
+    return b"".join(len(word).to_bytes(4, "little") + word for word in words)

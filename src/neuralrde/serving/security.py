@@ -11,12 +11,14 @@ import resource
 import time
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-OPEN_PATHS = ("/v2/health/live", "/v2/health/ready")
+from .page import LOGIN
+
+OPEN_PATHS = ("/v2/health/live", "/v2/health/ready", "/login")
 COOKIE = "neuralrde"
 _GUESSES = 20  # wrong tokens that are answered per second; the right one never waits
 _LONGEST_WAIT = 10.0  # seconds
@@ -58,15 +60,12 @@ class Guard:
         self._next_guess = 0.0
 
     async def __call__(self, scope, receive, send) -> None:
-        if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
-            return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        if refusal := self._refusal(scope["path"], headers):
-            if refusal[0] == 401 and ("authorization" in headers or "cookie" in headers):
-                await self.wait_after_guess()
-            await _refuse(scope, receive, send, *refusal)
-            return
+        if scope["type"] != "lifespan":
+            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+            if refusal := self._refusal(scope["path"], headers):
+                if refusal[0] == 401 and ("authorization" in headers or "cookie" in headers):
+                    await self.wait_after_guess()
+                return await _refuse(scope, receive, send, *refusal)
         await self.app(scope, receive, send)
 
     async def wait_after_guess(self) -> None:
@@ -78,76 +77,54 @@ class Guard:
     def _refusal(self, path: str, headers: dict[str, str]) -> tuple[int, str] | None:
         host, origin = headers.get("host", ""), headers.get("origin")
         # A name may have been bound to this machine by somebody else's page; an address cannot.
-        if self.loopback and self.token is None and not is_loopback(urlsplit_host(host)):
-            return (
-                403,
-                f"Got a request for the host {host[:100]!r}; expected localhost or an address of this machine only, "
-                "where it listens.",
-            )
-        if origin is not None and urlsplit_netloc(origin) != host:
-            return (
-                403,
-                f"Got a request from the page {origin[:100]!r}; expected none, because only the service's own may ask.",
-            )
-        if path in OPEN_PATHS or path == "/login" or self.token is None or self._has_token(headers):
+        if self.loopback and self.token is None and not is_loopback(_split(f"//{host}").hostname or ""):
+            expected = "localhost or an address of this machine only, where it listens"
+            return 403, f"Got a request for the host {host[:100]!r}; expected {expected}."
+        if origin is not None and _split(origin).netloc != host:
+            expected = "none, because only the service's own may ask"
+            return 403, f"Got a request from the page {origin[:100]!r}; expected {expected}."
+        if path in OPEN_PATHS or self.token is None or self._has_token(self.token, headers):
             return None
         return 401, "Got no token, or a wrong one; expected the header `Authorization: Bearer TOKEN`."
 
-    def _has_token(self, headers: dict[str, str]) -> bool:
-        assert self.token is not None
+    def _has_token(self, token: str, headers: dict[str, str]) -> bool:
         kind, _, given = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer" and same(given.strip(), self.token):
+        if kind.lower() == "bearer" and same(given.strip(), token):
             return True
         try:
             cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
         except CookieError:
             return False
-        return cookie is not None and same(cookie.value, cookie_of(self.token))
+        return cookie is not None and same(cookie.value, cookie_of(token))
 
 
-def urlsplit_netloc(origin: str) -> str:
-    """Host and port of an origin; empty if it is none.
+def _split(address: str) -> SplitResult:
+    """The parts of an address; all are empty if it is none.
 
-    >>> urlsplit_netloc("http://localhost:8000"), urlsplit_netloc("null")
-    ('localhost:8000', '')
+    >>> _split("//[0:0::1]:80").hostname, _split("http://localhost:8000").netloc, _split("//a]b").netloc
+    ('0:0::1', 'localhost:8000', '')
     """
     try:
-        return urlsplit(origin).netloc
+        return urlsplit(address)
     except ValueError:
-        return ""
-
-
-def urlsplit_host(netloc: str) -> str:
-    """The host alone; empty if there is none.
-
-    >>> urlsplit_host("127.0.0.2:8000"), urlsplit_host("[0:0::1]:80"), urlsplit_host("a]b")
-    ('127.0.0.2', '0:0::1', '')
-    """
-    try:
-        return urlsplit(f"//{netloc}").hostname or ""
-    except ValueError:
-        return ""
+        return urlsplit("")
 
 
 async def _refuse(scope: Any, receive: Any, send: Any, status: int, message: str) -> None:
     """An error, before anything else has looked at the request."""
-    body, kind = msgspec.json.encode({"error": message}), b"application/json"
-    if status == 401 and scope["type"] == "http" and scope["path"] == "/" and scope["method"] == "GET":
-        from .page import LOGIN
-
+    body, kind, start = msgspec.json.encode({"error": message}), b"application/json", scope["type"]
+    if status == 401 and start == "http" and scope["path"] == "/" and scope["method"] == "GET":
         body, kind = LOGIN, b"text/html; charset=utf-8"
     headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
     headers += [(b"www-authenticate", b"Bearer")] if status == 401 else []
-    if scope["type"] == "websocket":
+    if start == "websocket":
+        start = "websocket.http"
         await receive()
         if "websocket.http.response" not in scope.get("extensions", {}):
             await send({"type": "websocket.close", "code": 1008, "reason": message[:100]})
             return
-        await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
-        await send({"type": "websocket.http.response.body", "body": body})
-        return
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+    await send({"type": f"{start}.response.start", "status": status, "headers": headers})
+    await send({"type": f"{start}.response.body", "body": b"" if scope.get("method") == "HEAD" else body})
 
 
 _HEAD_BYTES = 2**15

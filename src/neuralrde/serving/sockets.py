@@ -12,14 +12,14 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 from starlette.requests import HTTPConnection
 from starlette.websockets import WebSocket
 
-from .jobs import Job, shed
-from .limits import RequestError
+from .jobs import Job
+from .limits import RequestError, wrong
 from .service import Service
 
-_number = float | None
 _HEAD = 4
 
 
@@ -27,15 +27,15 @@ class Message(msgspec.Struct, forbid_unknown_fields=True):
     """What a client sends; a list of these is answered by a list."""
 
     stream: str
-    values: list[list[_number]] | None = None
+    values: list[list[float | None]] | None = None
     times: list[float] | None = None
-    count: Annotated[int, msgspec.Meta(ge=1, le=2**31)] | None = None
+    count: Annotated[int, Meta(ge=1, le=2**31)] | None = None
     """How many points follow as bytes; only in a binary frame, instead of `values`."""
     datatype: Literal["FP32", "FP64"] = "FP32"
     """Of their values."""
     timed: bool = False
     """Whether their times follow them, as FP64."""
-    at: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    at: Annotated[int, Meta(ge=0)] | None = None
     answer: bool = True
     start: bool = False
     end: bool = False
@@ -59,21 +59,20 @@ class Answer(msgspec.Struct, omit_defaults=True):
     """From the message's arrival to this answer."""
 
 
-_ONE, _MANY = msgspec.json.Decoder(Message), msgspec.json.Decoder(list[Message])
-_ENCODE = msgspec.json.Encoder().encode
-
-
-class Reply:
-    """The answer to one message, or to a list of them, which is sent when all of it is there."""
-
-    __slots__ = ("answers", "listed", "missing")
+class Reply(list):
+    """The answers to one frame, which are sent when the last of them is there."""
 
     def __init__(self, count: int, *, listed: bool):
-        self.answers: list[Answer | None] = [None] * count
+        super().__init__([None] * count)
         self.missing, self.listed = count, listed
 
     def text(self) -> str:
-        return _ENCODE(self.answers if self.listed else self.answers[0]).decode()
+        return _ENCODE(self if self.listed else self[0]).decode()
+
+
+Points = tuple[np.ndarray | None, np.ndarray | None] | RequestError
+_ONE, _MANY = msgspec.json.Decoder(Message), msgspec.json.Decoder(list[Message])
+_ENCODE = msgspec.json.Encoder().encode
 
 
 class Connection:
@@ -86,48 +85,41 @@ class Connection:
     def __init__(self, service: Service, socket: WebSocket, model: str):
         self.service, self.socket, self.model = service, socket, model
         self.owner, self.channels = client_of(socket), len(service.model(model).channels)
-        self._outbox: list[Reply] = []
-        self._wake, self._room = asyncio.Event(), asyncio.Event()
-        self._unanswered = 0
-        self._behind: set[str] = set()
         self._inbox: deque[tuple[float, str | bytes]] = deque()
         self._inbox_bytes = 0
-        self._frame, self._space = asyncio.Event(), asyncio.Event()
-        self._writer: asyncio.Task | None = None
+        self._outbox: list[Reply] = []
+        self._unanswered = 0
+        self._behind: set[str] = set()
+        self._frame, self._space, self._wake, self._room = (asyncio.Event() for _ in range(4))
         self._held = 0.0
         """Until when this client was made to wait because of its own haste; that is not the service's delay."""
 
     async def run(self) -> None:
         """Until one side has had enough."""
-        most = self.service.limits.streams
         await self.socket.accept()
-        writer = self._writer = asyncio.create_task(self._write())
+        writer, reader = asyncio.create_task(self._write()), asyncio.create_task(self._read())
         writer.add_done_callback(lambda _: self._room.set())  # the client has gone: nobody waits for it to read
-        reader = asyncio.create_task(self._read())
         reader.add_done_callback(lambda _: self._frame.set())
         try:
-            while not writer.done() and len(self._behind) <= most:
+            while not writer.done() and len(self._behind) <= self.service.limits.streams:
                 if self._inbox:
                     arrived, data = self._inbox.popleft()
                     self._inbox_bytes -= len(data)
                     self._space.set()
-                    await self._take(arrived, data)
+                    await self._take(max(arrived, self._held), data, writer)
                 elif reader.done():
                     return
                 else:
                     self._frame.clear()
                     await self._frame.wait()
         finally:
-            for task in (reader, writer):
-                task.cancel()
+            reader.cancel()
+            writer.cancel()
             await asyncio.gather(reader, writer, return_exceptions=True)
 
     async def _read(self) -> None:
         """Frames as they come, so that it is known since when each waits; never many more than one may be long."""
-        while True:
-            message = await self.socket.receive()
-            if message["type"] == "websocket.disconnect":
-                return
+        while (message := await self.socket.receive())["type"] != "websocket.disconnect":
             text = message.get("text")
             data = message.get("bytes") or b"" if text is None else text
             self._inbox.append((time.perf_counter(), data))
@@ -137,32 +129,26 @@ class Connection:
                 self._space.clear()
                 await self._space.wait()
 
-    async def _take(self, arrived: float, data: str | bytes) -> None:
-        arrived = max(arrived, self._held)
+    async def _take(self, arrived: float, data: str | bytes, writer: asyncio.Task) -> None:
+        most = self.service.limits.in_flight
         try:
             items, listed, points = _decoded(data, self.channels)
-        except RequestError as error:
-            self._refused(error)
+            if len(items) > most:
+                raise RequestError(413, f"Got {len(items)} messages in one list; expected at most {most}.")
+        except RequestError as error:  # it is no message at all
+            self.service.note_refusal(self.model, error)
+            self._unanswered += 1
+            self._answer(Reply(1, listed=False), 0, refusal(error))
             return
-        if not items:
-            return
-        if len(items) > self.service.limits.in_flight:
-            self._refused(
-                RequestError(
-                    413, f"Got {len(items)} messages in one list; expected at most {self.service.limits.in_flight}."
-                )
-            )
-            return
-        while self._unanswered + len(items) > max(self.service.limits.in_flight, len(items)):
-            if self._writer is None or self._writer.done():
+        while self._unanswered + len(items) > most:
+            if writer.done():
                 return
             self._room.clear()
             await self._room.wait()
             self._held = arrived = time.perf_counter()
         late = self.service.engine.queue.too_late(arrived)
         self._unanswered += len(items)
-        reply = Reply(len(items), listed=listed)
-        jobs = []
+        reply, jobs = Reply(len(items), listed=listed), []
         for k, (item, sent) in enumerate(zip(items, points, strict=True)):
             values, times = (None, None) if isinstance(sent, RequestError) else sent
             job = Job(
@@ -182,30 +168,23 @@ class Connection:
                 arrived=arrived,
             )
             if isinstance(sent, RequestError):
-                _refuse(job, sent)
+                job.error = sent
             elif late:
-                shed(job, time.perf_counter() - arrived)
-                self._done(reply, k, item.id, job)
-            else:
+                job.shed(time.perf_counter() - arrived)
+            if job.error is None:
                 jobs.append(job)
-        if await self.service.put_patiently(jobs, _refuse):
+            else:
+                self._done(reply, k, item.id, job)
+        if await self.service.put_patiently(jobs):
             self._held = time.perf_counter()
 
-    def _refused(self, error: RequestError) -> None:
-        """An answer to what is no message at all."""
-        self.service.note_refusal(self.model, error)
-        reply = Reply(1, listed=False)
-        self._unanswered += 1
-        self._answer(reply, 0, refusal(error))
-
     def _done(self, reply: Reply, k: int, id: int | str | None, job: Job) -> None:
-        outcome = job.outcome
-        if outcome.error is not None:
-            self.service.note_refusal(self.model, outcome.error)
-            answer = refusal(outcome.error)
+        if job.error is not None:
+            self.service.note_refusal(self.model, job.error)
+            answer = refusal(job.error)
         else:
-            answer = Answer(points=outcome.points)
-            if (given := outcome.prediction) is not None:
+            answer = Answer(points=job.points)
+            if (given := job.prediction) is not None:
                 answer.prediction, answer.probabilities = given.prediction, given.probabilities
                 answer.interval = given.interval
         answer.stream, answer.id = job.stream, id
@@ -213,7 +192,7 @@ class Connection:
         self._answer(reply, k, answer)
 
     def _answer(self, reply: Reply, k: int, answer: Answer) -> None:
-        reply.answers[k] = answer
+        reply[k] = answer
         reply.missing -= 1
         if not reply.missing:
             self._outbox.append(reply)
@@ -226,11 +205,8 @@ class Connection:
             replies, self._outbox = self._outbox, []
             for reply in replies:
                 await self.socket.send_text(reply.text())  # waits while the client does not read
-                self._unanswered -= len(reply.answers)
+                self._unanswered -= len(reply)
                 self._room.set()
-
-
-Points = tuple[np.ndarray | None, np.ndarray | None] | RequestError
 
 
 def _decoded(data: str | bytes, channels: int) -> tuple[list[Message], bool, list[Points]]:
@@ -240,106 +216,67 @@ def _decoded(data: str | bytes, channels: int) -> tuple[list[Message], bool, lis
         return items, listed, [_listed_points(item) for item in items]
     size = int.from_bytes(data[:_HEAD], "little")
     if not 0 < size <= len(data) - _HEAD:
-        raise RequestError(
-            400,
+        raise wrong(
             f"Got a binary frame of {len(data)} bytes whose first {_HEAD} say that {size} of JSON follow; expected as "
-            "many, and the points after them. Send JSON alone as text.",
+            "many, and the points after them. Send JSON alone as text."
         )
     items, listed = _messages(data[_HEAD : _HEAD + size])
     points, place = [], _HEAD + size
     for item in items:
         if item.values is not None or item.times is not None:
-            raise RequestError(
-                400, "Got `values` or `times` in a binary frame; expected `count`, and bytes after the JSON."
-            )
+            raise wrong("Got `values` or `times` in a binary frame; expected `count`, and bytes after the JSON.")
         if item.count is None:
             points.append((None, None))
             continue
-        values, times, place = from_bytes(
-            data, place, (item.count, channels), small=item.datatype == "FP32", timed=item.timed
-        )
-        points.append((values, times))
+        count, kind = item.count, np.dtype("<f4" if item.datatype == "FP32" else "<f8")
+        clock = place + count * channels * kind.itemsize
+        end = clock + 8 * count * item.timed
+        if end > len(data):
+            raise wrong(
+                f"Got {len(data) - place} bytes for {count} points of {channels} channels"
+                f"{' with times' if item.timed else ''}; expected {end - place} or more."
+            )
+        values = np.frombuffer(data, kind, count * channels, place).reshape(count, channels).astype(np.float64)
+        points.append((values, np.frombuffer(data, "<f8", count, clock) if item.timed else None))
+        place = end
     if place != len(data):
-        raise RequestError(400, f"Got {len(data) - place} bytes after the last point; expected none.")
+        raise wrong(f"Got {len(data) - place} bytes after the last point; expected none.")
     return items, listed, points
 
 
-def as_points(values, times) -> tuple[np.ndarray, np.ndarray | None]:
-    """Points `(count, channels)` and their times, or a refusal.
-
-    >>> as_points([[1.0, None]], None)
-    (array([[ 1., nan]]), None)
-    """
-    try:
-        array = np.array(values, np.float64)
-    except (ValueError, TypeError):
-        raise RequestError(
-            400,
-            "Got `values` whose rows differ in length; expected one list of numbers per point, all of one length.",
-        ) from None
-    if array.ndim != 2 or not array.size:
-        raise RequestError(
-            400, f"Got `values` of shape {list(array.shape)}; expected (count, channels), with at least one point."
-        )
-    clock = None if times is None else np.array(times, np.float64)
-    if clock is not None and clock.shape != array.shape[:1]:
-        raise RequestError(400, f"Got {clock.size} times for {len(array)} points; expected one per point.")
-    return array, clock
-
-
-def from_bytes(
-    data: bytes, place: int, shape: tuple[int, int], *, small: bool, timed: bool
-) -> tuple[np.ndarray, np.ndarray | None, int]:
-    """Points and times that lie in `data` from `place` on, and where they end.
-
-    Args:
-        data, place: where they lie.
-        shape: (count, channels).
-        small: whether values are float32; times are always float64.
-        timed: whether there are times.
-
-    >>> from_bytes(np.arange(4, dtype=np.float32).tobytes(), 0, (2, 2), small=True, timed=False)
-    (array([[0., 1.],
-           [2., 3.]]), None, 16)
-    """
-    count = shape[0] * shape[1]
-    size = count * (4 if small else 8)
-    end = place + size + 8 * shape[0] * timed
-    if end > len(data):
-        raise RequestError(
-            400,
-            f"Got {len(data) - place} bytes for {shape[0]} points of {shape[1]} channels"
-            f"{' with times' if timed else ''}; expected {end - place} or more.",
-        )
-    values = np.frombuffer(data, "<f4" if small else "<f8", count, place).reshape(shape).astype(np.float64)
-    return values, np.frombuffer(data, "<f8", shape[0], place + size) if timed else None, end
-
-
 def _messages(data: str | bytes) -> tuple[list[Message], bool]:
-    start = data[:64].lstrip()[:1]
-    listed = start in ("[", b"[")
+    listed = data[:64].lstrip()[:1] in ("[", b"[")
     try:
         return (_MANY.decode(data), True) if listed else ([_ONE.decode(data)], False)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise RequestError(
-            400,
-            f'Got a message that is none: {error}. Expected JSON such as {{"stream": "p7", "values": [[0.1, 0.2]]}}.',
+        raise wrong(
+            f'Got a message that is none: {error}. Expected JSON such as {{"stream": "p7", "values": [[0.1, 0.2]]}}.'
         ) from None
 
 
 def _listed_points(item: Message) -> Points:
+    """Points `(count, channels)` and their times, or a refusal.
+
+    >>> _listed_points(Message("p7", values=[[1.0, None]]))
+    (array([[ 1., nan]]), None)
+    """
     if item.count is not None:
-        return RequestError(400, "Got `count` in a text frame; expected `values`. Points as bytes need a binary frame.")
+        return wrong("Got `count` in a text frame; expected `values`. Points as bytes need a binary frame.")
+    if item.values is None:
+        return None, None
     try:
-        return (None, None) if item.values is None else as_points(item.values, item.times)
-    except RequestError as error:
-        return error
-
-
-def _refuse(job: Job, error: RequestError) -> None:
-    job.refuse(error)
-    assert job.done is not None
-    job.done(job)
+        values = np.array(item.values, np.float64)
+    except (ValueError, TypeError):
+        return wrong(
+            "Got `values` whose rows differ in length; expected one list of numbers per point, all of one length."
+        )
+    if values.ndim != 2 or not values.size:
+        return wrong(
+            f"Got `values` of shape {list(values.shape)}; expected (count, channels), with at least one point."
+        )
+    if item.times is not None and len(item.times) != len(values):
+        return wrong(f"Got {len(item.times)} times for {len(values)} points; expected one per point.")
+    return values, None if item.times is None else np.array(item.times, np.float64)
 
 
 def refusal(error: RequestError) -> Answer:

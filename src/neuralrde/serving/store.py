@@ -18,7 +18,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -52,28 +51,23 @@ _CRC = 4
 
 def packed(pushes: Sequence[Logged]) -> tuple[bytes, bytes]:
     """Pushes as bytes: an index, which is kept twice, and a record of each."""
-    records = [
-        b"".join((
-            _HEAD.pack(push.id, push.seq, *push.values.shape, push.times is not None),
-            np.ascontiguousarray(push.values, "<f8").tobytes(),
-            b"" if push.times is None else np.ascontiguousarray(push.times, "<f8").tobytes(),
-        ))
-        for push in pushes
-    ]  # fmt: skip
-    rows = [(push.id, push.seq, len(one), crc32(one)) for push, one in zip(pushes, records, strict=True)]
+    parts = []
+    for push in pushes:
+        arrays = [push.values] if push.times is None else [push.values, push.times]
+        head = _HEAD.pack(push.id, push.seq, *push.values.shape, push.times is not None)
+        parts.append(head + b"".join([np.ascontiguousarray(array, "<f8").tobytes() for array in arrays]))
+    rows = [(push.id, push.seq, len(part), crc32(part)) for push, part in zip(pushes, parts, strict=True)]
     index = np.array(rows, _INDEX).tobytes()
-    return index + crc32(index).to_bytes(_CRC, "little"), b"".join(records)
+    return index + crc32(index).to_bytes(_CRC, "little"), b"".join(parts)
 
 
 def records(index: bytes, copy: bytes, data: bytes) -> Iterator[tuple[int, int, bytes, int]]:
     """Of each push its stream's number, which one it is, its record and the record's checksum."""
-    for entries in (index, copy):
-        if len(entries) >= _CRC and crc32(entries[:-_CRC]) == int.from_bytes(entries[-_CRC:], "little"):
-            break
-    else:
+    sound = (one[:-_CRC] for one in (index, copy) if crc32(one[:-_CRC]).to_bytes(_CRC, "little") == one[-_CRC:])
+    if (entries := next(sound, None)) is None:
         raise Damaged("a row of the log is damaged in both of its indexes, so that nobody knows whose points it held")
     place = 0
-    for id, seq, size, crc in np.frombuffer(entries[:-_CRC], _INDEX).tolist():
+    for id, seq, size, crc in np.frombuffer(entries, _INDEX).tolist():
         yield id, seq, data[place : place + size], crc
         place += size
 
@@ -162,8 +156,7 @@ FORGET = "DELETE FROM ended WHERE model = ? AND name = ?"
 Change = tuple[str, tuple]
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(NamedTuple):
     """A stream in the store."""
 
     id: int
@@ -181,11 +174,9 @@ class Store:
         folder: where the file `streams.sqlite` lies; None keeps everything in memory.
 
     >>> store = Store()
-    >>> store.read("hearts", ["p7"])
-    {}
     >>> store.write([(OPEN, (1, "hearts", "p7", "me"))])
-    >>> store.read("hearts", ["p7"])["p7"]
-    Kept(id=1, seq=0, state=None, pushes=[])
+    >>> store.read("hearts", ["p7", "p8"])
+    {'p7': Kept(id=1, seq=0, state=None, pushes=[])}
     >>> store.close()
     """
 
@@ -193,7 +184,8 @@ class Store:
         self.durable = folder is not None
         self.error: Exception | None = None
         """What went wrong with the last transaction; nothing is written until `mend`."""
-        self._commits = 0
+        self.commits = 0
+        """Transactions so far."""
         self._work: queue.SimpleQueue = queue.SimpleQueue()
         self._database = _opened(folder)
         self._thread = threading.Thread(target=self._run, name="neuralrde store", daemon=True)
@@ -206,8 +198,9 @@ class Store:
     def write(self, changes: Sequence[Change]) -> None:
         """Write, and wait until it is done."""
         done: Future = Future()
-        self.submit(changes, lambda error: done.set_result(None) if error is None else done.set_exception(error))
-        done.result()
+        self.submit(changes, done.set_result)
+        if (error := done.result()) is not None:
+            raise error
 
     def read(self, model: str, names: Iterable[str]) -> dict[str, Kept | Damaged]:
         """Those of the streams that are in the store, after all that was submitted; or what is wrong with them."""
@@ -224,15 +217,16 @@ class Store:
 
     def mend(self) -> bool:
         """Go on after an error, if that is possible; streams then come back as they were acknowledged."""
-        return self._call(self._mended)
 
-    def _mended(self) -> bool:
-        try:
-            _fold(self._database)
-            self.error = None
-        except _BROKEN as error:
-            self.error = error
-        return self.error is None
+        def mended() -> bool:
+            try:
+                _fold(self._database)
+                self.error = None
+            except _BROKEN as error:
+                self.error = error
+            return self.error is None
+
+        return self._call(mended)
 
     def close(self) -> None:
         """Write what is waiting, and close the file."""
@@ -240,35 +234,30 @@ class Store:
         self._work.put(None)
         self._thread.join()
 
-    @property
-    def commits(self) -> int:
-        """Transactions so far."""
-        return self._commits
-
     def _call(self, function: Callable[[], Any]) -> Any:
+        """What the function returns in the store's thread, after all that was submitted."""
         done: Future = Future()
         self._work.put((function, done))
         return done.result()
 
     def _run(self) -> None:
-        while (item := self._work.get()) is not None:
-            group, after = [], None
-            while item is not None:  # everything that waits, up to the next question
-                if isinstance(item[1], Future):
-                    after = item
-                    break
-                group.append(item)
-                item = None if self._work.empty() else self._work.get()
-                if item is None:
-                    break
-            if group:
-                self._commit(group)
-            if after is not None:
-                function, done = after
-                try:
-                    done.set_result(function())
-                except Exception as error:
-                    done.set_exception(error)
+        while True:
+            items = [self._work.get()]
+            while not self._work.empty():
+                items.append(self._work.get())
+            # What is to be written up to the next question is one transaction.
+            for asks, some in groupby(items, lambda item: item is None or isinstance(item[1], Future)):
+                if not asks:
+                    self._commit(list(some))
+                    continue
+                for item in some:
+                    if item is None:
+                        return
+                    function, done = item
+                    try:
+                        done.set_result(function())
+                    except Exception as error:
+                        done.set_exception(error)
 
     def _commit(self, group: list) -> None:
         if self.error is None:
@@ -276,7 +265,7 @@ class Store:
                 with _transaction(self._database):
                     for sql, alike in groupby((change for changes, _ in group for change in changes), itemgetter(0)):
                         self._database.executemany(sql, [parameters for _, parameters in alike])
-                self._commits += 1
+                self.commits += 1
             except Exception as error:
                 self.error = error
         for _, then in group:
@@ -284,38 +273,32 @@ class Store:
 
     def _find(self, model: str, name: str) -> Kept | Damaged | None:
         try:
-            return self._found(model, name)
+            sql = "SELECT id, seq, state, crc = crc(id, model, name, owner, seq, state) FROM streams "
+            row = self._database.execute(sql + "WHERE model = ? AND name = ?", (model, name)).fetchone()
+            if row is None:
+                return None
+            id, seq, state, sound = row
+            if not sound:
+                raise Damaged("its state has another checksum than when it was written")
+            rows = self._database.execute("SELECT seq, data, crc FROM points WHERE id = ? ORDER BY seq", (id,))
+            rows = rows.fetchall()
+            if self.error is not None:  # what was acknowledged before is still in the log
+                log = self._database.execute("SELECT part, copy, data FROM log ORDER BY row")
+                rows += [push[1:] for row in log for push in records(*row) if push[0] == id and push[1] > seq]
+            pushes = []
+            for number, (row, data, crc) in enumerate(rows, seq + 1):
+                push = unpacked(data, crc)
+                if (push.id, push.seq, row) != (id, number, number):
+                    raise Damaged(f"push {number} is missing")
+                pushes.append((push.values, push.times))
+            return Kept(id, seq + len(rows), state, pushes)
         except _BROKEN as error:
             return Damaged(error)
 
-    def _found(self, model: str, name: str) -> Kept | None:
-        row = self._database.execute(
-            "SELECT id, seq, state, crc = crc(id, model, name, owner, seq, state) FROM streams "
-            "WHERE model = ? AND name = ?",
-            (model, name),
-        ).fetchone()
-        if row is None:
-            return None
-        id, seq, state, sound = row
-        if not sound:
-            raise Damaged("its state has another checksum than when it was written")
-        rows = self._database.execute("SELECT seq, data, crc FROM points WHERE id = ? ORDER BY seq", (id,)).fetchall()
-        if self.error is not None:  # what was acknowledged before is still in the log
-            log = self._database.execute("SELECT part, copy, data FROM log ORDER BY row")
-            rows += [push[1:] for row in log for push in records(*row) if push[0] == id and push[1] > seq]
-        pushes = []
-        for number, (row, data, crc) in enumerate(rows, seq + 1):
-            push = unpacked(data, crc)
-            if (push.id, push.seq, row) != (id, number, number):
-                raise Damaged(f"push {number} is missing")
-            pushes.append((push.values, push.times))
-        return Kept(id, seq + len(rows), state, pushes)
-
 
 def _opened(folder: Path | None) -> sqlite3.Connection:
-    if folder is None:
-        place = ":memory:"
-    else:
+    place = ":memory:"
+    if folder is not None:
         # The streams may be patients'. SQLite gives its other files the mode of this one.
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         place = str(folder / "streams.sqlite")
@@ -330,29 +313,29 @@ def _opened(folder: Path | None) -> sqlite3.Connection:
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
-        version = database.execute("PRAGMA user_version").fetchone()[0]
-        if version not in (0, _FORMAT):
-            database.close()
-            raise ValueError(
-                f"Got {place} in the format {version}; expected {_FORMAT}. Another version of neuralrde wrote it: use "
-                "that, or another folder."
-            )
-        database.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version = {_FORMAT};COMMIT;")
-        if (verdict := database.execute("PRAGMA integrity_check(1)").fetchone()[0]) != "ok":
-            raise Damaged(verdict)
-        _fold(database)
+        [version] = database.execute("PRAGMA user_version").fetchone()
+        if version in (0, _FORMAT):
+            database.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version = {_FORMAT};COMMIT;")
+            if (verdict := database.execute("PRAGMA integrity_check(1)").fetchone()[0]) != "ok":
+                raise Damaged(verdict)
+            _fold(database)
+            return database
+        refusal = (
+            f"Got {place} in the format {version}; expected {_FORMAT}. Another version of neuralrde wrote it: use "
+            "that, or another folder."
+        )
     except _BROKEN as error:
-        database.close()
-        if "locked" in str(error):
-            raise ValueError(
-                f"Got the folder {folder}, which another service is using; expected one of its own. Stop that one, or "
-                "name another folder."
-            ) from None
-        raise ValueError(
+        refusal = (
             f"Got {place}, which is no file of streams or is damaged ({error}); expected one as the service left it. "
             "Restore it from a backup, or name another folder."
-        ) from None
-    return database
+        )
+        if "locked" in str(error):
+            refusal = (
+                f"Got the folder {folder}, which another service is using; expected one of its own. Stop that one, or "
+                "name another folder."
+            )
+    database.close()
+    raise ValueError(refusal)
 
 
 def _fold(database: sqlite3.Connection) -> None:

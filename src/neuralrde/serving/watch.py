@@ -16,75 +16,62 @@ PAGES = 64  # at once
 _TILES = 64  # streams that a page shows at once
 _TILE_POINTS = 12  # points of a tile in one frame
 _FOCUS_POINTS = 2_000
+_LATENCIES = 200  # in one frame
 
 
-class Watcher:
-    """What one page has not been shown yet."""
+class Watcher(msgspec.Struct, eq=False):
+    """What one page has not been shown yet, and what it asks for: `{"focus": name, "model": name}`."""
 
-    def __init__(self):
-        self.focus: str | None = None
-        self.model: str | None = None
-        self.shown: dict[str, None] = {}
-        self.pending: dict[str, dict[str, Any]] = {}
-        self.latencies: list[float] = []
-        self.replay: msgspec.Struct | None = None
-        self.reading = False
-        """Whether a frame is on its way. What comes meanwhile is not kept: it would grow without a bound."""
+    focus: str | None = None
+    model: str | None = None
+    shown: set[str] = set()
+    pending: dict[str, dict[str, Any]] = {}
+    latencies: list[float] = []
+    replay: Any = None
+    reading: bool = False
+    """Whether a frame is on its way. What comes meanwhile is not kept: it would grow without a bound."""
 
     def note(self, job: Job, latency: float) -> None:
         if not self.reading:
             self.latencies.append(1000 * latency)
-        if self.model is not None and job.model != self.model:
+        name = job.stream
+        if self.model not in (None, job.model) or (name not in self.shown and len(self.shown) >= _TILES):
             return
-        if job.stream not in self.shown:
-            if len(self.shown) >= _TILES:
-                return
-            self.shown[job.stream] = None
         if job.end:
-            self.shown.pop(job.stream, None)
-            self.pending[job.stream] = {"ended": True}
+            self.shown.discard(name)
+            self.pending[name] = {"ended": True}
             return
-        entry = self.pending.setdefault(job.stream, {"parts": []})
-        if "parts" not in entry:
-            entry = self.pending[job.stream] = {"parts": [], "restarted": True}
+        self.shown.add(name)
+        entry = self.pending.setdefault(name, {"parts": []})
+        if "ended" in entry:
+            entry = self.pending[name] = {"parts": [], "restarted": True}
         if job.start:
             entry["restarted"] = True
-        entry["points"], entry["latency"] = job.outcome.points, 1000 * latency
-        if job.outcome.prediction is not None:
-            entry["answer"] = job.outcome.prediction
+        entry["points"], entry["latency"] = job.points, 1000 * latency
+        if job.prediction is not None:
+            entry["answer"] = job.prediction
         if job.truth is not None:
             entry["truth"] = job.truth
         if job.values is not None and not self.reading:
             entry["parts"].append(job.values)
 
-    def frame(self, replay: msgspec.Struct | None) -> bytes | None:
+    def frame(self, replay: Any) -> bytes | None:
         """As JSON: streams, their new points, answers, latencies, the replay if it has changed. None if nothing has."""
         changed, self.replay = replay != self.replay, replay
         pending, self.pending = self.pending, {}
         latencies, self.latencies = self.latencies, []
         if not pending and not latencies and not changed:
             return None
-        streams = {name: self._shown(name, entry) for name, entry in pending.items()}
-        frame = {"streams": streams, "latencies": _thinned(np.array(latencies), 200).tolist()}
-        return msgspec.json.encode(frame | ({"replay": replay} if changed else {}))
-
-    def _shown(self, name: str, entry: dict[str, Any]) -> dict[str, Any]:
-        parts = entry.pop("parts", [])
-        if parts:
+        for name, entry in pending.items():
+            if not (parts := entry.pop("parts", [])):
+                continue
             points = np.concatenate(parts)
+            stride = entry["stride"] = -(-len(points) // (_FOCUS_POINTS if name == self.focus else _TILE_POINTS))
             entry["from"] = entry["points"] - len(points)
-            most = _FOCUS_POINTS if name == self.focus else _TILE_POINTS
-            stride = -(-len(points) // most)
-            entry["stride"] = stride
-            channels = points if name == self.focus else points[:, :1]
-            entry["values"] = [
-                [None if np.isnan(x) else round(x, 5) for x in row] for row in channels[::stride].tolist()
-            ]
-        return entry
-
-
-def _thinned(values: np.ndarray, most: int) -> np.ndarray:
-    return values[:: max(1, -(-len(values) // most))].round(3)
+            drawn = points[::stride] if name == self.focus else points[::stride, :1]
+            entry["values"] = drawn.round(5).tolist()  # NaN is written as null
+        few = [round(one, 3) for one in latencies[:: max(1, -(-len(latencies) // _LATENCIES))]]
+        return msgspec.json.encode({"streams": pending, "latencies": few} | ({"replay": replay} if changed else {}))
 
 
 class Hub:
@@ -92,12 +79,8 @@ class Hub:
 
     def __init__(self):
         self.watchers: set[Watcher] = set()
-        self.replay: Callable[[], msgspec.Struct | None] = lambda: None
+        self.replay: Callable[[], Any] = lambda: None
         """What the replay is doing, so that all pages show the same."""
-
-    @property
-    def watched(self) -> bool:
-        return bool(self.watchers)
 
     def note(self, job: Job, latency: float) -> None:
         """Tell every page of a push that is done."""
@@ -105,7 +88,7 @@ class Hub:
             watcher.note(job, latency)
 
     async def serve(self, socket: WebSocket) -> None:
-        """Send frames until the page goes. It may say which stream is in focus: `{"focus": name}`."""
+        """Send frames until the page goes."""
         await socket.accept()
         if len(self.watchers) >= PAGES:
             await socket.close(1013, f"{PAGES} pages are watching already; close one.")
@@ -127,18 +110,15 @@ class Hub:
             reader.cancel()
 
 
-class _WatchRequest(msgspec.Struct):
+class _Asked(msgspec.Struct):
     focus: str | None = None
     model: str | None = None
 
 
 async def _listen(socket: WebSocket, watcher: Watcher) -> None:
-    while True:
-        message = await socket.receive()
-        if message["type"] == "websocket.disconnect":
-            return
+    while (message := await socket.receive())["type"] != "websocket.disconnect":
         try:
-            asked = msgspec.json.decode(message.get("text") or message.get("bytes") or b"", type=_WatchRequest)
+            asked = msgspec.json.decode(message.get("text") or message.get("bytes") or b"", type=_Asked)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             continue
         if asked.model != watcher.model:
