@@ -13,7 +13,7 @@ from .statistics import summary_statistics
 
 # Standardised features beyond this many standard deviations are cut off: a linear model has no bounds.
 _FARTHEST = 8.0
-# Rows that are worked on at once, in the processor's cache; and bytes of features that are kept, and not computed again.
+# Rows that are worked on at once, in the cache; and bytes of features that are kept, and not computed again.
 _ROWS, _KEPT = 128, 2**30
 STATISTICS = 8  # per channel, and one more for the duration
 

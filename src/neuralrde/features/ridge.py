@@ -305,7 +305,7 @@ class LinearModel(eqx.Module):
 
 
 def ridge_of_classes(
-    features: Float[np.ndarray, "samples features"],
+    features: Any,
     target: Int[np.ndarray, " samples"],
     classes: int,
     weight: np.ndarray | None = None,
@@ -320,7 +320,7 @@ def ridge_of_classes(
 
 
 def ridge_of_numbers(
-    features: Float[np.ndarray, "samples features"],
+    features: Any,
     target: Float[np.ndarray, "samples outputs"],
     weight: np.ndarray | None = None,
     groups: np.ndarray | None = None,
