@@ -7,9 +7,10 @@ import os
 from pathlib import Path
 
 # Most of the tests' time goes into compiling, and small programs gain nothing from optimisation. Processes that tests
-# start inherit this; a variable that is already set stays as it is. See also compiling.py. JAX's cache of compiled
-# programs is not used: with jax 0.10.2 it once crashed writing an entry, and where it did not, it saved nothing.
+# start inherit this; a variable that is already set stays as it is. See also compiling.py. Compiled programs are kept
+# by the tests that are about that: the others would find those of an earlier run.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+os.environ.setdefault("NEURALRDE_PROGRAMS", "off")
 # Each worker has one core. Otherwise it would have as many devices as its first test happened to ask for, and programs
 # for several devices take longer to compile. tests/test_devices.py runs on several.
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "1")

@@ -1,5 +1,8 @@
 """Compiled programs are forgotten before a process runs out of memory maps."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -52,3 +55,35 @@ def test_a_training_begins_with_that(monkeypatch, tmp_path):
 def test_elsewhere_nothing_is_counted(monkeypatch, tmp_path):
     monkeypatch.setattr(devices, "_MAPS", tmp_path / "none")
     assert not devices.drop_programs(most=0)
+
+
+TRAINING = """
+import sys
+import jax
+import numpy as np
+
+hits = []
+jax.monitoring.register_event_listener(lambda event, **_: hits.append(event) if event.endswith("cache_hits") else None)
+from neuralrde import NeuralRDEClassifier, Windows
+
+X = np.random.default_rng(0).normal(size=(6, 30, 2))
+NeuralRDEClassifier(model="neural-rde", windows=Windows(step=5, depth=2), epochs=1, verbose=False).fit(X, [0, 1] * 3)
+print(len(hits), jax.config.jax_compilation_cache_dir)
+"""
+
+
+@pytest.mark.long
+def test_another_process_compiles_nothing_again(tmp_path):
+    def trained(programs: str) -> tuple[int, str]:
+        command, variables = [sys.executable, "-c", TRAINING], os.environ | {"NEURALRDE_PROGRAMS": programs}
+        found = subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout.split()
+        return int(found[0]), found[1]
+
+    hits, folder = trained(str(tmp_path / "programs"))
+    assert hits == 0
+    assert Path(folder).parent == tmp_path / "programs"
+    assert Path(folder).stat().st_mode & 0o777 == 0o700
+    steps = [file for file in Path(folder).iterdir() if file.name.startswith("jit__step")]
+    assert steps
+    assert trained(str(tmp_path / "programs"))[0] >= 1
+    assert trained("off") == (0, "None")

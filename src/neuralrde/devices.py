@@ -6,8 +6,11 @@ On a CPU each core becomes a device (`use_all_cores`), because XLA does not use 
 import contextlib
 import gc
 import os
+import platform
 import sys
 from collections.abc import Callable
+from functools import cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +18,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import platformdirs
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, PyTree
 
 from ._cores import cores
 from ._types import Devices, Model
+from ._write import private_folder
 from .frozen import partition_weights
 
 __all__ = [
@@ -242,6 +247,41 @@ def sharded_value_and_grad(losses: Callable[[Any, Any], Float[Array, " batch"]],
         return value / weight, jax.tree.map(lambda leaf: leaf / weight, gradient)
 
     return function
+
+
+_PROGRAMS = "NEURALRDE_PROGRAMS"
+
+
+@cache
+def keep_programs() -> Path | None:
+    """Let JAX keep compiled programs on the disk, so that no other process has to compile them again.
+
+    They take at most a gigabyte of the user's cache folder. `NEURALRDE_PROGRAMS=FOLDER` names another folder, and
+    `NEURALRDE_PROGRAMS=off` keeps none. A folder that was set for JAX itself stays.
+
+    Returns:
+        The folder; None if nothing is kept there.
+    """
+    chosen = os.environ.get(_PROGRAMS, "")
+    if chosen.lower() in ("off", "0") or jax.config.jax_compilation_cache_dir is not None:  # type: ignore
+        return None
+    # On a shared disk, another kind of processor might not know a program's instructions.
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        kind = sorted({line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))})
+    except OSError:
+        kind = [platform.machine(), platform.processor()]
+    name = blake2b(repr((jax.__version__, kind)).encode(), digest_size=8).hexdigest()
+    folder = (Path(chosen) if chosen else platformdirs.user_cache_path("neuralrde") / "programs") / name
+    try:
+        private_folder(folder)
+    except OSError:  # a home that cannot be written to
+        return None
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_compilation_cache_max_size", 2**30)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    return folder
 
 
 _MAPS, _LIMIT = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")

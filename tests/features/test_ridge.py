@@ -87,6 +87,7 @@ def test_many_samples_are_fitted_with_the_penalty_of_a_part(monkeypatch):
     x = rng.normal(size=(120, 90))
     y = x[:, :1] + rng.normal(size=(120, 1))
     monkeypatch.setattr("neuralrde.features.ridge._LARGEST", 60)
+    monkeypatch.setattr("neuralrde.features.ridge._PART", 60)
     for groups in (None, np.arange(120) // 10):
         found = Ridge.fit(x, y, groups=groups)
         assert found.penalty / _unit(x) == pytest.approx(
@@ -98,3 +99,18 @@ def test_many_samples_are_fitted_with_the_penalty_of_a_part(monkeypatch):
 
 def _unit(x):
     return float(((x - x.mean(axis=0)) ** 2).sum()) / len(x)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize(("samples", "features"), [(60, 90), (90, 40)])
+def test_blocks_and_float32_give_what_a_decomposition_gives(samples, features, grouped, monkeypatch):
+    monkeypatch.setattr("neuralrde.features.ridge._BLOCK", 16)
+    rng = np.random.default_rng(6)
+    x = rng.normal(1.0, 1.0, size=(samples, features)).astype(np.float32)
+    y = x[:, :2] + rng.normal(size=(samples, 2))
+    options = {"weight": rng.uniform(0.5, 2.0, samples), "groups": rng.integers(0, 20, samples) if grouped else None}
+    found = Ridge.fit(x, y, penalties=[0.1], **options)
+    expected = Ridge.fit(x, y, penalties=[0.1, 1e9], loss=_first(), **options)
+    # Float32: 24 bits, of numbers of size 1 whose factorisation loses three digits.
+    for one in ("coefficients", "intercept", "left_out"):
+        np.testing.assert_allclose(getattr(found, one), getattr(expected, one), atol=1e-4)

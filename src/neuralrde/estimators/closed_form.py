@@ -53,9 +53,7 @@ def fit_closed_form(
     return fitted, ridge.left_out * float(model.sharpness)
 
 
-def _fit_features(
-    series: Series, sizes: FeatureSizes, random_state: Any
-) -> tuple[Resample, SeriesFeatures, Float[np.ndarray, "samples features"]]:
+def _fit_features(series: Series, sizes: FeatureSizes, random_state: Any) -> tuple[Resample, SeriesFeatures, Any]:
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     transform = Resample().fit(series)
     return transform, *SeriesFeatures.fit(series, transform(series), sizes, seed=seed)

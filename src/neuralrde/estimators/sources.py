@@ -16,6 +16,8 @@ from ..transforms import Transform
 # One for all estimators: a search over parameters and folds meets the same paths again and again. Only `fit` fills it:
 # what is predicted once is not asked for again.
 CACHE = LogSignatureCache()
+# Up to so many series, compiling takes longer than computing.
+_FEW = 32
 
 
 @runtime_checkable
@@ -167,7 +169,8 @@ class SeriesInMemory:
         per_time: bool = False,
         **how: Any,
     ) -> Examples:
-        inputs = inputs_of(model, self.series, windows, **how)
+        # To predict, some room: other series will come, and should need no other program.
+        inputs = inputs_of(model, self.series, windows, room=target is None, **how)
         if per_time and target is not None:
             target = targets_at_cuts(target, inputs.cuts)
         return Examples((*inputs.arrays, *extra_inputs), target, windows=inputs.windows, weight=weight)
@@ -209,6 +212,7 @@ def inputs_of(
     shift: int = 0,
     label_points: np.ndarray | None = None,
     cache: bool = False,
+    room: bool = False,
 ) -> Inputs:
     """Cut prepared series into windows and compute what the model takes, in float32.
 
@@ -217,6 +221,7 @@ def inputs_of(
         shift: see `window_cuts`.
         label_points: where windows end, too; `at` in `window_cuts`.
         cache: whether log-signatures will be asked for again, and are worth memory until then.
+        room: whether to add empty windows, up to a number that serves many lengths with one compiled program.
 
     >>> import jax
     >>> from neuralrde.models import NeuralRDE
@@ -225,10 +230,26 @@ def inputs_of(
     [(5, 3), (5, 50, 6)]
     """
     cuts = windows.cuts(prepared, shift=shift, at=label_points)
+    counts = None if cuts.ndim == 1 else window_counts(prepared, cuts)
+    if room and model.ignores_padding:
+        number = cuts.shape[-1] - 1
+        counts = np.full(len(prepared), number) if counts is None else counts
+        more = with_room(number, many=len(prepared) > _FEW) - number
+        cuts = np.concatenate([cuts, np.repeat(cuts[..., -1:], more, axis=-1)], axis=-1)
     path = np.asarray(prepared.values, np.float64)
     compute = CACHE if cache else log_signatures
     # Numbers beyond float32 become infinite. `check_finite` then says which series they are in.
     with np.errstate(over="ignore", invalid="ignore"):
         arrays = model.inputs(path, np.asarray(prepared.clock, np.float64), cuts, compute=compute)
         arrays = tuple(np.asarray(array).astype(np.float32) for array in arrays)
-    return Inputs(arrays, cuts, None if cuts.ndim == 1 else window_counts(prepared, cuts))
+    return Inputs(arrays, cuts, counts)
+
+
+def with_room(number: int, *, many: bool = False) -> int:
+    """The next power of two; with many examples, whose computation takes longer than compiling, the next eighth.
+
+    >>> [with_room(number) for number in (1, 5, 100)], [with_room(number, many=True) for number in (1, 5, 100)]
+    ([1, 8, 128], [1, 5, 104])
+    """
+    power = 1 << (number - 1).bit_length()
+    return -(-number // max(1, power // 16)) * max(1, power // 16) if many else power

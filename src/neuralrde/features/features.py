@@ -1,5 +1,6 @@
 """Features of whole series for linear models: random multi-scale log-signature features beside plain statistics."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -12,6 +13,8 @@ from .statistics import summary_statistics
 
 # Standardised features beyond this many standard deviations are cut off: a linear model has no bounds.
 _FARTHEST = 8.0
+# Rows that are worked on at once, in the cache; and bytes of features that are kept, and not computed again.
+_ROWS, _KEPT = 128, 2**30
 STATISTICS = 8  # per channel, and one more for the duration
 
 
@@ -27,17 +30,22 @@ class Standardised(eqx.Module):
 
     @staticmethod
     def fit(features: Float[np.ndarray, "samples features"]) -> "Standardised":
-        known = ~np.isnan(features)
-        mean = features.mean(axis=0, where=known, dtype=np.float64)
-        spread = features.std(axis=0, where=known, dtype=np.float64)
+        blocks = [features[first : first + _ROWS] for first in range(0, len(features), _ROWS)]
+        known = sum((~np.isnan(block)).sum(axis=0) for block in blocks)
+        count = np.maximum(known, 1)
+        mean = np.asarray(sum(np.nansum(block, axis=0, dtype=np.float64) for block in blocks)) / count
+        spread = np.sqrt(np.asarray(sum(np.nansum((block - mean) ** 2, axis=0) for block in blocks)) / count)
         # Rounding makes a constant vary, in the last digits.
-        varies = (known.sum(axis=0) > 1) & (spread > 1e-6 * (1e-30 + np.abs(mean)))
+        varies = (known > 1) & (spread > 1e-6 * (1e-30 + np.abs(mean)))
         factor = np.where(varies, 1.0 / np.where(varies, spread, 1.0), 0.0) / np.sqrt(max(1, features.shape[1]))
         return Standardised(np.where(varies, mean, 0.0).astype(np.float32), factor.astype(np.float32))
 
     def __call__(self, features: Float[np.ndarray, "samples features"]) -> Float[np.ndarray, "samples features"]:
-        far = _FARTHEST / np.sqrt(max(1, features.shape[1]))
-        return np.clip(np.nan_to_num((features - self.mean) * self.factor), -far, far).astype(np.float32)
+        far = np.float32(_FARTHEST / np.sqrt(max(1, features.shape[1])))
+        found = np.subtract(features, self.mean, dtype=np.float32)
+        found *= self.factor
+        np.copyto(found, 0.0, where=np.isnan(found))
+        return np.clip(found, -far, far, out=found)
 
 
 class SeriesFeatures(eqx.Module):
@@ -50,11 +58,17 @@ class SeriesFeatures(eqx.Module):
     @staticmethod
     def fit(
         series: Series, regular: Series, sizes: FeatureSizes, *, seed: int
-    ) -> tuple["SeriesFeatures", Float[np.ndarray, "samples features"]]:
-        """With the training set's own features, which need not be computed twice."""
+    ) -> tuple["SeriesFeatures", "Float[np.ndarray, 'samples features'] | ManyFeatures"]:
+        """With the training set's own features, which need not be computed twice.
+
+        Those of so many series that they do not fit into memory are standardised by a part of them.
+        """
         random = RandomFeatures.fit(regular, sizes, seed=seed)
-        shares, statistics = random(regular), plain_statistics(series)
+        apart = -(-4 * random.count * len(series) // _KEPT)
+        shares, statistics = random(regular[::apart]), plain_statistics(series)
         fitted = SeriesFeatures(random, Standardised.fit(shares), Standardised.fit(statistics))
+        if apart > 1:
+            return fitted, ManyFeatures(fitted, series, regular)
         return fitted, fitted._joined(shares, statistics)
 
     def __call__(self, series: Series, regular: Series) -> Float[np.ndarray, "samples features"]:
@@ -71,6 +85,26 @@ class SeriesFeatures(eqx.Module):
         random = RandomFeatures(RandomWindows.empty(channels, sizes), shape(channels), shape(channels), shape(channels))
         block = lambda size: Standardised(shape(size), shape(size))
         return SeriesFeatures(random, block(features - statistics), block(statistics))
+
+
+@dataclass(frozen=True)
+class ManyFeatures:
+    """Features of many series as an array `(samples, features)` whose rows are computed whenever they are needed."""
+
+    model: SeriesFeatures
+    series: Series
+    regular: Series
+    dtype = np.dtype(np.float32)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.series), len(self.model.shares.mean) + len(self.model.statistics.mean)
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    def __getitem__(self, rows: Any) -> Float[np.ndarray, "rows features"]:
+        return self.model(self.series[rows], self.regular[rows])
 
 
 def plain_statistics(series: Series) -> Float[np.ndarray, "samples statistics"]:

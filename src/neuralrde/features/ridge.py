@@ -4,8 +4,10 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -19,9 +21,13 @@ from .features import SeriesFeatures
 # Penalties that are compared, as multiples of the mean squared length of a centred example. Features of many windows
 # are nearly collinear, so the best penalty lies anywhere between almost none and almost everything.
 PENALTIES = np.logspace(-5, 2, 15)
-# A decomposition of a larger matrix takes minutes. The best penalty hardly depends on the number of samples: it is the
-# ratio of noise to signal.
-_LARGEST = 2500
+# A larger matrix is not decomposed, which would take minutes, but factorised for one penalty. A part of the samples
+# chooses it: the best penalty is the ratio of noise to signal, and hardly depends on their number.
+_LARGEST, _PART = 2500, 1500
+# Multiples of the mean squared length from which float32 is fine enough for a factorisation.
+_COARSE = 1e-3
+# Rows of features that are worked on at once where there are many.
+_BLOCK = 4096
 
 
 @dataclass(frozen=True)
@@ -67,51 +73,150 @@ class Ridge:
                 squared error.
             penalties: to choose from, as multiples of the mean squared length of a centred row of `features`.
         """
-        features, targets = np.asarray(features, np.float64), np.asarray(targets, np.float64)
-        weight = np.ones(len(features)) if weight is None else np.asarray(weight, np.float64)
+        targets = np.asarray(targets, np.float64)
+        weight = np.ones(len(targets)) if weight is None else np.asarray(weight, np.float64)
         if loss is None:
             loss = lambda found, rows: float((weight[rows, None] * (targets[rows] - found) ** 2).mean())
         members = None if groups is None else _members(groups)
         # Samples without weight have no place in what is left out.
         rows, penalties = np.flatnonzero(weight > 0), np.asarray(penalties, np.float64)
         if min(len(rows), features.shape[1]) > _LARGEST and len(penalties) > 1:
-            part = _part(rows, members)
-            some = _fitted(features, targets, weight, members, part, penalties, loss, _Decomposed)
-            penalties = penalties[some.chosen :][:1]
-        kind = _Decomposed if len(penalties) > 1 else _Factorised
-        return _fitted(features, targets, weight, members, rows, penalties, loss, kind).ridge
+            _, chosen = _decomposed(features, targets, weight, members, _part(rows, members), penalties, loss)
+            penalties = penalties[chosen:][:1]
+        if len(penalties) > 1:
+            ridge, _ = _decomposed(features, targets, weight, members, rows, penalties, loss)
+        else:
+            ridge = _factorised(features, targets, weight, members, rows, float(penalties[0]))
+        left_out = np.empty((len(targets), targets.shape[1]))
+        left_out[rows] = ridge.left_out
+        if len(rest := np.flatnonzero(~(weight > 0))):  # predicted as they are
+            left_out[rest] = np.asarray(features[rest], np.float64) @ ridge.coefficients + ridge.intercept
+        return replace(ridge, left_out=left_out)
 
 
-class _Fitted(NamedTuple):
-    ridge: Ridge
-    chosen: int
-
-
-def _fitted(features, targets, weight, members, rows, penalties, loss, kind) -> _Fitted:
-    """Fit to some rows; those that were not fitted are predicted as they are."""
-    x, y, w = features[rows], targets[rows], weight[rows] * (len(rows) / weight[rows].sum())
+def _decomposed(features, targets, weight, members, rows, penalties, loss) -> tuple[Ridge, int]:
+    """Fit to some rows, for which it says what was left out, with the best penalty; and which one that is."""
+    x, y, w = np.asarray(features[rows], np.float64), targets[rows], weight[rows] * (len(rows) / weight[rows].sum())
     mean, level = (np.average(array, axis=0, weights=w) for array in (x, y))
     root = np.sqrt(w)[:, None]
-    solver = kind(root * (x - mean), root * (y - level))
-    inside = None
-    if members is not None:
-        place = np.full(len(features), -1)
-        place[rows] = np.arange(len(rows))
-        inside = [own for group in members if len(own := place[group][place[group] >= 0])]
+    solver = _Decomposed(root * (x - mean), root * (y - level))
+    inside = None if members is None else _inside(members, rows)
     unit = max(float((solver.x**2).sum()) / len(x), 1e-300)
     best: tuple[float, int, np.ndarray] | None = None
     for number, penalty in enumerate(penalties * unit):
-        left_out = y - _without(solver, penalty, root, inside) / root
+        block = partial(solver.block, penalty)
+        left_out = y - _missed(solver.residuals(penalty), solver.own(penalty), block, root, len(y), inside) / root
         found = loss(left_out, rows)
         if best is None or found < best[0]:
             best = found, number, left_out
     assert best is not None
     penalty = float(penalties[best[1]] * unit)
     coefficients = solver.coefficients(penalty)
-    intercept = level - mean @ coefficients
-    everywhere = features @ coefficients + intercept
-    everywhere[rows] = best[2]
-    return _Fitted(Ridge(coefficients, intercept, penalty, everywhere), best[1])
+    return Ridge(coefficients, level - mean @ coefficients, penalty, best[2]), best[1]
+
+
+def _factorised(features, targets, weight, members, rows, penalty: float) -> Ridge:
+    """Fit with one penalty, by a Cholesky factorisation in the smaller space: of the samples, or of the features.
+
+    If there are more samples than features, only a block of features is in memory at a time. Float32 takes half the
+    time of float64; its solution is refined once, by its residual.
+    """
+    order, blocks = _blocks(rows, members)
+    rows = rows[order]
+    count, width = len(rows), features.shape[1]
+    w = weight[rows] * (count / weight[rows].sum())
+    root, level = np.sqrt(w)[:, None], np.average(targets[rows], axis=0, weights=w)
+    y = root * (targets[rows] - level)
+    kind = np.float32 if features.dtype == np.float32 and penalty >= _COARSE else np.float64
+    syrk, potrf, potrs, trtri, trtrs = _lapack(kind)
+    weighted = lambda block: root[block].astype(kind) * features[rows[block]]
+
+    if count <= width:
+        x = np.concatenate([weighted(block) for block, _ in blocks])
+        mean = (root.T.astype(kind) @ x)[0].astype(np.float64) / count
+        for block, _ in blocks:
+            x[block] -= root[block].astype(kind) * mean.astype(kind)
+        square = syrk(1.0, x.T, trans=1, lower=1)
+        factor = potrf(square, penalty := penalty * _unit(square, count))
+        dual = potrs(factor, y)
+        dual += potrs(factor, y - x @ (x.T @ dual.astype(kind)) - penalty * dual)
+        coefficients, residuals = (x.T @ dual.astype(kind)).astype(np.float64), penalty * dual
+        inverse = trtri(factor) * kind(np.sqrt(penalty))
+        hat = lambda block: (0.0, inverse[:, block], residuals[block])  # 1 - H = penalty (x x' + penalty)^-1
+    else:
+        square, sums, along = np.zeros((width, width), kind, order="F"), np.zeros(width), np.zeros((width, y.shape[1]))
+        for block, _ in blocks:
+            x = weighted(block)
+            square = syrk(1.0, x.T, beta=1.0, c=square, lower=1, overwrite_c=1)
+            sums += (root[block].T.astype(kind) @ x)[0]
+            along += x.T @ y[block].astype(kind)
+        mean = sums / count
+        centred = lambda block: weighted(block) - root[block].astype(kind) * mean.astype(kind)
+        square = syrk(-1.0, (np.sqrt(count) * mean).astype(kind)[:, None], beta=1.0, c=square, lower=1, overwrite_c=1)
+        factor = potrf(square, penalty := penalty * _unit(square, count))
+        coefficients = potrs(factor, along)
+        along = -penalty * coefficients
+        for block, _ in blocks:
+            x = centred(block)
+            along += x.T @ (y[block] - x @ coefficients.astype(kind)).astype(kind)
+        coefficients += potrs(factor, along)
+
+        def hat(block: slice):  # H = x (x' x + penalty)^-1 x'
+            x = centred(block)
+            return 1.0, trtrs(factor, x.T), y[block] - x @ coefficients.astype(kind)
+
+    left_out = np.empty_like(y)
+    for block, groups in blocks:
+        one, thin, residuals_of = hat(block)
+        sign = 1.0 - 2.0 * one
+        own = one + sign * np.einsum("ij,ij->j", thin, thin, dtype=np.float64)
+        across = lambda of, one=one, sign=sign, thin=thin: one * np.eye(len(of)) + sign * (thin[:, of].T @ thin[:, of])
+        missed = _missed(residuals_of, own, across, root[block], count, groups)
+        left_out[order[block]] = (y[block] - missed) / root[block] + level
+    return Ridge(coefficients, level - mean @ coefficients, penalty, left_out)
+
+
+def _unit(square: np.ndarray, count: int) -> float:
+    """The mean squared length of a row: samples' and features' squares have the same trace."""
+    return max(float(np.trace(square, dtype=np.float64)) / count, 1e-300)
+
+
+def _lapack(kind: type) -> tuple[Callable, ...]:
+    """BLAS and LAPACK for lower triangles of this kind of number; what is solved for is in float64."""
+    syrk = scipy.linalg.get_blas_funcs("syrk", dtype=kind)
+    cholesky, solve, invert, half = scipy.linalg.get_lapack_funcs(("potrf", "potrs", "trtri", "trtrs"), dtype=kind)
+
+    def potrf(square: np.ndarray, penalty: float) -> np.ndarray:
+        square[np.diag_indices(len(square))] += penalty
+        factor, failed = cholesky(square, lower=1, clean=1, overwrite_a=1)
+        if failed:
+            raise np.linalg.LinAlgError(f"A ridge regression with the penalty {penalty:.3g} is singular.")
+        return factor
+
+    potrs = lambda factor, right: solve(factor, right.astype(kind), lower=1)[0].astype(np.float64)
+    trtri = lambda factor: invert(factor, lower=1, overwrite_c=1)[0]
+    return syrk, potrf, potrs, trtri, lambda factor, right: half(factor, right, lower=1)[0]
+
+
+def _blocks(rows: np.ndarray, members: list[np.ndarray] | None) -> tuple[np.ndarray, list[tuple[slice, Any]]]:
+    """An order of the rows in which those of a group are together; and blocks of them, with the groups inside."""
+    if members is None:
+        return np.arange(len(rows)), [(slice(first, first + _BLOCK), None) for first in range(0, len(rows), _BLOCK)]
+    groups = _inside(members, rows)
+    ends, blocks, start = np.cumsum([len(group) for group in groups]), [], 0
+    while start < ends[-1]:
+        last = max(np.searchsorted(ends, start + _BLOCK, "right") - 1, np.searchsorted(ends, start, "right"))
+        inside = [0, *(ends[(ends > start) & (ends <= ends[last])] - start)]
+        blocks.append((slice(start, int(ends[last])), [np.arange(*ends) for ends in pairwise(inside)]))
+        start = int(ends[last])
+    return np.concatenate(groups), blocks
+
+
+def _inside(members: list[np.ndarray], rows: np.ndarray) -> list[np.ndarray]:
+    """The members of each group by their place among some rows."""
+    place = np.full(max(map(np.max, members)) + 1, -1)
+    place[rows] = np.arange(len(rows))
+    return [own for group in members if len(own := place[group][place[group] >= 0])]
 
 
 class _Decomposed:
@@ -145,62 +250,29 @@ class _Decomposed:
         return self.x.T @ (self.u @ solved) if self.back is None else self.back @ (np.sqrt(self.w)[:, None] * solved)
 
 
-class _Factorised:
-    """The ridge regression with one penalty, from a Cholesky factorisation: a tenth of a decomposition's work."""
-
-    def __init__(self, x: np.ndarray, y: np.ndarray):
-        self.x, self.y, self.penalty = x, y, None
-
-    def _factorise(self, penalty: float) -> None:
-        if self.penalty == penalty:
-            return
-        x, self.penalty = self.x, penalty
-        if x.shape[0] <= x.shape[1]:  # 1 - H = penalty (x x' + penalty)^-1
-            square = x @ x.T
-            square.flat[:: len(square) + 1] += penalty
-            factor = scipy.linalg.cholesky(square, lower=True, overwrite_a=True, check_finite=False)
-            inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=True, overwrite_c=True)  # type: ignore
-            self.inverse = np.tril(inverse) + np.tril(inverse, -1).T
-            self.thin = None
-            self.solved = x.T @ (self.inverse @ self.y)
-        else:  # H = z' z
-            square = x.T @ x
-            square.flat[:: len(square) + 1] += penalty
-            factor = scipy.linalg.cholesky(square, lower=True, overwrite_a=True, check_finite=False)
-            self.thin = scipy.linalg.solve_triangular(factor, x.T, lower=True, check_finite=False)
-            self.solved = scipy.linalg.solve_triangular(factor.T, self.thin @ self.y, lower=False, check_finite=False)
-
-    def residuals(self, penalty: float) -> np.ndarray:
-        self._factorise(penalty)
-        return self.y - self.x @ self.solved
-
-    def own(self, penalty: float) -> np.ndarray:
-        self._factorise(penalty)
-        return penalty * np.diag(self.inverse) if self.thin is None else 1.0 - (self.thin**2).sum(axis=0)
-
-    def block(self, penalty: float, rows: np.ndarray) -> np.ndarray:
-        self._factorise(penalty)
-        if self.thin is None:
-            return penalty * self.inverse[np.ix_(rows, rows)]
-        return np.eye(len(rows)) - self.thin[:, rows].T @ self.thin[:, rows]
-
-    def coefficients(self, penalty: float) -> np.ndarray:
-        self._factorise(penalty)
-        return self.solved
-
-
-def _without(solver: Any, penalty: float, root: np.ndarray, members: list[np.ndarray] | None) -> np.ndarray:
+def _missed(
+    residuals: np.ndarray,
+    own: np.ndarray,
+    across: Callable[[np.ndarray], np.ndarray],
+    root: np.ndarray,
+    count: int,
+    members: list[np.ndarray] | None,
+) -> np.ndarray:
     """By how much predictions miss targets that were left out, from the residuals of a fit with all of them.
 
     Rows are weighted. A sample also has a weight in the mean, which is not penalised.
+
+    Args:
+        own, across: the diagonal of 1 - H, and its block of some rows.
+        root, count: roots of the weights, which sum to `count` over all blocks.
+        members: the rows that are left out together; None leaves out one at a time.
     """
-    residuals, count = solver.residuals(penalty), float((root**2).sum())
     if members is None:
         # A sample that alone decides its own prediction says nothing when it is left out.
-        return residuals / np.maximum(solver.own(penalty) - root[:, 0] ** 2 / count, 1e-6)[:, None]
+        return residuals / np.maximum(own - root[:, 0] ** 2 / count, 1e-6)[:, None]
     missed = np.empty_like(residuals)
     for rows in members:
-        apart = solver.block(penalty, rows) - root[rows] @ root[rows].T / count
+        apart = across(rows) - root[rows] @ root[rows].T / count
         missed[rows] = np.linalg.solve(apart + 1e-9 * np.eye(len(rows)), residuals[rows])
     return missed
 
@@ -208,8 +280,8 @@ def _without(solver: Any, penalty: float, root: np.ndarray, members: list[np.nda
 def _part(rows: np.ndarray, members: list[np.ndarray] | None) -> np.ndarray:
     """Some of the rows, of all groups alike: whole groups would be few."""
     if members is None or len(members) > len(rows) // 4:
-        return rows[:: -(-len(rows) // _LARGEST)]
-    several = -(-len(rows) // _LARGEST)
+        return rows[:: -(-len(rows) // _PART)]
+    several = -(-len(rows) // _PART)
     chosen = np.concatenate([group[::several] for group in members])
     return np.sort(chosen[np.isin(chosen, rows)])
 
@@ -233,7 +305,7 @@ class LinearModel(eqx.Module):
 
 
 def ridge_of_classes(
-    features: Float[np.ndarray, "samples features"],
+    features: Any,
     target: Int[np.ndarray, " samples"],
     classes: int,
     weight: np.ndarray | None = None,
@@ -248,7 +320,7 @@ def ridge_of_classes(
 
 
 def ridge_of_numbers(
-    features: Float[np.ndarray, "samples features"],
+    features: Any,
     target: Float[np.ndarray, "samples outputs"],
     weight: np.ndarray | None = None,
     groups: np.ndarray | None = None,

@@ -120,6 +120,11 @@ class AbstractModel(eqx.Module):
         """Whether a batch can be shared out over several devices in training."""
         return True
 
+    @property
+    def ignores_padding(self) -> bool:
+        """Whether empty windows at the end change no prediction, if `windows` says how many there really are."""
+        return True
+
     @staticmethod
     def channels_seen(channels: int) -> int:
         """Number of channels the log-signatures are computed over, for paths of this many channels."""
@@ -143,6 +148,10 @@ class ForeignModel(AbstractModel):
     module: Callable
     depth: Depth = eqx.field(static=True)
     scales: tuple[int, ...] = eqx.field(static=True)
+
+    @property
+    def ignores_padding(self) -> bool:
+        return False  # nobody knows
 
     def __call__(self, *inputs, **options):
         return self.module(*inputs, **options)

@@ -103,6 +103,10 @@ class CubicCDE(AbstractDecodedModel):
         # Diffrax's recursive checkpoints do not work under `shard_map` (seen with Diffrax 0.7.2 and JAX 0.10).
         return False
 
+    @property
+    def ignores_padding(self) -> bool:
+        return self.control is hermite_control  # which only looks back
+
     def inputs(self, path, times, cuts, *, compute=None):
         """The points at which windows end, and their times, counted from 0. Windows of one point use all points."""
         rows, ends = np.arange(len(path))[:, None], np.broadcast_to(cuts, (len(path), np.shape(cuts)[-1]))

@@ -73,6 +73,10 @@ class Ensemble(AbstractModel):
         return self.members.many_devices
 
     @property
+    def ignores_padding(self) -> bool:
+        return self.members.ignores_padding
+
+    @property
     def first(self) -> Any:
         """One of the members. What it takes as inputs, all of them take."""
         return jax.tree.map(_first, self.members)
@@ -100,9 +104,9 @@ class Ensemble(AbstractModel):
 
 
 def _first(leaf: Any) -> Any:
-    """Of an array that has a first axis of members, that of the first; compiles nothing outside a program."""
+    """Of an array that has a first axis of members, that of the first; by NumPy, which neither compiles nor copies."""
     if isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer):
-        return jax.device_put(np.asarray(leaf)[0])
+        return np.asarray(leaf)[0]
     return leaf[0] if eqx.is_array(leaf) else leaf
 
 

@@ -1,9 +1,11 @@
 """Examples: a model's inputs, and the targets it should predict; and predictions for many of them."""
 
+import weakref
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -14,11 +16,13 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float, Int, Shaped
 
 from .._types import Devices, Model
-from ..devices import check_process, device_mesh, local_rows, replicate, shard_batch
+from ..devices import check_process, device_mesh, keep_programs, local_rows, replicate, shard_batch
 from ..processes import Processes
 
 # Batches that wait: one is being computed with, and the next are there when it is done.
 AHEAD = 3
+# Sizes of batches for fewer examples than a whole one.
+_FEW = (1, 8)
 
 
 @contextmanager
@@ -110,7 +114,9 @@ class Examples(eqx.Module):
 def predict(
     model: Model, examples: Source, *, batch: int = 32, mesh: Devices = None
 ) -> Float[np.ndarray, "examples *out outputs"]:
-    """The model's prediction for each example, whatever the other examples are: all batches have one shape.
+    """The model's prediction for each example, whatever the others are, but for rounding.
+
+    All batches have one shape; fewer than nine examples are a batch of 1 or 8. So little is compiled.
 
     Args:
         model: an Equinox module that takes one example.
@@ -126,34 +132,68 @@ def predict(
     (5, 2)
     """
     check_process()
-    mesh = device_mesh(mesh, batch=batch)
-    model = replicate(model, mesh)  # it may have been trained on others
-    size = batch_size(batch, mesh)
+    keep_programs()
+    size = next((size for size in _FEW if len(examples) <= size <= batch), batch)
+    mesh = device_mesh(mesh, batch=size)
+    size = batch_size(size, mesh)
+    placed = _placed(model, mesh)
     parts, found = batches(examples, size, own=local_rows(mesh, size)), []
     with Processes(mesh).lost_explained(), prefetched(parts, in_memory=isinstance(examples, Examples)) as parts:
         for part, _ in parts:
-            part = Examples(part.inputs, windows=part.windows)
-            found.append(np.asarray(_predictions(model, shard_batch(part, mesh), mesh)))
+            found.append(np.asarray(placed(Examples(part.inputs, windows=part.windows))))
     return np.concatenate(found)[: len(examples)]
+
+
+class _Rest:
+    """What a model is beside its arrays: two models that are alike share their compiled programs."""
+
+    def __init__(self, tree: Any, rest: Model, mesh: Mesh):
+        self.tree, self.rest, self.mesh = tree, rest, mesh
+        self.key = (tree, jax.tree.structure(rest), tuple(jax.tree.leaves(rest)), mesh)
+        self.hash = hash(self.key)
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, _Rest) and self.key == other.key)
+
+
+_models: dict[tuple[int, Mesh], Callable[[Examples], Array]] = {}
+
+
+def _placed(model: Model, mesh: Mesh) -> Callable[[Examples], Array]:
+    """The predictions of a model whose arrays are on these devices. As it never changes, they are put there once."""
+    key = id(model), mesh
+    if key not in _models:
+        model_there = jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, model)
+        arrays, rest = eqx.partition(replicate(model_there, mesh), eqx.is_array)
+        leaves, tree = jax.tree.flatten(arrays)
+        rest = _Rest(tree, rest, mesh)
+        share = (lambda part: part) if mesh.size == 1 else partial(shard_batch, mesh=mesh)
+        _models[key] = lambda part: _predictions(rest, leaves, share(part))
+        weakref.finalize(model, _models.pop, key, None)
+    return _models[key]
+
+
+@partial(jax.jit, static_argnums=0)
+def _predictions(rest: _Rest, leaves: list[Array], examples: Examples) -> Any:
+    everywhere, shared = PartitionSpec(), PartitionSpec("batch")
+    several = len({one.process_index for one in rest.mesh.devices.flat}) > 1
+
+    def share(leaves, examples):
+        own = examples.predictions(eqx.combine(jax.tree.unflatten(rest.tree, leaves), rest.rest))
+        return jax.lax.all_gather(own, "batch", tiled=True) if several else own
+
+    if rest.mesh.size == 1:
+        return share(leaves, examples)
+    specs = {"in_specs": (everywhere, shared), "out_specs": everywhere if several else shared, "check_vma": False}
+    return jax.shard_map(share, mesh=rest.mesh, **specs)(leaves, examples)
 
 
 def batch_size(wanted: int, mesh: Mesh) -> int:
     """The next size that can be shared out over the devices."""
     return -(-wanted // mesh.size) * mesh.size
-
-
-@eqx.filter_jit
-def _predictions(model: Model, examples: Examples, mesh: Mesh) -> Any:
-    arrays, rest = eqx.partition(model, eqx.is_array)
-    everywhere, shared = PartitionSpec(), PartitionSpec("batch")
-    several = len({one.process_index for one in mesh.devices.flat}) > 1
-
-    def share(arrays, examples):
-        own = examples.predictions(eqx.combine(arrays, rest))
-        return jax.lax.all_gather(own, "batch", tiled=True) if several else own
-
-    specs = {"in_specs": (everywhere, shared), "out_specs": everywhere if several else shared, "check_vma": False}
-    return jax.shard_map(share, mesh=mesh, **specs)(arrays, examples)
 
 
 def batches(

@@ -20,6 +20,7 @@ from ..devices import (
     check_process,
     device_mesh,
     drop_programs,
+    keep_programs,
     local_copy,
     local_rows,
     replicate,
@@ -94,6 +95,7 @@ def fit(
     # Data: batches of one shape, shared out over the devices.
     check_process()
     drop_programs()
+    keep_programs()
     declared = as_model(model)  # what it says of itself; the model itself is trained
     count = min(settings.batch_size, len(training))
     mesh = device_mesh(mesh, batch=count if declared.many_devices else 1)
@@ -144,7 +146,7 @@ def fit(
         try:
             while state.epoch < last and not _finished(state, settings):
                 new_model, new_optimizer = state.model, state.optimizer
-                total = weight = rate = 0.0
+                losses, weight, rate = [], 0.0, 0.0
                 examples = _examples(training, state.epoch)
                 check_weights(examples, "training set")
                 drawn = batches(examples, count, size, seed=settings.seed, epoch=state.epoch, own=own)
@@ -172,10 +174,12 @@ def fit(
                                 optimizer=optimizer,
                                 mesh=mesh,
                             )
-                            total, weight = total + float(value) * in_batch, weight + in_batch
+                            losses.append((value, in_batch))  # nobody waits for the number
+                            weight += in_batch
                         heard.step(examples=count)
                         stop_here()
 
+                total = sum(float(value) * in_batch for value, in_batch in losses)
                 record = {"epoch": state.epoch + 1, "loss": float(total / weight), "rate": abs(float(rate))}
                 if validation is not None:
                     record |= evaluate(new_model, validation, loss=loss, metric=metric, batch=size, mesh=mesh)
