@@ -58,7 +58,7 @@ def runs() -> None:
 
 def _sweep(folder: Path, options: dict) -> float:
     """Seconds for eight runs, after two that compile."""
-    from neuralrde.cli.sweep_tasks import read_sweep, run_in_worker
+    from neuralrde.cli.sweep_tasks import read_sweep, run_one
     from neuralrde.sweeps import RayPool
 
     folder.mkdir()
@@ -69,7 +69,7 @@ def _sweep(folder: Path, options: dict) -> float:
         planned = read_sweep(folder / f"{name}.toml", folder / name)
         if pool is None:
             shared = {"data": planned.data, "folder": folder / "runs", "cores": planned.cores}
-            pool = RayPool(run_in_worker, **shared).__enter__()
+            pool = RayPool(run_one, **shared).__enter__()
         begun = time.monotonic()
         progress = planned.sweep.run(pool)
         assert progress.done == len(seeds), progress

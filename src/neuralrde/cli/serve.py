@@ -13,7 +13,6 @@ from .console import WRONG_USE, Refusal
 from .flags import option
 
 _limit = partial(option, panel="Limits")
-_CACHE = 2**28  # bytes of compiled programs; those unused for longest go
 
 
 def serve(
@@ -61,6 +60,9 @@ def serve(
 
         neuralrde serve runs/hearts --state streams
     """
+    import jax
+
+    from ..devices import keep_programs
     from .evaluation import is_classifier, load_model
     from .loading import open_data
 
@@ -91,7 +93,8 @@ def serve(
         wait=wait,
         batch=batch,
     )
-    _keep_programs()
+    keep_programs()
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)  # a stream's programs are many and small
     named = _named(models)
     estimators = {name: load_model(path) for name, path in named.items()}
     service = Service(estimators, state=state, limits=limits, interval=interval, last=last)
@@ -127,19 +130,6 @@ def serve(
     )
     with notation(as_python):  # clients do not write flags
         uvicorn.Server(config).run(sockets=[socket])
-
-
-def _keep_programs() -> None:
-    """Keep what XLA compiles in the user's cache folder: the next start of the same model finds it there."""
-    import jax
-    import platformdirs
-
-    if jax.config.values["jax_compilation_cache_dir"] is None:  # the variable JAX_COMPILATION_CACHE_DIR names another
-        folder = platformdirs.user_cache_path("neuralrde", appauthor=False) / "compiled"
-        jax.config.update("jax_compilation_cache_dir", str(folder))
-        jax.config.update("jax_compilation_cache_max_size", _CACHE)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 def _named(paths: list[Path]) -> dict[str, Path]:

@@ -48,7 +48,7 @@ def sweep(
             raise Refusal(f"There are no results in {folder} yet. Run the sweep without --table first.")
         _show(lines, folder, json)
         return
-    from .sweep_tasks import read_sweep, run_in_worker, run_one
+    from .sweep_tasks import read_sweep, run_one
 
     say: Callable[[str], None] = (lambda text: None) if json else print
     left, last = "", ""
@@ -72,7 +72,7 @@ def sweep(
             say(f"Results: {read.sweep.results}\nPage:    {folder / 'page.html'}")
             options: dict[str, Any] = {"data": read.data, "folder": read.sweep.runs.resolve()}
             cluster = {"cores": read.cores, "gpus": read.gpus, "address": address}
-            pool = InProcess(run_one, **options) if no_ray else RayPool(run_in_worker, **cluster, **options)
+            pool = InProcess(run_one, **options) if no_ray else RayPool(run_one, **cluster, **options)
             try:
                 with pool if isinstance(pool, RayPool) else contextlib.nullcontext():
                     read.sweep.run(pool, on_progress)

@@ -28,7 +28,6 @@ retries = 5
 import gc
 import inspect
 import itertools
-import platform
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -210,23 +209,6 @@ def _whole(section: Mapping[str, Any], name: str, usual: int, *, least: int = 1)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise Refusal(f"Got {name} = {value!r}; expected a whole number from {least}.", WRONG_USE)
     return value
-
-
-def run_in_worker(settings: RunSettings, data: Dataset, folder: Path) -> dict[str, Any]:
-    """As `run_one`, with a cache of compiled programs that all workers of a machine share.
-
-    A crash while JAX reads or writes it would cost a worker, not the sweep: the task is given out again.
-    """
-    import jax
-    import platformdirs
-
-    if jax.config.jax_compilation_cache_dir is None:  # type: ignore
-        # On a shared disk another machine's processor might not know the words of these programs.
-        programs = platformdirs.user_cache_path("neuralrde") / "programs" / platform.node()
-        programs.mkdir(parents=True, exist_ok=True)
-        jax.config.update("jax_compilation_cache_dir", str(programs))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
-    return run_one(settings, data, folder)
 
 
 class _Resumed(Listener):

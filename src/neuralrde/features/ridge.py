@@ -181,7 +181,7 @@ def _unit(square: np.ndarray, count: int) -> float:
     return max(float(np.trace(square, dtype=np.float64)) / count, 1e-300)
 
 
-def _lapack(kind: type) -> tuple[Callable, ...]:
+def _lapack(kind: type) -> Any:
     """BLAS and LAPACK for lower triangles of this kind of number; what is solved for is in float64."""
     syrk = scipy.linalg.get_blas_funcs("syrk", dtype=kind)
     cholesky, solve, invert, half = scipy.linalg.get_lapack_funcs(("potrf", "potrs", "trtri", "trtrs"), dtype=kind)
