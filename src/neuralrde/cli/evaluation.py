@@ -133,11 +133,7 @@ def floor_baseline(estimator: Any, data: Dataset) -> Baseline:
 
 
 def pooled(folds: Sequence[tuple[PredictionTable, np.ndarray]]) -> PredictionTable:
-    """The predictions of several folds as one, in the order of the data.
-
-    Args:
-        folds: of each its predictions, and the numbers of its samples in the data.
-    """
+    """The predictions of several folds as one, in the order of the data; beside each, the numbers of its samples."""
     sample = np.concatenate([rows[found.sample] for found, rows in folds])
     order = np.argsort(sample, kind="stable")
     classes = sorted({name for found, _ in folds for name in found.classes or ()}) or None
@@ -164,11 +160,7 @@ def pooled(folds: Sequence[tuple[PredictionTable, np.ndarray]]) -> PredictionTab
 
 
 def pooled_baselines(folds: Sequence[tuple[list[Baseline], np.ndarray]]) -> list[Baseline]:
-    """Of several folds as one, in the order of the data: those that every fold has.
-
-    Args:
-        folds: of each its baselines, and the sample that each of their rows belongs to.
-    """
+    """Those that every fold has, as one in the order of the data; beside each, the samples of its rows."""
     order = np.argsort(np.concatenate([rows for _, rows in folds]), kind="stable")
     result = []
     for kind in [one.kind for one in folds[0][0]]:

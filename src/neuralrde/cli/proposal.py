@@ -167,10 +167,6 @@ def is_shared(name: str, values: np.ndarray) -> bool:
 
     >>> is_shared("pat_id", np.arange(120) // 6), is_shared("x", np.arange(120) % 2), is_shared("age", np.arange(50))
     (True, False, False)
-
-    Args:
-        name: of the column.
-        values: one per series.
     """
     different = len(set(values.tolist()))
     if different < 2 or 2 * different > len(values) or _named(name, _STATIC):

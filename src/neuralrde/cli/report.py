@@ -145,13 +145,7 @@ def times_of(one: Dataset, points: int) -> np.ndarray | None:
 
 
 def run_page(folder: RunFolder, data: str, result: Mapping[str, Any]) -> str:
-    """The text of the file.
-
-    Args:
-        folder: of the run, with all else in it.
-        data: about the data, for people.
-        result: as in metrics.json.
-    """
+    """The text of report.html; `data` is about the data, for people, and the result as in metrics.json."""
     return page(folder.path.resolve().name, "\n".join(_sections(folder, data, result)))
 
 
