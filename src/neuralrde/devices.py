@@ -163,10 +163,7 @@ def pad_batch(batch: PyTree, multiple: int) -> tuple[PyTree, Float[np.ndarray, "
 
 
 def shard_batch(batch: PyTree, mesh: Mesh) -> PyTree:
-    """Divide the examples of each array of a batch over the devices.
-
-    Of several processes each gives its own rows of the batch (`local_rows`), and no other.
-    """
+    """Divide the examples of each array of a batch over the devices; each process gives its own rows (`local_rows`)."""
     own = sum(one.process_index == jax.process_index() for one in mesh.devices.flat)
     for leaf in jax.tree.leaves(batch):
         if leaf.ndim == 0 or leaf.shape[0] % own:
@@ -186,10 +183,7 @@ def shard_batch(batch: PyTree, mesh: Mesh) -> PyTree:
 
 
 def replicate(tree: PyTree, mesh: Mesh) -> PyTree:
-    """A copy of each JAX array on every device; everything else as it is.
-
-    Several processes must have the same numbers (`Processes.agree`): each fills its own devices.
-    """
+    """A copy of each JAX array on every device, the same in all processes; everything else as it is."""
     arrays, rest = eqx.partition(tree, eqx.is_array)
     sharding, own = NamedSharding(mesh, _EVERYWHERE), [*mesh.local_devices]
     if len(own) == mesh.size:

@@ -58,7 +58,7 @@ def join_processes(
     # It would catch SIGTERM, for itself: `interrupts_between_steps` does.
     jax.config.update("jax_enable_preemption_service", False)
     # At the end the first process may still be drawing pictures.
-    limits = {"heartbeat_timeout_seconds": patience, "shutdown_timeout_seconds": 300}
+    limits: Options = {"heartbeat_timeout_seconds": patience, "shutdown_timeout_seconds": 300}
     jax.distributed.initialize(coordinator, count, number, **limits, coordinator_bind_address=_bound(coordinator))
 
 
@@ -111,10 +111,7 @@ class Processes:
             return tuple(float(total) for total in self._total(np.array(numbers, np.float32)))
 
     def agree(self, value: Any) -> Any:
-        """The first process's value, in all of them: numbers, text, arrays, and lists, tuples and dictionaries of them.
-
-        It is data, and never code: nothing that another process says is run.
-        """
+        """The first process's value, in all of them: numbers, text, arrays, and lists, tuples, dictionaries of them."""
         if self.count == 1:
             return value
         with self.lost_explained():
@@ -126,10 +123,7 @@ class Processes:
             return _read(self._total(words).tobytes()[:size])
 
     def from_first(self, make: Callable[[], Any]) -> Any:
-        """What `make()` returns in the first process, in all of them. Its errors, too, are raised in all.
-
-        The others raise the nearest class of ours or of Python's, with the same text.
-        """
+        """What `make()` returns in the first process, or raises there (a class of ours or Python's), in all of them."""
         if self.count == 1:
             return make()
         value, error, told = None, None, None

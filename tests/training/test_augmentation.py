@@ -9,7 +9,7 @@ from neuralrde.models import MeanState, NeuralRDE
 from neuralrde.paths import Series, window_cuts
 from neuralrde.signatures import log_signatures
 from neuralrde.solvers import Exponential
-from neuralrde.training import Augmented, Examples, RandomChoice, Settings, SquaredError, TimeStretch, fit, stretch_time
+from neuralrde.training import Examples, RandomChoice, Settings, SquaredError, TimeStretch, fit, stretch_time
 
 
 def sines(frequencies, length=401):
@@ -67,7 +67,8 @@ def test_every_epoch_is_another_and_a_resumed_training_sees_the_same(tmp_path):
         windows = np.asarray(log_signatures(series.values, 2, cuts=cuts), np.float32)
         return Examples((series.values[:, 0].astype(np.float32), windows), target)
 
-    augmented = Augmented(sines(rates[:, 0]), rates, [TimeStretch(0.7, 1.4, rate=True)], examples, seed=3)
+    stretch, draw = TimeStretch(0.7, 1.4, rate=True), np.random.default_rng(3)
+    augmented = RandomChoice([examples(*stretch(sines(rates[:, 0]), rates, draw)) for _ in range(3)], seed=3)
     assert np.abs(augmented.epoch(0).target - augmented.epoch(1).target).max() > 0.1
     np.testing.assert_array_equal(augmented.epoch(1).inputs[1], augmented.epoch(1).inputs[1])
     model = NeuralRDE(1, 1, depth=2, state=4, width=8, layers=1, readout=MeanState(), key=jax.random.key(0))

@@ -3,7 +3,7 @@
 from ..frozen import Frozen, partition_weights, weights_of
 from ..registry import Registry
 from .archive import FileRefused
-from .augmentation import AUGMENTATIONS, AbstractAugmentation, Augmented, RandomChoice, TimeStretch, stretch_time
+from .augmentation import AUGMENTATIONS, AbstractAugmentation, RandomChoice, TimeStretch, stretch_time
 from .cache import LogSignatureCache
 from .checkpoint import TrainingWarning, fingerprint_of, load_checkpoint, save_checkpoint
 from .examples import Examples, Source, predict, targets_at_cuts
@@ -55,7 +55,6 @@ __all__ = [
     "AbstractAugmentation",
     "AbstractLoss",
     "AdamW",
-    "Augmented",
     "ConstantRate",
     "CrossEntropy",
     "EachMember",

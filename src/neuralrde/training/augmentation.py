@@ -4,7 +4,7 @@ What an epoch sees is drawn from (seed, epoch) alone, so that a resumed training
 """
 
 import abc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import jax
@@ -19,10 +19,6 @@ from .examples import Examples
 # Factors of the speed: what is slower has hundreds of times as many points, and is a mistake.
 _SLOWEST, _FASTEST = 0.01, 100.0
 _MOST_VERSIONS, _MOST_SPEEDS = 1000, 99
-
-
-# A function of (series, target, generator).
-Augmentation = Callable[[Series, np.ndarray, np.random.Generator], tuple[Series, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -56,10 +52,9 @@ class AbstractAugmentation(abc.ABC):
         return np.ones(len(drawn))
 
     def test_versions(self, series: Series) -> Iterator[tuple[Series, float]]:
-        """The versions of new series that are predicted from, and what their targets are multiplied by.
+        """The versions of new series that are predicted from, an odd number, and what their targets are multiplied by.
 
         By default the series as they are. Of several predictions a regressor takes the median, a classifier the mean.
-        There must be an odd number of them.
         """
         yield series, 1.0
 
@@ -168,50 +163,11 @@ def _interval(series: Series) -> float:
     return float(gaps.mean())
 
 
-class DrawnAnew(abc.ABC):
-    """Training examples that are drawn anew in every epoch."""
-
-    @abc.abstractmethod
-    def __len__(self) -> int: ...
-
-    @abc.abstractmethod
-    def epoch(self, number: int) -> Examples:
-        """The examples of an epoch; the seed and the number alone decide."""
-
-
 @dataclass(frozen=True, eq=False)
-class Augmented(DrawnAnew):
-    """Training examples that are drawn anew in every epoch, for `fit`.
-
-    Args:
-        series, target: the original series and targets.
-        steps: augmentations, one after the other.
-        examples: a function that makes `Examples` from augmented series and targets.
-        seed: seed of the draws.
-    """
-
-    series: Series
-    target: np.ndarray
-    steps: Sequence[Augmentation]
-    examples: Callable[[Series, np.ndarray], Examples]
-    seed: int = 0
-
-    def __len__(self) -> int:
-        return len(self.series)
-
-    def epoch(self, number: int) -> Examples:
-        rng = np.random.default_rng([self.seed, number, 1])
-        series, target = self.series, self.target
-        for step in self.steps:
-            series, target = step(series, target, rng)
-        return self.examples(series, target)
-
-
-@dataclass(frozen=True, eq=False)
-class RandomChoice(DrawnAnew):
+class RandomChoice:
     """Training examples in several versions; every epoch draws one version of each example.
 
-    Versions can be shifted windows (`window_cuts(series, step=..., shift=...)`) of one path, or epochs of `Augmented`.
+    They can be of augmented series, or shifted windows (`window_cuts(series, step=..., shift=...)`) of one path.
 
     Args:
         versions: several `Examples`, with the same examples in the same order; targets may differ.
@@ -237,6 +193,7 @@ class RandomChoice(DrawnAnew):
         return len(self.versions[0])
 
     def epoch(self, number: int) -> Examples:
+        """The examples of an epoch; the seed and the number alone decide."""
         drawn = np.random.default_rng([self.seed, number, 2]).integers(len(self.versions), size=len(self))
 
         def one_of_each(*leaves):

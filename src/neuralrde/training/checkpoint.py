@@ -16,7 +16,7 @@ from .._types import Record
 from .._write import private_folder
 from ..processes import Processes
 from .archive import FileRefused, arrays_of, read_archive, with_arrays, write_archive
-from .augmentation import DrawnAnew
+from .augmentation import RandomChoice
 from .examples import Source
 from .state import Settings, TrainingState
 
@@ -116,7 +116,7 @@ def same_training(
     processes: Processes,
     settings: Settings,
     state: TrainingState,
-    training: Source | DrawnAnew,
+    training: Source | RandomChoice,
     validation: Source | None,
 ) -> Settings:
     """The first process's settings. Raises in all if one would train something else (of data: first, last, number)."""
@@ -159,9 +159,9 @@ def agreed_state(
     return found if processes.count == 1 else _unpacked(state, *found)
 
 
-def _ends(examples: Source | DrawnAnew | None) -> list[np.ndarray]:
+def _ends(examples: Source | RandomChoice | None) -> list[np.ndarray]:
     """The first and the last example, of what can be looked at without computing an epoch."""
-    if examples is None or isinstance(examples, DrawnAnew):
+    if examples is None or isinstance(examples, RandomChoice):
         return []
     return [np.asarray(leaf) for leaf in jax.tree.leaves(examples.take(np.array([0, len(examples) - 1])))]
 

@@ -30,7 +30,7 @@ from ..devices import (
 from ..frozen import weights_of
 from ..models import as_model
 from ..processes import Processes
-from .augmentation import DrawnAnew
+from .augmentation import RandomChoice
 from .checkpoint import TrainingWarning, agreed_state, fingerprint_of, same_training, save_checkpoint
 from .examples import Examples, Source, batch_size, batches, check_weights, predict, prefetched
 from .interrupt import interrupts_between_steps
@@ -46,7 +46,7 @@ _EXPLAINED = 4096
 
 def fit(
     model: Model,
-    training: Source | DrawnAnew,
+    training: Source | RandomChoice,
     *,
     loss: Callable,
     validation: Source | None = None,
@@ -69,7 +69,7 @@ def fit(
 
     Args:
         model: an Equinox module that takes one example. Its floating arrays are trained, unless they are `Frozen`.
-        training: examples with targets, in memory or not (`Store`); `Augmented` and `RandomChoice` draw them anew.
+        training: examples with targets, in memory or not (`Store`); a `RandomChoice` draws them anew in every epoch.
         loss: a loss such as `CrossEntropy()`, or any function of one prediction and target.
         validation: examples that decide when to stop and which weights to keep. Without them the training loss decides.
         decides: with False, the validation set is only reported in the history.
@@ -103,7 +103,7 @@ def fit(
     processes, own = Processes(mesh), local_rows(mesh, size)
     steps = -(-len(training) // count)
     for examples, what in ((training, "training set"), (validation, "validation set")):
-        if examples is not None and not isinstance(examples, DrawnAnew):
+        if examples is not None and not isinstance(examples, RandomChoice):
             check_weights(examples, what)
 
     # Model and optimizer: one state, new or as it was left.
@@ -125,7 +125,7 @@ def fit(
     heard = Listeners(listeners if processes.is_first else ())
     saved = -math.inf
 
-    def save() -> None:
+    def save(state: TrainingState) -> None:
         nonlocal saved
         if checkpoint is None or not processes.is_first:
             return
@@ -198,16 +198,16 @@ def fit(
                 clock = now
                 heard.epoch(record)
                 if time.monotonic() - saved >= settings.save_every:
-                    save()
+                    save(state)
         finally:
             # Also at an interrupt: `state` is whole at any moment, because an epoch replaces it at once.
-            save()
+            save(state)
             heard.close()
     return state
 
 
-def _examples(training: Source | DrawnAnew, epoch: int) -> Source:
-    return training.epoch(epoch) if isinstance(training, DrawnAnew) else training
+def _examples(training: Source | RandomChoice, epoch: int) -> Source:
+    return training.epoch(epoch) if isinstance(training, RandomChoice) else training
 
 
 def evaluate(
