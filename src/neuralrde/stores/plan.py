@@ -89,7 +89,8 @@ class Plan:
 @lru_cache(8)
 def driven_model(name: str, channels: int, windows: Windows) -> AbstractDrivenModel:
     """The smallest model that takes what a store for this one holds: in words, and mixed if it mixes many channels."""
-    mixes = issubclass(model_class(MODELS[name]), MultiScaleRDE)
+    many = MultiScaleRDE.channels_seen(channels) < channels
+    mixes = many and issubclass(model_class(MODELS[name]), MultiScaleRDE)
     options: Any = {"depth": windows.depth, "scales": windows.scales, "key": jax.random.key(0), "width": 1, "state": 1}
     return MultiScaleRDE(channels, 1, units=1, blocks=0, **options) if mixes else NeuralRDE(channels, 1, **options)
 

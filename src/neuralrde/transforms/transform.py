@@ -36,13 +36,12 @@ class Transform:
         return self.fit_statistics(Statistics.of(series))
 
     def fit_statistics(self, statistics: Statistics) -> "Transform":
-        """As `fit`, for a training set that need not be in memory; an error if its statistics do not suffice."""
+        """As `fit`, from statistics alone, which series that need not be in memory have too."""
         if self.is_fitted:
             return self
         raise ValueError(
-            f"Got the transform {type(self).__name__}, which learns from whole series; expected ObservationCounts, "
-            "FillForward, Scale or TimeChannel, which learn from statistics, or a transform that is fitted. Fit it on "
-            "a part of the series first: transform=transform.fit(part)."
+            f"Got the transform {type(self).__name__}, which has fields to learn; expected a method `fit`, or "
+            "`fit_statistics`, that learns them."
         )
 
     @property
