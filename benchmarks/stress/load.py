@@ -108,7 +108,7 @@ async def run(
                     await asyncio.sleep(max(push[0] - now, TICK if len(names) > 1 else 0))
                     continue
                 heads, bodies = [], []
-                while push[0] <= now:
+                while push[0] <= min(now, start + seconds):
                     (due, name, turn), number = push, next(numbers)
                     begins = ',"start":true' if name in anew else ""
                     anew.discard(name)

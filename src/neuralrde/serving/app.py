@@ -65,7 +65,7 @@ def create_app(
     routes: list[Any] = [
         *(Route(path, rest.answer(some), methods=list(some)) for path, some in methods.items()),
         WebSocketRoute("/v2/models/{model}/streams", rest.stream_socket),
-        WebSocketRoute("/watch", lambda socket: service.hub.serve(socket)),
+        WebSocketRoute("/watch", service.hub.serve),
         Route("/openapi.json", lambda request: _json(document(list(service.models)))),
         Route("/login", rest.login, methods=["POST"]),
         *(Route(path, _file(*file)) for path, file in FILES.items()),
