@@ -304,8 +304,7 @@ def _from_tables(path: Path, found: _Folder, options: TableOptions, task: Task |
         tables.append(replace(table, frame=with_columns(table.frame, places), roles=replace(table.roles, **roles)))
     ids = [table.roles.id for table in tables]
     if ids[0] != _FILE:
-        data = from_table(join_tables(_with_prefixes(tables, names), path), options, task=task)
-        return data
+        return from_table(join_tables(_with_prefixes(tables, names), path), options, task=task)
     if set(ids) != {_FILE}:
         raise ReadError(path, "Got tables with a column of ids beside tables without; expected all alike.")
     data = from_table(join_tables(tables, path), replace(options, wide=bool(options.wide)), task=task)

@@ -102,7 +102,7 @@ class TextTable(TableFile):
         return file
 
     def _rows(self, body: io.BytesIO | None = None) -> Iterator[tuple[int, list[str]]]:
-        """Python's own reading of the rows, with the lines where they begin: slow, and only to name mistakes."""
+        """Python's own reading of the rows, with the lines where they begin: slow, for mistakes and quotes."""
         lines = (line.decode() for line in body or self._body())
         reader, before = csv.reader(lines, delimiter=self.sep, skipinitialspace=True), 0
         try:
@@ -155,17 +155,16 @@ class TextTable(TableFile):
         # Older versions of pandas round the last digit unless told not to.
         version = tuple(int(part) for part in pd.__version__.split(".")[:2])
         exact: Any = {"float_precision": "round_trip"} if version < (3, 1) else {}
+        width = self._width()
         try:
             frame = pd.read_csv(
-                self._body(), header=None, names=range(self._width()), index_col=False, sep=self.sep,
+                self._body(), header=None, names=range(width), index_col=False, sep=self.sep,
                 decimal=decimal, dtype={i: str for i in kept if i not in plain}, keep_default_na=False,
                 na_values=spellings, skipinitialspace=True, low_memory=False, **exact,
             )  # fmt: skip
         except pd.errors.EmptyDataError:
             raise ReadError(self.path, "Got column names and no rows; expected series.") from None
         except (pd.errors.ParserError, ValueError, OverflowError) as error:
-            if isinstance(error, ReadError):
-                raise
             if "EOF inside string" in str(error):
                 *_, (line, row) = [(self.first_line, ['"']), *self._rows()]
                 raise ReadError(self.path, f"Got a quote in {row[-1][:40]!r} that does not end.", line) from None

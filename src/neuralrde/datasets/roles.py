@@ -148,8 +148,8 @@ def find_roles(names: Sequence[str], file: str | Path, options: TableOptions, *,
         raise ReadError(
             file,
             f"Got the column {both[0]!r} as {taken[both[0]]} and as a channel; expected one of them, because a channel "
-            f"is what a model sees. Leave it out of {setting('columns', [...])}, or name another "
-            f"{setting(taken[both[0]])}.",
+            f"is what a model sees. Leave {both[0]!r} out of the columns ({setting('columns', [...])}), or name "
+            f"another {setting(taken[both[0]])}.",
         )
     if not channels and channels_needed and "sensor" not in roles:
         raise ReadError(file, f"Got only the columns {few(names)}; expected a channel beside them.")

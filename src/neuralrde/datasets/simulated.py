@@ -3,8 +3,8 @@
 import numpy as np
 
 from neuralrde.paths import Series
+from neuralrde.paths.checks import check_whole
 
-from ..errors import ParameterError, setting
 from .dataset import Dataset
 
 
@@ -150,5 +150,4 @@ def fractional_brownian_motion(
 
 def _check_sizes(**sizes: int) -> None:
     for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-            raise ParameterError(name, size, f"a whole number from 1, for example {setting(name, 100)}")
+        check_whole(name, size, high=2**40)
