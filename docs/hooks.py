@@ -30,8 +30,6 @@ MARK = re.compile(r"^<!-- registry: ([\w-]+) -->$", re.MULTILINE)
 # datasets.
 FLOW = {
     "_cores": "",
-    "_lock": "",
-    "_ray": "",
     "_types": "",
     "_version": "",
     "_write": "",
@@ -51,12 +49,15 @@ FLOW = {
     "features": "the closed form: random windows, statistics, ridge regression",
     "online": "the same stages for points that are still arriving; export",
     "estimators": "scikit-learn's interface: the closed form, the neural models, and the two blended",
-    "stores": "examples on disk, for data larger than memory",
-    "serving": "streams of many clients, kept on disk, and a live page",
-    "assessment": "metrics with intervals, baselines, a verdict",
-    "sweeps": "many runs, each result once",
     "plots": "pictures",
-    "cli": "the command line",
+    "tools": "on top of the library, which imports none of them",
+    "tools._lock": "",
+    "tools._ray": "",
+    "tools.stores": "examples on disk, for data larger than memory",
+    "tools.serving": "streams of many clients, kept on disk, and a live page",
+    "tools.assessment": "metrics with intervals, baselines, a verdict",
+    "tools.sweeps": "many runs, each result once",
+    "tools.cli": "the command line",
     "__main__": "",
 }
 
@@ -113,4 +114,4 @@ def _linked(cls: Any) -> str:
         library = module.partition(".")[0]
         return f"`{'jax.nn' if library == 'jax' else library}.{name}`"
     owner = name.partition(".")[0]  # a constructor, `FreeLinearField.random`, is described with its class
-    return f"[`{name}`][neuralrde.{module.split('.')[1]}.{owner}]"
+    return f"[`{name}`][{'.'.join(module.split('.')[:2])}.{owner}]"

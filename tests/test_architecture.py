@@ -17,7 +17,13 @@ FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init
 
 
 def part_of(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    return _part([one.removesuffix(".py") for one in path.relative_to(SOURCE).parts])
+
+
+def _part(names: list[str]) -> str:
+    """A part of the library, or one of the tools, which share a folder."""
+    inside = names[0] == "tools" and len(names) > 1 and names[1] != "__init__"
+    return ".".join(names[: 1 + inside])
 
 
 def imported_parts(path: Path) -> set[str]:
@@ -31,7 +37,7 @@ def imported_parts(path: Path) -> set[str]:
             start = list(package[: len(package) - node.level + 1]) if node.level else []
             start += node.module.split(".") if node.module else []
             names += [[*start, alias.name] for alias in node.names]
-    return {name[1] for name in names if name[0] == "neuralrde" and len(name) > 1}
+    return {_part(name[1:]) for name in names if name[0] == "neuralrde" and len(name) > 1}
 
 
 def test_every_part_has_its_place():

@@ -15,10 +15,10 @@ from benchmarks.__main__ import FOLDERS as BENCHMARKS
 from benchmarks.quality.league.command import parser as league_options
 from benchmarks.quality.league.command import wanted
 from docs import hooks
-from neuralrde.cli import main
-from neuralrde.cli.app import app
 from neuralrde.datasets import order_of_events
 from neuralrde.registry import Registry
+from neuralrde.tools.cli import main
+from neuralrde.tools.cli.app import app
 from reproduction.__main__ import app as reproduction_app
 from reproduction.__main__ import main as reproduction
 

@@ -72,7 +72,7 @@ def test_what_cannot_be_sent_is_refused(value):
 
 
 def test_an_error_of_the_first_is_raised_in_all():
-    from neuralrde.cli.console import Refusal
+    from neuralrde.tools.cli.console import Refusal
 
     for raised in (
         ValueError("no"),

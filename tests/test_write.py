@@ -13,10 +13,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from neuralrde._write import writing
-from neuralrde.cli.evaluation import PredictionTable, write_csv
-from neuralrde.cli.run_folder import RunFolder, write_json
 from neuralrde.plots import save
-from neuralrde.sweeps.results import Results
+from neuralrde.tools.cli.evaluation import PredictionTable, write_csv
+from neuralrde.tools.cli.run_folder import RunFolder, write_json
+from neuralrde.tools.sweeps.results import Results
 
 KILLED = """
 import os, signal, sys

@@ -17,7 +17,7 @@ import numpy as np
 
 from neuralrde.datasets import read
 from neuralrde.estimators import load
-from neuralrde.serving import Recording
+from neuralrde.tools.serving import Recording
 
 
 def run(model: str, data: str, *, streams: int, seconds: float) -> dict:

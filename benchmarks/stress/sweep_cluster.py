@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from neuralrde._lock import Lock
 from neuralrde.datasets import order_of_events
+from neuralrde.tools._lock import Lock
 
 RUNS = 24
 CONFIG = """

@@ -58,8 +58,8 @@ def runs() -> None:
 
 def _sweep(folder: Path, options: dict) -> float:
     """Seconds for eight runs, after two that compile."""
-    from neuralrde.cli.sweep_tasks import read_sweep, run_one
-    from neuralrde.sweeps import RayPool
+    from neuralrde.tools.cli.sweep_tasks import read_sweep, run_one
+    from neuralrde.tools.sweeps import RayPool
 
     folder.mkdir()
     taken = []

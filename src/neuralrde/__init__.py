@@ -11,7 +11,6 @@ from ._version import __version__  # noqa: F401
 
 if _CHECKING:
     from . import (  # noqa: F401
-        assessment,
         datasets,
         devices,
         estimators,
@@ -24,7 +23,7 @@ if _CHECKING:
         registry,
         signatures,
         solvers,
-        stores,
+        tools,
         training,
         transforms,
     )
@@ -43,7 +42,7 @@ if _CHECKING:
     from .registry import Config
     from .signatures import LogSignatureStream, log_signature, log_signatures, signature
     from .solvers import RK4, solve
-    from .stores import Store, prepare
+    from .tools.stores import Store, prepare
     from .transforms import Compose, FillForward, Scale, TimeChannel
 
 __all__ = [  # noqa: RUF022 (in the order in which a newcomer needs them)
@@ -80,7 +79,6 @@ __all__ = [  # noqa: RUF022 (in the order in which a newcomer needs them)
     "BracketField",
 ]
 _PARTS = {
-    "assessment": "",
     "datasets": "Dataset read",
     "devices": "",
     "estimators": "LogSignatureClassifier LogSignatureFeatures LogSignatureRegressor NeuralRDEClassifier "
@@ -94,7 +92,8 @@ _PARTS = {
     "registry": "Config",
     "signatures": "LogSignatureStream log_signature log_signatures signature",
     "solvers": "RK4 solve",
-    "stores": "Store prepare",
+    "tools": "",
+    "tools.stores": "Store prepare",
     "training": "",
     "transforms": "Compose FillForward Scale TimeChannel",
 }
@@ -110,4 +109,4 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *_PARTS, "__version__"]
+    return [*__all__, *(part for part in _PARTS if "." not in part), "__version__"]

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from neuralrde import Series
-from neuralrde.assessment import (
+from neuralrde.datasets import Dataset
+from neuralrde.tools.assessment import (
     Predictions,
     Training,
     TrainingTargets,
@@ -14,11 +15,10 @@ from neuralrde.assessment import (
     trivial,
     verdict,
 )
-from neuralrde.assessment import (
+from neuralrde.tools.assessment import (
     assess as assess_beside,
 )
-from neuralrde.assessment._baselines import last_value, previous_target
-from neuralrde.datasets import Dataset
+from neuralrde.tools.assessment._baselines import last_value, previous_target
 
 
 def assess(found, train, data=None):

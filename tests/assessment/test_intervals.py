@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from neuralrde.assessment import accuracy_interval, bootstrap_interval, calibration_error, wilson
+from neuralrde.tools.assessment import accuracy_interval, bootstrap_interval, calibration_error, wilson
 
 
 @pytest.mark.parametrize(("right", "total"), [(0, 1), (1, 1), (0, 10), (10, 10), (37, 41), (55, 69), (900, 1000)])

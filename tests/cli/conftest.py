@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from neuralrde.cli import main
 from neuralrde.datasets import order_of_events
+from neuralrde.tools.cli import main
 
 COLUMNS = ["--id", "patient", "--time", "hour", "--target", "ill"]
 # One small model. The default, four of several scales, compiles four times as long: test_messages.py runs it once.

@@ -6,11 +6,11 @@ import tomllib
 import numpy as np
 import pytest
 
-from neuralrde.cli.evaluation import floor_baseline
-from neuralrde.cli.report import only_closed_form
-from neuralrde.cli.run import floor
 from neuralrde.datasets import Dataset, Split, order_of_events
 from neuralrde.estimators import LogSignatureClassifier, LogSignatureFeatures, load
+from neuralrde.tools.cli.evaluation import floor_baseline
+from neuralrde.tools.cli.report import only_closed_form
+from neuralrde.tools.cli.run import floor
 
 from .conftest import COLUMNS, QUICK
 
@@ -19,7 +19,7 @@ SMALL = ["--model", "closed-form", "--set", "model.draws=12"]
 
 @pytest.fixture(scope="module")
 def closed(hearts, tmp_path_factory):
-    from neuralrde.cli import main
+    from neuralrde.tools.cli import main
 
     folder = tmp_path_factory.mktemp("runs") / "closed"
     assert main(["fit", str(hearts), *COLUMNS, *SMALL, "--out", str(folder)]) == 0
@@ -129,7 +129,7 @@ def test_the_floor_learns_from_groups_and_from_what_would_validate(monkeypatch):
     own = LogSignatureClassifier(random_state=3).fit(data[:24].series, y[:24], groups=data.groups[:24])
     assert found.estimator.penalty_ == own.penalty_
     assert np.array_equal(floor_baseline(found.estimator, data[24:]).predicted, own.predict(data[24:].series))
-    monkeypatch.setattr("neuralrde.cli.run._MOST", 12)
+    monkeypatch.setattr("neuralrde.tools.cli.run._MOST", 12)
     assert found.seconds > 0
     assert floor(data, y, rows, seed=3).estimator.penalty_ != own.penalty_
 

@@ -7,7 +7,7 @@ import pytest
 
 from neuralrde.datasets import DatasetUnavailable
 
-MODULE = "neuralrde.cli.demo"
+MODULE = "neuralrde.tools.cli.demo"
 
 
 def test_without_the_real_data_it_shows_simulated_ones(run, tmp_path, monkeypatch):

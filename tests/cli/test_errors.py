@@ -10,10 +10,10 @@ import warnings
 
 import pytest
 
-from neuralrde.cli.fit import fit
 from neuralrde.datasets import order_of_events
 from neuralrde.errors import setting
 from neuralrde.estimators import NeuralRDEClassifier
+from neuralrde.tools.cli.fit import fit
 
 from .conftest import COLUMNS, QUICK
 
@@ -115,7 +115,7 @@ def test_what_nobody_thought_of_is_a_sentence_too(run, monkeypatch):
     def broken(*arguments):
         raise KeyError("oops")
 
-    monkeypatch.setattr("neuralrde.cli.proposal.open_data", broken)
+    monkeypatch.setattr("neuralrde.tools.cli.proposal.open_data", broken)
     assert_a_sentence(run("inspect", "spirals"), 1, "KeyError", "--debug")
 
 
@@ -165,7 +165,7 @@ def test_help_wrong_flags_and_tables_need_no_jax(hearts):
     """So that they are quick: JAX takes seconds to load."""
     code = f"""if True:
         import sys
-        from neuralrde.cli import main
+        from neuralrde.tools.cli import main
 
         codes = [main(["--help"]), main(["fit", "--nonsense"]), main(["inspect", {str(hearts)!r}, *{COLUMNS}])]
         print(codes, sorted({{"jax", "sklearn", "matplotlib"}} & set(sys.modules)), file=sys.stderr)
@@ -202,9 +202,9 @@ def test_a_warning_is_a_note(run, monkeypatch):
 
     def warned(word, table):
         text = f"Write {setting('step', 1)} to use all."
-        warnings.warn_explicit(text, UserWarning, "x.py", 1, module="neuralrde.cli.run")
+        warnings.warn_explicit(text, UserWarning, "x.py", 1, module="neuralrde.tools.cli.run")
         return order_of_events(samples=10, length=33, events=4)
 
-    monkeypatch.setattr("neuralrde.cli.proposal.open_data", warned)
+    monkeypatch.setattr("neuralrde.tools.cli.proposal.open_data", warned)
     outcome = run("inspect", "spirals")
     assert (outcome.code, outcome.err) == (0, "note: Write --step 1 to use all.\n")

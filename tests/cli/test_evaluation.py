@@ -11,13 +11,13 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from neuralrde import Series
-from neuralrde.cli import main
-from neuralrde.cli.console import Refusal
-from neuralrde.cli.evaluation import PredictionTable, pooled
-from neuralrde.cli.loading import divided, divided_for_all, divided_into_folds
-from neuralrde.cli.run import Run
-from neuralrde.cli.settings import RunSettings
 from neuralrde.datasets import Dataset, Split
+from neuralrde.tools.cli import main
+from neuralrde.tools.cli.console import Refusal
+from neuralrde.tools.cli.evaluation import PredictionTable, pooled
+from neuralrde.tools.cli.loading import divided, divided_for_all, divided_into_folds
+from neuralrde.tools.cli.run import Run
+from neuralrde.tools.cli.settings import RunSettings
 
 from .conftest import COLUMNS, QUICK
 
@@ -236,12 +236,12 @@ def test_termination_has_its_exit_code(run, hearts, tmp_path, monkeypatch):
     def stop(*_, **__):
         raise Terminated
 
-    monkeypatch.setattr("neuralrde.cli.run.Run.fit", stop)
+    monkeypatch.setattr("neuralrde.tools.cli.run.Run.fit", stop)
     outcome = run("fit", hearts, *COLUMNS, *QUICK, "--out", tmp_path / "run")
     assert outcome.code == 143 == 128 + signal.SIGTERM
     assert f"Terminated. Go on with `neuralrde fit --resume --out {tmp_path / 'run'}`." in outcome.err
     assert not (tmp_path / "run" / ".lock").exists()
-    monkeypatch.setattr("neuralrde.cli.proposal.open_data", stop)
+    monkeypatch.setattr("neuralrde.tools.cli.proposal.open_data", stop)
     outcome = run("inspect", hearts)
     assert (outcome.code, outcome.err) == (143, "neuralrde: Terminated.\n")
 
@@ -250,7 +250,7 @@ def test_an_interrupt_before_training(run, hearts, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("neuralrde.cli.proposal.open_data", stop)
+    monkeypatch.setattr("neuralrde.tools.cli.proposal.open_data", stop)
     outcome = run("inspect", hearts)
     assert (outcome.code, outcome.err) == (130, "neuralrde: Interrupted.\n")
 

@@ -7,10 +7,10 @@ import pytest
 import typer
 
 from neuralrde import Series
-from neuralrde.cli import flags
-from neuralrde.cli.app import app
-from neuralrde.cli.inspect import about_data, span, suggestions, task_hints
 from neuralrde.datasets import Dataset
+from neuralrde.tools.cli import flags
+from neuralrde.tools.cli.app import app
+from neuralrde.tools.cli.inspect import about_data, span, suggestions, task_hints
 
 from .conftest import QUICK
 
@@ -36,7 +36,7 @@ def asked(monkeypatch):
         values = np.random.default_rng(0).normal(size=(30, 10, 1))
         return Dataset(Series(values), np.arange(30) % 2, name="data")
 
-    monkeypatch.setattr("neuralrde.cli.loading.read", read)
+    monkeypatch.setattr("neuralrde.tools.cli.loading.read", read)
     return calls
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from neuralrde import Windows
-from neuralrde.cli.flags import as_flag
 from neuralrde.errors import ParameterError, as_python, notation, setting
+from neuralrde.tools.cli.flags import as_flag
 
 from .conftest import QUICK
 

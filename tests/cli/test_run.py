@@ -13,8 +13,8 @@ import jax
 import numpy as np
 import pytest
 
-from neuralrde.cli.evaluation import PredictionTable, write_csv
 from neuralrde.estimators import load
+from neuralrde.tools.cli.evaluation import PredictionTable, write_csv
 from neuralrde.training.listeners import ProgressLines
 
 from .conftest import COLUMNS, QUICK, SMALL
@@ -239,7 +239,7 @@ def test_what_progress_lines_say_of_the_time_left():
 
 
 def test_a_picture_that_cannot_be_drawn_spoils_nothing(run, hearts, tmp_path, monkeypatch):
-    monkeypatch.setattr("neuralrde.cli.run.draw_predictions", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("neuralrde.tools.cli.run.draw_predictions", lambda *_, **__: 1 / 0)
     outcome = run("fit", hearts, *COLUMNS, *QUICK, "--epochs", 1, "--out", tmp_path / "run", "--json")
     assert outcome.code == 0
     assert outcome.json["parts"]["test"]["samples"] > 0
@@ -260,7 +260,7 @@ def test_a_run_from_a_store(run, hearts, tmp_path, monkeypatch):
     tested = list(csv.DictReader((tmp_path / "run" / "predictions.csv").read_text("utf-8").splitlines()))
     assert [row for row in predicted if row["id"] in {row["id"] for row in tested}] == tested
     # A picture that fails spoils no run, wherever its series are.
-    monkeypatch.setattr("neuralrde.cli.run.draw_curves", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("neuralrde.tools.cli.run.draw_curves", lambda *_, **__: 1 / 0)
     assert run("fit", "hearts.store", *SMALL, "--epochs", 1, "--out", "again").code == 0
     for flags, what in ((["--folds", 3], "--folds"), (["--model", "closed-form"], "--model closed-form")):
         refused = run("fit", "hearts.store", *flags)

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from neuralrde.cli.console import Refusal
-from neuralrde.cli.run_folder import RunFolder
 from neuralrde.datasets.dataset import safe_name
+from neuralrde.tools.cli.console import Refusal
+from neuralrde.tools.cli.run_folder import RunFolder
 
 from .conftest import COLUMNS, QUICK
 
@@ -177,7 +177,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path):
     else:
         tmp_path.chmod(0o500)
         target = tmp_path / "metrics.json"
-    from neuralrde.cli.run_folder import write
+    from neuralrde.tools.cli.run_folder import write
 
     with pytest.raises(OSError, match=r"metrics\.json'$"):
         write(target, "{}")

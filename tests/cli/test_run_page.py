@@ -48,7 +48,7 @@ def test_names_from_files_are_text(run, tmp_path, folds):
 def test_a_page_that_cannot_be_made_spoils_nothing(run, hearts, tmp_path, monkeypatch):
     from .conftest import COLUMNS
 
-    monkeypatch.setattr("neuralrde.cli.run.run_page", lambda *_: 1 / 0)
+    monkeypatch.setattr("neuralrde.tools.cli.run.run_page", lambda *_: 1 / 0)
     found = run("fit", hearts, *COLUMNS, "--model", "closed-form", "--out", tmp_path / "run", "--no-plots")
     assert found.code == 0
     assert "No report: division by zero" in found.out

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neuralrde import NeuralRDEClassifier, Windows
-from neuralrde.cli.settings import RunSettings, as_toml, assignments, estimator_of, resolve, settings_of, with_settings
+from neuralrde.tools.cli.settings import (
+    RunSettings,
+    as_toml,
+    assignments,
+    estimator_of,
+    resolve,
+    settings_of,
+    with_settings,
+)
 
 from .. import shapes
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from neuralrde.cli.run_folder import fingerprint_with_targets
-from neuralrde.cli.sweep_tasks import read_sweep
 from neuralrde.datasets import Dataset, order_of_events
+from neuralrde.tools.cli.run_folder import fingerprint_with_targets
+from neuralrde.tools.cli.sweep_tasks import read_sweep
 
 FIXED = """
 data = "{data}"
@@ -77,8 +77,8 @@ def test_a_grid_is_run_once_shown_and_not_run_again(run, config, tmp_path):
 
 
 def test_the_result_is_that_of_fit_and_killed_runs_are_gone_on_with(run, config, tmp_path, hearts, monkeypatch):
-    from neuralrde.cli import run as training
-    from neuralrde.cli import sweep_tasks
+    from neuralrde.tools.cli import run as training
+    from neuralrde.tools.cli import sweep_tasks
 
     file, out = config("[grid]\nseed = [3]\n"), tmp_path / "out"
     plain = run("fit", "--config", config(""), "--seed", "3", "--out", tmp_path / "fit", "--json").json

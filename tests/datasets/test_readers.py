@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from neuralrde import LogSignatureClassifier, datasets
-from neuralrde.cli import main
 from neuralrde.datasets import Dataset, Reader, ReadError, endings, read, register_reader
 from neuralrde.datasets.readers import READERS
 from neuralrde.paths import Series
+from neuralrde.tools.cli import main
 
 
 def test_no_two_readers_have_one_ending():

@@ -125,7 +125,7 @@ def results(folder: Path) -> dict[str, Any]:
     found["classifier.probabilities"] = classifier.predict_proba(series(4).series.values)
 
     # From a store.
-    from neuralrde.stores import prepare
+    from neuralrde.tools.stores import prepare
 
     place = folder / f"process-{jax.process_index()}"
     place.mkdir()

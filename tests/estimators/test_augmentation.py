@@ -8,12 +8,12 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from neuralrde import Config, NeuralRDE, NeuralRDEClassifier, NeuralRDERegressor, OscillatorRDE, Series, Windows
-from neuralrde.cli.settings import RunSettings, as_toml, assignments, estimator_of, settings_of, with_settings
 from neuralrde.estimators import load
 from neuralrde.estimators.division import AugmentedSamples, Samples
 from neuralrde.estimators.fitted import VersionOutputs, median_of, median_scores
 from neuralrde.estimators.saving import FORMAT
 from neuralrde.estimators.sources import SeriesInMemory
+from neuralrde.tools.cli.settings import RunSettings, as_toml, assignments, estimator_of, settings_of, with_settings
 from neuralrde.training import FileRefused, Histogram, Huber, Quantiles, RandomChoice, SquaredError, TimeStretch
 from neuralrde.training.archive import read_archive, write_archive
 from neuralrde.transforms import Compose, ScaleEach, TimeChannel

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from neuralrde import Series
-from neuralrde.assessment import running_statistics, summary_statistics
 from neuralrde.features import statistics
+from neuralrde.tools.assessment import running_statistics, summary_statistics
 
 
 def ragged(missing=0.3, seed=0):

@@ -398,7 +398,7 @@ patience = "none"
 
 
 def _read_settings(path: Path, given: Input) -> None:
-    from neuralrde.cli.settings import estimator_of, settings_of
     from neuralrde.estimators import NeuralRDEClassifier
+    from neuralrde.tools.cli.settings import estimator_of, settings_of
 
     estimator_of(NeuralRDEClassifier, settings_of(path, table={}, estimator={}))

@@ -51,8 +51,8 @@ def _largest_memory() -> int:
 
 def _refusal(error: Exception) -> tuple[str, str]:
     """Ours are our own classes of errors, and sentences that our own code raises; the latter name no file."""
-    from neuralrde.cli.console import Refusal
     from neuralrde.datasets import DatasetUnavailable, ReadError
+    from neuralrde.tools.cli.console import Refusal
     from neuralrde.training import FileRefused
 
     if isinstance(error, ReadError | DatasetUnavailable | FileRefused | Refusal):

@@ -15,7 +15,6 @@ import onnxruntime
 import pytest
 
 from neuralrde import Config, LogSignatureRegressor, NeuralRDEClassifier, Series, Windows
-from neuralrde.cli import main
 from neuralrde.estimators.sources import inputs_of
 from neuralrde.fields import LinearField
 from neuralrde.models import LinearRDE, LogNCDE, MultiScaleRDE, NeuralCDE, NeuralRDE, OscillatorRDE
@@ -23,6 +22,7 @@ from neuralrde.online import export, export_model
 from neuralrde.online.onnx_model import onnx_model
 from neuralrde.signatures import _kernel
 from neuralrde.solvers import Adaptive, Exponential
+from neuralrde.tools.cli import main
 from neuralrde.transforms import Standard
 
 from .conftest import blended_with, irregular, readout, untrained

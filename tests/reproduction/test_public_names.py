@@ -14,8 +14,13 @@ ROOT = Path(__file__).parents[2]
 # The examples too, which readers copy, and the benchmark that shows what an estimator can do in one call.
 FILES = sorted([*(ROOT / "reproduction").glob("**/*.py"), *(ROOT / "examples").glob("*.py")])
 FILES.append(ROOT / "benchmarks" / "quality" / "patients.py")
-PARTS = {module.name: importlib.import_module(f"neuralrde.{module.name}")
-         for module in pkgutil.iter_modules(neuralrde.__path__) if not module.name.startswith("_")}  # fmt: skip
+NAMES = [
+    *(module.name for module in pkgutil.iter_modules(neuralrde.__path__)),
+    *(f"tools.{module.name}" for module in pkgutil.iter_modules(neuralrde.tools.__path__)),
+]
+PARTS = {
+    name: importlib.import_module(f"neuralrde.{name}") for name in NAMES if not name.rpartition(".")[2].startswith("_")
+}
 PUBLIC = {f"neuralrde.{part}.{name}" for part, module in PARTS.items() for name in getattr(module, "__all__", ())}
 PUBLIC |= {f"neuralrde.{name}" for name in (*neuralrde.__all__, "__version__")}
 MODULES = {"neuralrde", *(f"neuralrde.{part}" for part, module in PARTS.items() if hasattr(module, "__all__"))}

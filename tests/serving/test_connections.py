@@ -10,8 +10,8 @@ import time
 import pytest
 import uvicorn
 
-from neuralrde.serving import security as connections
-from neuralrde.serving.security import BoundedHttp, Guard
+from neuralrde.tools.serving import security as connections
+from neuralrde.tools.serving.security import BoundedHttp, Guard
 
 
 async def hello(scope, receive, send):

@@ -11,8 +11,8 @@ import pytest
 from starlette.websockets import WebSocketDisconnect
 
 from benchmarks.stress import load
-from neuralrde.serving import Limits, RequestError, jobs, security, watch
-from neuralrde.serving.jobs import Job, JobQueue
+from neuralrde.tools.serving import Limits, RequestError, jobs, security, watch
+from neuralrde.tools.serving.jobs import Job, JobQueue
 
 from .tiny import WebSocketDenialResponse, asked, predicted, serving
 
@@ -92,7 +92,7 @@ def test_a_full_disk_stops_only_what_must_be_kept(tmp_path, monkeypatch):
         assert client.infer(np.ones((3, 2)), sequence_id="s", sequence_start=True)[0] == 200
         assert client.infer(np.ones((1, 2)), sequence_id="s")[0] == 200
         disk = monkeypatch.context()
-        disk.__enter__().setattr("neuralrde.serving.store._transaction", full)
+        disk.__enter__().setattr("neuralrde.tools.serving.store._transaction", full)
         for _ in range(3):
             assert client.infer(np.ones((5, 2)), sequence_id="s")[0] == 503
             status, found = client.infer(np.ones((2, 2)))  # a whole series, which leaves nothing behind

@@ -8,7 +8,7 @@ import pytest
 from typer.main import get_command
 from websockets.sync.client import connect
 
-from neuralrde.cli.app import app
+from neuralrde.tools.cli.app import app
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("server")]
 

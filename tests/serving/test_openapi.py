@@ -47,8 +47,8 @@ def test_every_address_is_described(server):
     """What the application routes is in the document, but for the page's files and WebSockets."""
     from starlette.routing import Route
 
-    from neuralrde.serving import Limits, Service, create_app
-    from neuralrde.serving.page import FILES
+    from neuralrde.tools.serving import Limits, Service, create_app
+    from neuralrde.tools.serving.page import FILES
 
     service = Service({}, limits=Limits(batch=1))
     routes = [route for route in create_app(service).app.routes if isinstance(route, Route)]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuralrde.serving import RequestError
-from neuralrde.serving.protocol import parse, respond
+from neuralrde.tools.serving import RequestError
+from neuralrde.tools.serving.protocol import parse, respond
 
 
 def body(**tensor) -> bytes:

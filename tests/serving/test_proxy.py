@@ -14,8 +14,8 @@ import uvicorn
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from neuralrde.serving import Limits, Service, create_app
-from neuralrde.serving.security import BoundedHttp
+from neuralrde.tools.serving import Limits, Service, create_app
+from neuralrde.tools.serving.security import BoundedHttp
 
 from .tiny import Tiny, predicted
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuralrde.serving import Limits, RequestError
-from neuralrde.serving.jobs import Job, JobQueue
+from neuralrde.tools.serving import Limits, RequestError
+from neuralrde.tools.serving.jobs import Job, JobQueue
 
 
 @given(st.lists(st.tuples(st.sampled_from("mn"), st.integers(0, 5)), max_size=60), st.integers(1, 7))

@@ -12,8 +12,8 @@ import pytest
 from benchmarks.stress import load
 from neuralrde import Series
 from neuralrde.datasets import Dataset
-from neuralrde.serving import Limits, Recording, Service
-from neuralrde.serving.jobs import Job
+from neuralrde.tools.serving import Limits, Recording, Service
+from neuralrde.tools.serving.jobs import Job
 
 from .conftest import walks
 from .test_rest import TOLERANCE

@@ -7,7 +7,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from neuralrde.cli import main
+from neuralrde.tools.cli import main
 
 from .conftest import walks
 from .servers import running

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from neuralrde.serving import Store
-from neuralrde.serving.store import (
+from neuralrde.tools.serving import Store
+from neuralrde.tools.serving.store import (
     DROP,
     DROP_POINTS,
     LOG,

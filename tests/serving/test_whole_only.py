@@ -7,9 +7,9 @@ import pytest
 
 from neuralrde import LogSignatureRegressor, NeuralRDERegressor
 from neuralrde.paths import Series
-from neuralrde.serving import Limits, RequestError, Service
-from neuralrde.serving.jobs import Job
-from neuralrde.serving.served import ServedModel
+from neuralrde.tools.serving import Limits, RequestError, Service
+from neuralrde.tools.serving.jobs import Job
+from neuralrde.tools.serving.served import ServedModel
 from neuralrde.transforms import ScaleEach
 
 from .conftest import SMALL, walks

@@ -13,7 +13,7 @@ import numpy as np
 from neuralrde.estimators.inputs import InputDescription
 from neuralrde.estimators.targets import TargetCoding
 from neuralrde.online import StreamBatch
-from neuralrde.serving import Limits, Service, create_app
+from neuralrde.tools.serving import Limits, Service, create_app
 from neuralrde.transforms import Resample
 
 with warnings.catch_warnings():

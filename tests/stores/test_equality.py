@@ -9,8 +9,8 @@ import pytest
 from neuralrde import Compose, Config, FillForward, Scale, Series, TimeChannel, Windows, prepare
 from neuralrde.estimators.sources import inputs_of
 from neuralrde.models import MultiScaleRDE
-from neuralrde.stores import SourceError
-from neuralrde.stores.plan import make_plan
+from neuralrde.tools.stores import SourceError
+from neuralrde.tools.stores.plan import make_plan
 from neuralrde.transforms import BasePoint, ObservationCounts, Standard
 from neuralrde.transforms.statistics import Sums
 
@@ -90,7 +90,7 @@ def test_npy_is_the_same_as_arrays(tmp_path):
 
 def cut_into_parts_of(points, monkeypatch):
     plan = lambda *arguments: replace(make_plan(*arguments), most=points)
-    monkeypatch.setattr("neuralrde.stores._prepare.make_plan", plan)
+    monkeypatch.setattr("neuralrde.tools.stores._prepare.make_plan", plan)
 
 
 @pytest.mark.long
@@ -117,7 +117,7 @@ def test_many_channels_are_mixed_as_the_model_mixes_them(tmp_path, monkeypatch):
     assert whole.mixed
     (_, logs), _ = in_memory(Series.from_array(array), whole.transform, Windows(step=5, depth=2))
     np.testing.assert_array_equal(whole.take(slice(None)).inputs[1], logs)
-    monkeypatch.setattr("neuralrde.stores._prepare.make_plan", lambda *a: replace(make_plan(*a), most=12))
+    monkeypatch.setattr("neuralrde.tools.stores._prepare.make_plan", lambda *a: replace(make_plan(*a), most=12))
     cut = prepare(tmp_path / "x.npy", tmp_path / "cut", windows=Windows(step=5, depth=2))
     np.testing.assert_allclose(cut.take(slice(None)).inputs[1], logs, rtol=3e-7, atol=1e-9)
 
@@ -170,7 +170,7 @@ def test_statistics_do_not_depend_on_where_pieces_end(data, tmp_path, monkeypatc
     folder, series, _ = data
     expected = Standard().fit(series).transforms[2]
     for rows in (1, 7, 64):
-        monkeypatch.setattr("neuralrde.stores.rows.piece_rows", lambda channels, rows=rows: rows)
+        monkeypatch.setattr("neuralrde.tools.stores.rows.piece_rows", lambda channels, rows=rows: rows)
         scale = prepare(folder / "data.parquet", tmp_path / f"{rows}", windows=WINDOWS).transform.transforms[2]
         np.testing.assert_allclose(scale.means_, expected.means_, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(scale.deviations_, expected.deviations_, rtol=1e-12)

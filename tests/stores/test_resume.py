@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from neuralrde import Store, Windows, prepare
-from neuralrde.cli import main
-from neuralrde.stores import SourceError, StoreError
+from neuralrde.tools.cli import main
+from neuralrde.tools.stores import SourceError, StoreError
 
 from .tables import ragged, table
 
@@ -26,7 +26,7 @@ WINDOWS = Windows(step=7, depth=2)
 
 @pytest.fixture
 def small_shards(monkeypatch):
-    monkeypatch.setattr("neuralrde.stores.plan.SHARD", 1000)
+    monkeypatch.setattr("neuralrde.tools.stores.plan.SHARD", 1000)
 
 
 def digests(store):
@@ -46,13 +46,13 @@ def data(tmp_path):
 # A process that has shards of a few series, and waits before each file that it writes: time enough to be killed.
 SLOW = """
 import sys, time
-import neuralrde._write, neuralrde.stores.files, neuralrde.stores.plan
-neuralrde.stores.plan.SHARD = 1000
-slow, whole = float(sys.argv[3]), neuralrde.stores.files.writing
+import neuralrde._write, neuralrde.tools.stores.files, neuralrde.tools.stores.plan
+neuralrde.tools.stores.plan.SHARD = 1000
+slow, whole = float(sys.argv[3]), neuralrde.tools.stores.files.writing
 def writing(path, *arguments, **options):
     time.sleep(slow)
     return whole(path, *arguments, **options)
-neuralrde.stores.files.writing = writing
+neuralrde.tools.stores.files.writing = writing
 from neuralrde import Windows, prepare
 print("ready", flush=True)
 prepare(sys.argv[1], sys.argv[2], windows=Windows(step=7, depth=2), target="label", workers=1)
@@ -100,7 +100,7 @@ def test_killed_once_it_ends_with_the_same_files(data, tmp_path, small_shards):
 @pytest.mark.parametrize("at", [1, 2, 5, 9])
 def test_a_full_disk_is_said_and_gone_on_from(data, tmp_path, monkeypatch, small_shards, at):
     whole = prepare(data, tmp_path / "whole", windows=WINDOWS, workers=1)
-    from neuralrde.stores import files as place
+    from neuralrde.tools.stores import files as place
 
     real, written = place.writing, []
 
@@ -123,8 +123,8 @@ def test_a_full_disk_is_said_and_gone_on_from(data, tmp_path, monkeypatch, small
 
 def test_what_is_done_is_not_done_again(data, tmp_path, monkeypatch, small_shards):
     prepare(data, tmp_path / "store", windows=WINDOWS)
-    monkeypatch.setattr("neuralrde.stores._prepare.make_shard", lambda *_: pytest.fail("computed again"))
-    monkeypatch.setattr("neuralrde.stores._prepare.scan_block", lambda *_, **__: pytest.fail("read again"))
+    monkeypatch.setattr("neuralrde.tools.stores._prepare.make_shard", lambda *_: pytest.fail("computed again"))
+    monkeypatch.setattr("neuralrde.tools.stores._prepare.scan_block", lambda *_, **__: pytest.fail("read again"))
     assert len(prepare(data, tmp_path / "store", windows=WINDOWS)) == 60
     with pytest.raises(SourceError, match="other data or with other options"):
         prepare(data, tmp_path / "store", windows=Windows(step=3))

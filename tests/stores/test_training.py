@@ -16,8 +16,8 @@ from neuralrde import (
     Windows,
     prepare,
 )
-from neuralrde.stores import StoreError
-from neuralrde.stores.samples import StoredExamples
+from neuralrde.tools.stores import StoreError
+from neuralrde.tools.stores.samples import StoredExamples
 from neuralrde.training import CrossEntropy, Examples, Settings, fit, predict, weights_of
 from neuralrde.training.examples import prefetched
 

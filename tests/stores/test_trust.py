@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from neuralrde import Store, Windows, prepare
-from neuralrde.stores import StoreError
+from neuralrde.tools.stores import StoreError
 
 SHARD = "shards/00000.npy"
 
@@ -48,7 +48,7 @@ def test_a_manifest_does_not_choose_where_files_are_written(store, tmp_path, nam
 
 def test_a_forged_name_is_never_used(store, tmp_path):
     """Not even that of a manifest with the right checksum."""
-    from neuralrde.stores.files import sealed
+    from neuralrde.tools.stores.files import sealed
 
     manifest = json.loads((store / "manifest.json").read_text("utf-8"))
     manifest.pop("checksum")
@@ -122,7 +122,7 @@ def test_a_damaged_beginning_of_a_store_is_named(made, store, monkeypatch):
     """A preparation goes on from a plan, which has a checksum too; a damaged shard's record is made again."""
     again = lambda: prepare(made.parent / "x.npy", store, windows=Windows(step=5, depth=2), labels=[0, 1] * 3)
     shutil.rmtree(store)
-    monkeypatch.setattr("neuralrde.stores._prepare._finish", lambda *_: None)
+    monkeypatch.setattr("neuralrde.tools.stores._prepare._finish", lambda *_: None)
     with pytest.raises(StoreError, match="has not ended"):
         again()
     monkeypatch.undo()

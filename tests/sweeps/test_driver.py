@@ -5,7 +5,7 @@ import statistics
 
 import pytest
 
-from neuralrde.sweeps import InProcess, Results, Search, Sweep, Task, content_key
+from neuralrde.tools.sweeps import InProcess, Results, Search, Sweep, Task, content_key
 
 from .work import begun, raw_lines, squares
 
@@ -77,7 +77,7 @@ class Losing(InProcess):
     losses = 0
 
     def wait(self, seconds):
-        from neuralrde.sweeps.pool import TaskResult
+        from neuralrde.tools.sweeps.pool import TaskResult
 
         if self.losses:
             self.losses -= 1

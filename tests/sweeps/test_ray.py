@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from neuralrde.sweeps import RayPool, Search, Sweep, Task, content_key
+from neuralrde.tools.sweeps import RayPool, Search, Sweep, Task, content_key
 
 from .work import begun, raw_lines, squares
 

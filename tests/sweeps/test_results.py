@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from neuralrde.sweeps import Results, as_page, content_key, grid_points, summarise
+from neuralrde.tools.sweeps import Results, as_page, content_key, grid_points, summarise
 
 
 def line(key, value=None, *, status="done", metric="accuracy", **point):
@@ -31,7 +31,7 @@ def test_a_key_is_that_of_the_content_on_any_machine():
 
     assert content_key({"a": np.float64(0.1), "b": [1, None]}) == content_key({"b": [1, None], "a": 0.1})
     # Another process, whose strings hash differently, finds the same.
-    code = "from neuralrde.sweeps import content_key; print(content_key({'b': {'x': 1, 'y': 'z'}, 'a': 2}))"
+    code = "from neuralrde.tools.sweeps import content_key; print(content_key({'b': {'x': 1, 'y': 'z'}, 'a': 2}))"
     fresh = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     assert content_key({"a": 2, "b": {"y": "z", "x": 1}}) == fresh
     assert len({content_key(one) for one in ({"x": 1}, {"x": 1.5}, {"x": "1"}, {"x": None}, {"y": 1})}) == 5

@@ -102,8 +102,8 @@ def options_before() -> dict[str, Any]:
 
 def seven_statistics(train: Series, labels: np.ndarray, test: Series, seed: int) -> Outcome:
     """Ridge on seven statistics per channel. Like ours, it takes series as they are; missing values are left out."""
-    from neuralrde.assessment import cheap_model, summary_statistics
     from neuralrde.datasets import Dataset
+    from neuralrde.tools.assessment import cheap_model, summary_statistics
 
     classes, numbers = np.unique(labels, return_inverse=True)
     known = Dataset(train, numbers, classes=[str(name) for name in classes])
@@ -174,7 +174,9 @@ CLASSIFIERS = {
             "`NeuralRDEClassifier()` with the defaults that it had when the league began",
             ours("NeuralRDEClassifier", options_before),
         ),
-        Classifier("statistics", "ridge on seven statistics per channel (`neuralrde.assessment`)", seven_statistics),
+        Classifier(
+            "statistics", "ridge on seven statistics per channel (`neuralrde.tools.assessment`)", seven_statistics
+        ),
         Classifier("minirocket", "aeon's `MiniRocketClassifier()`", rocket("MiniRocketClassifier")),
         Classifier("multirocket", "aeon's `MultiRocketClassifier()`", rocket("MultiRocketClassifier")),
     )

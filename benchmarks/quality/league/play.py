@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from neuralrde.assessment import Predictions, measures
+from neuralrde.tools.assessment import Predictions, measures
 
 from .classifiers import CLASSIFIERS, Absent, Outcome
 from .damage import damaged

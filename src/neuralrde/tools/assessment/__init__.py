@@ -1,0 +1,27 @@
+"""Is a result good? Metrics with intervals, baselines beside them, and a verdict in sentences."""
+
+from ...features.statistics import running_statistics, summary_statistics
+from ._baselines import FLOOR, Baseline, TrainingTargets, baselines, cheap_model, trivial
+from ._verdict import Assessment, Training, assess, verdict
+from .metrics import Predictions, accuracy_interval, bootstrap_interval, calibration_error, measures, wilson
+
+__all__ = [
+    "FLOOR",
+    "Assessment",
+    "Baseline",
+    "Predictions",
+    "Training",
+    "TrainingTargets",
+    "accuracy_interval",
+    "assess",
+    "baselines",
+    "bootstrap_interval",
+    "calibration_error",
+    "cheap_model",
+    "measures",
+    "running_statistics",
+    "summary_statistics",
+    "trivial",
+    "verdict",
+    "wilson",
+]

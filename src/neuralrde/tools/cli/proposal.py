@@ -1,0 +1,228 @@
+"""A table of which nothing was said: its columns with samples, and the command line that would probably read it.
+
+Every guess is shown, none is acted on. A proposal is made only if the table can be read as it says.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...datasets import Dataset, ReadError, read
+from ...datasets.readers import reader_of
+from ...datasets.roles import USUAL, TableOptions
+from ...datasets.table import numbered
+from ...datasets.times import DayOrMonth, WrongTime, are_times, as_times
+from .console import FAILED, Refusal, count
+from .console import table as as_table
+from .flags import OFF, Table
+from .loading import open_data, targets
+
+# Words in the names of columns, in English and German. What is in the columns decides first.
+_ID = r"id|nr|no|number|name|key|case|fall|series|serie|record\w*|episode|session|trial|run|unit|device|mas?chine?|file"
+_GROUP = rf"{_ID}|pat\w*|subj\w*|person\w*|proband\w*|speaker|participant\w*|donor|animal|owner|ward|site|station"
+_TARGET = (
+    r"target|label\w*|class\w*|klasse|outcome|ergebnis|diagnos\w*|ill|sick|krank|died|state|status|fault|fail\w*|y"
+)
+_SENSOR = r"sensor|variable|parameter|channel|kanal|signal|feature|item|measure"
+_VALUE = r"val|value|wert|measurement|reading"
+_STATIC = r"age|alter|sex|gender|geschlecht|weight|gewicht|height|bmi"
+# More values than this are hardly classes, and fewer hardly patients.
+_FEW = 10
+_COLUMNS = 30
+
+
+def open_or_propose(word: str | None, table: Table, *, to_fit: bool = False) -> Dataset:
+    """`open_data`; what is refused comes with a proposal, where there is one."""
+    try:
+        data = open_data(word, table)
+        if to_fit:
+            targets(data)
+        return data
+    except (ReadError, Refusal) as error:
+        if (text := proposed(word, table, refused=True)) is None:
+            raise
+        code = error.code if isinstance(error, Refusal) else FAILED
+        raise Refusal(f"{error}\n\n{text}", code) from None
+
+
+def proposed(word: str | None, table: Table, *, refused: bool = False) -> str | None:
+    """The columns of a table and a command line that reads it; None if nobody knows one, or it is no table.
+
+    A table that is `refused` as it is gets one without a target, too.
+    """
+    path = Path(word or "").expanduser()
+    try:
+        load = reader_of(path).load if word and path.is_file() else None
+        if load is None:
+            return None
+        how = {name: table[name] for name in ("header", "decimal", "thousands") if name in table}
+        frame = load(path, TableOptions(**how), channels_needed=False).frame
+        kinds = {name: _kind(frame[name]) for name in frame}
+        options, notes = guessed(frame, kinds, table)
+        words = ["neuralrde", "fit", str(path)]
+        if "labels_id" in options and "labels" not in table:
+            words[2:] = ["SERIES", "--labels", str(path)]
+            notes = [f"{path.name} has a row per series and no points: SERIES is the table that has them"]
+        elif options == table or (read(path, **options).target is None and not refused):
+            return None
+    except (ReadError, TypeError, ValueError):
+        return None
+    columns = []
+    for name in [*frame][:_COLUMNS]:
+        some = [str(cell)[:20] for cell in frame[name].drop_duplicates().iloc[:4]]
+        columns.append((name, f"{frame[name].nunique():,} {kinds[name]}", ", ".join(filter(None, some))))
+    for name, value in options.items():
+        if isinstance(value, bool):
+            words.append(f"--{name.replace('_', '-')}" if value else OFF[name])
+        else:
+            words += [f"--{name.replace('_', '-')}", ",".join(value) if isinstance(value, list) else str(value)]
+    lines = [f"{path.name} has {count(len(kinds), 'column')}:"]
+    lines += [as_table(columns, header=["name", "what is in it", "samples"])]
+    lines += [f"  ... and {len(kinds) - _COLUMNS} more"] if len(kinds) > _COLUMNS else []
+    lines += ["", "It can be read like this; change what was guessed wrongly:", f"  {shlex.join(words)}"]
+    return "\n".join([*lines, *(f"  ({note})" for note in notes)])
+
+
+def guessed(frame: Any, kinds: dict[str, str], given: Table) -> tuple[Table, list[str]]:
+    """Options of `read` for a table, a DataFrame, and what speaks against them. What is given is kept."""
+    roles = (*USUAL, "sensor", "value", "columns")
+    listed = lambda value: [str(one) for one in value] if isinstance(value, list) else [str(value)]
+    wrong = [role for role in roles if role in given and not {*listed(given[role])} <= {*frame}]  # misspelt, perhaps
+    guess, rows = {role: value for role, value in given.items() if role not in wrong}, len(frame)
+    taken = {name for role in roles if role in guess for name in listed(guess[role])}
+    distinct = frame.nunique()
+
+    def free(*wanted: str) -> list[str]:
+        return [name for name in frame if name not in taken and (not wanted or kinds[name] in wanted)]
+
+    def take(role: str, names: list[str]) -> str | None:
+        """The column of a role: given, known by its name, or the first of these."""
+        usual = [name for name in free() if name.lower() in USUAL.get(role, ())]
+        if role not in guess and (found := next(iter([*usual, *names]), None)) is not None:
+            guess[role] = found
+            taken.add(found)
+        return guess.get(role)
+
+    def likely_targets(names: list[str], cells: Any) -> list[str]:
+        """By name, then words, then the last."""
+        names = [name for name in names if distinct[name] > 1]
+        few = [name for name in names if distinct[name] <= len(cells) / 2 and not _named(name, _STATIC)]
+        few = [name for name in few if cells[name].dtype.kind == "O"] or few
+        return [*(name for name in names if _named(name, _TARGET)), *reversed(few)]
+
+    single = [name for name in free("words") if distinct[name] == rows > 2]
+    wide = numbered(free("numbers", "whole numbers"))
+    if "time" not in given and "dates or times" not in kinds.values() and (wide is not None or single):
+        # A row is a series, with its points or with its label only.
+        points = set() if wide is None else {name for channel in wide[0].values() for name in channel}
+        take("labels_id" if wide is None else "id", single)
+        take("target", likely_targets([name for name in free() if name not in points], frame))
+        return guess, []
+
+    notes = []
+    by_number = lambda names: sorted(names, key=lambda name: -distinct[name])
+    time, sensor = take("time", by_number(free("dates or times"))), None
+    values = [name for name in free("numbers", "whole numbers") if _named(name, _VALUE)]
+    if "sensor" in given or values:
+        names = [name for name in free("words") if _named(name, _SENSOR) and distinct[name] <= rows / 2]
+        if (sensor := take("sensor", names)) is not None and "sensor" not in given:
+            take("value", values)
+    key = [name for name in (time, sensor) if name is not None]
+    ids = by_number(name for name in free("words", "whole numbers") if 2 <= distinct[name] <= rows / 2)
+    id = take("id", [name for name in ids if _divides(frame, name, key, kinds[name] == "words")])
+    owner = np.zeros(rows, int) if id is None else frame.groupby(id, sort=False).ngroup().to_numpy()
+    if time is None and id is not None:  # numbers that rise within every series
+        time = take("time", [name for name in free("numbers", "whole numbers") if _rises(frame[name], owner)])
+    key = [name for name in (time, sensor, id) if name is not None]
+    if time is not None and (again := int(frame.duplicated(key).sum())):
+        guess.setdefault("duplicates", "mean")
+        notes.append(f"{count(again, 'row')} repeat a time of their series: the mean is taken")
+    if time is not None and "time_format" not in guess and _is_ambiguous(frame[time]):
+        guess["time_format"] = "day-first"
+        notes.append("no date tells whether the day or the month comes first: day-first or month-first")
+
+    still = [] if id is None else [name for name in free() if (frame[name].groupby(owner).nunique() <= 1).all()]
+    first = frame[still].iloc[np.unique(owner, return_index=True)[1]]
+    groups = [name for name in still if is_shared(name, first[name].to_numpy())]
+    if "labels" not in given:
+        take("target", likely_targets([name for name in still if name not in groups], first))
+        if "target" not in guess and take("target", [name for name in free() if _named(name, _TARGET)]):
+            guess["per_time"] = True
+        elif "target" not in guess:
+            notes.append("no column looks like the target: name it with --target, and --per-time if it changes")
+    take("group", groups)
+    left = free("words", "dates or times")
+    if left and sensor is None and "columns" not in guess and "one_hot" not in guess:
+        guess["columns"] = free("numbers", "whole numbers")
+        notes.append(f"left out, because they hold no numbers: {', '.join(left)}")
+    return guess, notes
+
+
+def is_shared(name: str, values: np.ndarray) -> bool:
+    """Whether what is constant within each series may name a patient: several series share a value, on average.
+
+    >>> is_shared("pat_id", np.arange(120) // 6), is_shared("x", np.arange(120) % 2), is_shared("age", np.arange(50))
+    (True, False, False)
+    """
+    different = len(set(values.tolist()))
+    if different < 2 or 2 * different > len(values) or _named(name, _STATIC):
+        return False
+    return different > _FEW or _named(name, _GROUP)
+
+
+def group_hints(data: Dataset) -> Iterator[str]:
+    """Columns among the channels that may be patients: a random split would have some of each in every part."""
+    if data.groups is not None:
+        return
+    values, valid = data.series.values, data.series.valid
+    for c, name in enumerate(data.series.channels):
+        first = values[:, 0, c]
+        constant = ((values[..., c] == first[:, None]) | ~valid).all() and (first == np.round(first)).all()
+        if constant and is_shared(name, first):
+            yield (
+                f"{name} is constant within each series, and {len(first):,} series share {len(np.unique(first)):,} "
+                f"values of it: if it names a patient or the like, --group {shlex.quote(name)} keeps each in one part, "
+                "because a random split would leak"
+            )
+
+
+def _kind(column: Any) -> str:
+    if column.dtype.kind in "fiub":
+        values = column.to_numpy(float)
+        return "whole numbers" if (values == np.round(values))[~np.isnan(values)].all() else "numbers"
+    cells = column.iloc[:1000]
+    try:
+        return _kind(cells.where(cells != "").astype(float))
+    except (TypeError, ValueError):
+        return "dates or times" if are_times(cells) else "words"
+
+
+def _named(name: str, words: str) -> bool:
+    """Whether a part of a column's name is one of these words: `pat_id`, `machineNo`."""
+    parts = re.split(r"[\W_]+|(?<=[a-z])(?=[A-Z])", name)
+    return any(re.fullmatch(words, part.lower()) for part in parts)
+
+
+def _divides(frame: Any, name: str, key: list[str], words: bool) -> bool:
+    """Whether a column tells series apart: at hardly any time has a series of its two rows."""
+    blocks = int((frame[name] != frame[name].shift()).sum()) == frame[name].nunique(dropna=False)
+    if not (blocks or words or _named(name, _ID)):
+        return False
+    return blocks if not key else bool(frame.duplicated([name, *key]).mean() < 0.05)
+
+
+def _is_ambiguous(times: Any) -> bool:
+    try:
+        as_times(times)
+    except WrongTime as error:
+        return isinstance(error, DayOrMonth)
+    return False
+
+
+def _rises(column: Any, owner: np.ndarray) -> bool:
+    steps = np.diff(column.to_numpy(float))[owner[1:] == owner[:-1]]
+    return bool(len(steps) and (steps > 0).all())

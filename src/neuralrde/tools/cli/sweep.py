@@ -1,0 +1,115 @@
+"""`neuralrde sweep`: many runs with different settings, on all cores or on a Ray cluster."""
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from . import flags
+from .console import WRONG_USE, Refusal, count, going_on_unread, how_stopped, number, print_json, table
+from .flags import option
+
+
+def sweep(
+    config: Annotated[
+        Path, typer.Argument(metavar="CONFIG", help="A TOML file that says what is fixed and what is varied.")
+    ],
+    address: Annotated[
+        str | None, option("The address of a Ray cluster; auto takes the one on this machine. [a new one]", "ADDRESS")
+    ] = None,
+    out: Annotated[Path | None, option("The sweep's folder. [sweeps/NAME]", "FOLDER", show_default=False)] = None,
+    show: Annotated[bool, option("Print the results so far and run nothing.", None, "--table")] = False,
+    retry_failed: Annotated[bool, option("Run again what ended with an error.", None, "--retry-failed")] = False,
+    no_ray: Annotated[
+        bool, option("Run one after another in this process, each on all cores.", None, "--no-ray")
+    ] = False,
+    json: flags.AsJson = False,
+) -> None:
+    """Run every combination of a grid, or a search by Optuna, as tasks on Ray.
+
+    Ray starts by itself, on the cores that this process may use; --address joins a cluster. A run whose worker or node
+    dies continues from its checkpoint. What has a result is never run again, so the same command continues after
+    Ctrl-C, or with more values in the file. FOLDER/page.html shows the results as they come.
+
+        neuralrde sweep hearts.toml
+        neuralrde sweep hearts.toml --table
+        neuralrde sweep hearts.toml --address 10.0.0.1:6379
+    """
+    from ...datasets.dataset import safe_name
+    from ..sweeps import InProcess, Progress, RayPool, Results, Sweep
+
+    if address is not None and no_ray:
+        raise Refusal("Got --address with --no-ray; expected one of them.", WRONG_USE)
+    folder = Path("sweeps") / safe_name(config.stem) if out is None else out
+    if show:
+        if not (lines := Sweep.lines_of(folder)):
+            raise Refusal(f"There are no results in {folder} yet. Run the sweep without --table first.")
+        _show(lines, folder, json)
+        return
+    from .sweep_tasks import read_sweep, run_one
+
+    say: Callable[[str], None] = (lambda text: None) if json else print
+    left, last = "", ""
+
+    def on_progress(progress: Progress) -> None:
+        nonlocal left, last
+        left = f" with the other {count(progress.total - progress.finished, 'run')}"
+        if progress.last != last:
+            last = progress.last
+            say(f"  [{progress.finished}/{progress.total}] {last}")
+
+    with going_on_unread():
+        read = read_sweep(config, folder)
+        if retry_failed and read.sweep.results.exists():
+            with Results(read.sweep.results) as results:
+                results.forget({line["key"] for line in results if line["status"] == "failed"})
+        if read.sweep.finished():
+            read.sweep.remember()
+            say(f"Nothing to run: every task has a result in {read.sweep.results}.")
+        else:
+            say(f"Results: {read.sweep.results}\nPage:    {folder / 'page.html'}")
+            options: dict[str, Any] = {"data": read.data, "folder": read.sweep.runs.resolve()}
+            cluster = {"cores": read.cores, "gpus": read.gpus, "address": address}
+            pool = InProcess(run_one, **options) if no_ray else RayPool(run_one, **cluster, **options)
+            try:
+                with pool if isinstance(pool, RayPool) else contextlib.nullcontext():
+                    read.sweep.run(pool, on_progress)
+            except (KeyboardInterrupt, SystemExit) as error:  # Ray makes an exit of SIGTERM
+                word, code = how_stopped(error)
+                raise Refusal(f"{word}. What is done is kept; the same command goes on{left}.", code) from None
+        _show(Sweep.lines_of(folder), folder, json)
+
+
+def _show(lines: list[dict[str, Any]], folder: Path, json: bool) -> None:
+    """The results so far, over seeds."""
+    from ..sweeps.results import names, short, summarise
+
+    groups = summarise(lines)
+    if json:
+        fields = ("point", "metric", "mean", "deviation", "values", "failed")
+        rows = [{name: getattr(group, name) for name in fields} for group in groups]
+        print_json({"folder": str(folder), "runs": len(lines), "groups": rows})
+        return
+    columns, body = names(group.point for group in groups), []
+    for group in groups:
+        deviation = "" if group.deviation is None else f" ± {group.deviation:.2g}"
+        value = "" if group.mean is None else f"{number(group.mean)}{deviation}"
+        seconds = f"{sum(group.seconds) / len(group.seconds):.1f}" if group.seconds else ""
+        failed = f"{group.failed} failed" if group.failed else ""
+        cells = (short(group.point.get(name)) for name in columns)
+        body.append([*cells, group.metric, value, len(group.values), seconds, failed])
+    titles = [name.removeprefix("windows.") for name in columns]
+    print("\n" + table(body, header=[*titles, "metric", "mean ± deviation", "seeds", "seconds", ""]))
+    failures = [line for line in lines if line["status"] == "failed"]
+    for line in failures[:3]:
+        print(f"  failed: {', '.join(short(value) for value in line['point'].values())}: {line.get('error')}")
+    if len(failures) > 3:
+        print(f"  and {len(failures) - 3} more failed; {folder / 'page.html'} shows all")
+    print(f"\n{count(len(lines), 'run')} in {folder}; page: {folder / 'page.html'}")
+    # Where the model of the best run is, if one data set was swept over.
+    judged = [line for line in lines if line["status"] == "done" and line.get("objective") is not None]
+    if len({line["point"].get("data") for line in judged}) == 1:
+        best = min(judged, key=lambda line: line["objective"])
+        print(f"Lowest validation loss: runs/{best['key']} ({number(best['objective'])})")

@@ -1,0 +1,124 @@
+"""A model as the service has it: its streams in memory, and what its predictions look like."""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ...estimators.inputs import as_series
+from ...online.model import SIZES
+from ...online.stream import fitted_with_times
+from ...paths import Series
+from .jobs import Prediction
+from .limits import RequestError, wrong
+
+
+@dataclass(slots=True)
+class Live:
+    """A stream in memory."""
+
+    id: int
+    seq: int
+    """How many pushes it has had."""
+    points: int
+    used: float
+    """When it was last used, by the monotonic clock."""
+
+
+class LastAnswer(msgspec.Struct):
+    """The answer to the end of a stream."""
+
+    points: int
+    prediction: Prediction | None
+
+
+class ServedModel:
+    """One model and its streams; see `Service`. Methods are called by the thread that owns JAX, properties by any."""
+
+    def __init__(self, name: str, estimator: Any, *, interval: float | None = 0.9, last: int | None = None):
+        self.name, self.estimator, self.fitted = name, estimator, estimator.fitted_
+        classes, scores = self.fitted.targets.classes, self.fitted.scores
+        self.classes = None if classes is None else [str(label) for label in classes]
+        # Calibrated with enough targets, or groups of them, to promise so large a share.
+        calibrated = scores is not None and interval is not None and interval <= (n := min(map(len, scores))) / (n + 1)
+        self.interval = interval if classes is None and calibrated else None
+        self.channels = list(self.fitted.inputs.channels)
+        self.live: OrderedDict[str, Live] = OrderedDict()
+        """By last use, the longest unused first."""
+        self.known: dict[str, tuple[int, str]] = {}
+        """Number and owner of every stream, live or kept."""
+        self.ended: dict[str, LastAnswer] = {}
+        """The last answers to streams that have ended, oldest first: so `end` can be sent again."""
+        self.timed = fitted_with_times(self.fitted)
+        """Whether its series have times; None if they may or may not."""
+        self.whole_only: str | None = None
+        """Why this model takes no streams; None if it does."""
+        try:
+            self.streams: Any = estimator.streams(last=None if self.fitted.closed_form is None else last)
+        except (ValueError, TypeError, NotImplementedError) as error:
+            self.streams, self.whole_only = None, str(error)
+
+    @property
+    def window(self) -> dict[str, float] | None:
+        """How long a window is, in points or in time; None if that depends on the series."""
+        windows = getattr(self.fitted, "windows", None)
+        if self.streams is None or windows is None:
+            return None
+        if windows.every is not None:
+            return {"every": float(windows.every)}
+        return None if windows.step is None else {"step": int(windows.step)}
+
+    def warm_up(self, batch: int) -> None:
+        """Compile for every padded size of a batch, so that nothing is compiled later."""
+        if self.streams is not None:
+            self.streams.warm_up((*(size for size in SIZES if size < batch), batch))
+
+    def open(self, name: str, state: Any = None) -> None:
+        """A stream, from the beginning or from a state; a state of another model is refused."""
+        try:
+            self.streams.open(name, state)
+        except (ValueError, TypeError, KeyError) as error:
+            raise wrong(f"Got a state that is none of this model's: {error}") from None
+
+    def predictions(self, names: Iterable[str]) -> Mapping[str, Prediction | RequestError]:
+        """A prediction for each stream. A stream whose prediction fails gets an error, the others their predictions."""
+        names = list(names)
+        try:
+            if self.classes is not None:
+                shares = self.streams.predict_proba(names)
+                return {name: self._prediction(np.asarray(shares[name], float)) for name in names}
+            found = self.streams.predict(names, interval=self.interval)
+            return {name: self._prediction(found[name]) for name in names}
+        except (ValueError, ArithmeticError) as error:
+            if len(names) == 1:
+                return {names[0]: wrong(str(error))}
+            return {name: self.predictions([name])[name] for name in names}
+
+    def whole(self, values: np.ndarray, times: np.ndarray | None) -> Prediction:
+        """The prediction for one series, for a model that takes no streams."""
+        series = Series(values[None], times=None if times is None else times[None])
+        series = as_series(series, self.fitted.inputs)
+        # At its last point, if there is a prediction at every point.
+        place = (0, -1) if self.fitted.targets.per_time else 0
+        if self.classes is not None:
+            return self._prediction(np.asarray(self.estimator.predict_proba(series))[place])
+        if self.interval is None:
+            return self._prediction(np.asarray(self.estimator.predict(series))[place])
+        both = self.estimator.predict(series, interval=self.interval)
+        return self._prediction(tuple(np.asarray(one)[place] for one in both))
+
+    def _prediction(self, found: Any) -> Prediction:
+        """Of a classifier's probabilities, a regressor's number or numbers, or these with their intervals."""
+        if self.classes is not None:
+            shares = found.tolist()
+            return Prediction(self.classes[int(found.argmax())], dict(zip(self.classes, shares, strict=True)))
+        if self.interval is None:
+            return Prediction(_plain(found))
+        return Prediction(_plain(found[0]), interval=_plain(found[1]))
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

@@ -1,0 +1,264 @@
+"""A store: a training set whose log-signatures are on a disk and are read when they are needed."""
+
+import os
+import zlib
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ...paths.checks import check_fits
+from ...signatures.bases import Basis, change_bases
+from ...training import Examples
+from ...transforms import Transform
+from .files import MANIFEST, OTHER_CHECKSUM, PLAN, SERIES, Classes, Json, Location, Selection, StoreError, shard_name
+from .plan import windows_from_json
+
+# Files of shards that are open at once.
+_OPEN = 128
+
+
+class Store:
+    """Series that `prepare` has written to a disk. It can be used wherever a training set can, and is read as needed.
+
+    Only a few numbers per series are in memory; the log-signatures stay on the disk. The manifest and each series have
+    a checksum, which is compared whenever they are read.
+
+    Args:
+        location: the folder, or a URL.
+        cache: where copies of the shards of a URL are kept; None is the user's cache folder.
+
+    Attributes:
+        key: a checksum of the data and options that the store was made from.
+        model: the short name of the model that the store was made for.
+        windows: how series were cut.
+        channels: the channels of the series before they were prepared.
+        path_channels: the channels of the paths whose log-signatures are stored.
+        controls: numbers per window.
+        mixed: whether log-signatures are those of mixtures of channels, which `MultiScaleRDE` makes of many.
+        task: "classification", "regression", or None where there is no target.
+        classes: labels by their numbers; None for a regression.
+        target: numbers of `classes`, or `(series, outputs)` numbers; None if the data have no target.
+        ids, groups: one id and one group per series.
+        lengths, window_counts: the numbers of points and of windows of each series.
+        most_windows: the largest number of windows in the whole store, so that every part has arrays of one shape.
+        ragged: whether series may differ in their number of windows, which a model must then know.
+        fingerprint: the checksum of the manifest, which has the checksums of all files.
+    """
+
+    weight = None
+    """All series count alike; see `neuralrde.training.Examples`."""
+
+    def __init__(self, location: str | os.PathLike, *, cache: str | os.PathLike | None = None):
+        self._location = Location.at(location)
+        self._manifest = manifest = _manifest(self._location)
+        self._series = series = self._location.read_arrays(SERIES, manifest["series"]["digest"])
+        self.fingerprint: str = manifest["checksum"]
+        self.key: str = manifest["key"]
+        self.model: str = manifest["model"]
+        self.windows = windows_from_json(manifest["windows"])
+        self.channels, self.path_channels = tuple(manifest["channels"]), tuple(manifest["path_channels"])
+        self.controls, self.mixed = int(manifest["controls"]), bool(manifest["mixed"])
+        self.task: str | None = manifest["task"]
+        self.classes: Classes | None = manifest["classes"]
+        self.most_windows = int(series["windows"].max())
+        self.ragged = self.windows.every is not None or len(np.unique(series["lengths"])) > 1
+        self._rows = np.arange(len(series["windows"]))
+        firsts = np.concatenate([[0], np.cumsum(series["windows"])])
+        begins = np.array([shard["series"][0] for shard in manifest["shards"]])
+        self._shard = np.searchsorted(begins, self._rows, side="right") - 1
+        starts = np.array([shard["start"] for shard in manifest["shards"]])
+        self._byte = starts[self._shard] + 4 * self.controls * (firsts[:-1] - firsts[begins][self._shard])
+        self._files = ShardFiles(self._location, manifest, _cache_folder(cache) / self.fingerprint)
+
+    @property
+    def transform(self) -> Transform:
+        """The fitted transform."""
+        return Transform.from_state(self._manifest["transform"])
+
+    def _of_series(self, name: str) -> Any:
+        return self._series[name][self._rows] if name in self._series else None
+
+    target: Any = property(lambda self: self._of_series("target"))
+    ids: np.ndarray = property(lambda self: self._of_series("ids"))  # type: ignore
+    groups: np.ndarray | None = property(lambda self: self._of_series("groups"))  # type: ignore
+    lengths: Int[np.ndarray, "series"] = property(lambda self: self._of_series("lengths"))  # type: ignore
+    window_counts: Int[np.ndarray, "series"] = property(lambda self: self._of_series("windows"))  # type: ignore
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        """The targets as a user gives them: labels, or numbers; `(series,)` if there is one per series."""
+        if self.target is None:
+            return None
+        if self.classes is not None:
+            return np.array(self.classes)[self.target]
+        return self.target[:, 0] if self.target.shape[1] == 1 else self.target
+
+    def as_source(self) -> Any:
+        """This store as estimators take it: a source of samples."""
+        from .samples import StoreSource  # it is made of stores
+
+        return StoreSource(self)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, rows: Selection) -> "Store":
+        """Some of the series, by a slice, a mask or numbers; nothing is read."""
+        part = object.__new__(Store)
+        vars(part).update(vars(self))
+        part._rows = np.atleast_1d(self._rows[rows])
+        if len(part._rows) < len(self) or not np.array_equal(part._rows, self._rows):
+            chosen = blake2b(np.ascontiguousarray(part._rows, np.int64).data, digest_size=16).hexdigest()
+            part.fingerprint = blake2b(f"{self.fingerprint} {chosen}".encode(), digest_size=16).hexdigest()
+        return part
+
+    def __repr__(self) -> str:
+        counts = self.window_counts
+        windows = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
+        what = "; no target"
+        if self.classes is not None:
+            shown = ", ".join(map(str, self.classes[:5])) + (", ..." if len(self.classes) > 5 else "")
+            what = f"; classes {shown}"
+        elif self.task is not None:
+            what = f"; {self.target.shape[1]} target{'' if self.target.shape[1] == 1 else 's'}"
+        return f"Store({len(self)} series, {windows} windows of {self.controls} numbers{what})"
+
+    def take(self, rows: Selection, *, basis: Basis = "words", padded: bool = True) -> Examples:
+        """Some of the series as a model takes them: first points and log-signatures, with targets.
+
+        Args:
+            rows: numbers, a slice or a mask.
+            basis: of the log-signatures; they are stored as "words".
+            padded: whether all have as many windows as the longest series of the store, rather than of these.
+        """
+        rows = np.atleast_1d(self._rows[rows])
+        counts = self._series["windows"][rows]
+        logs = self._logs(rows, counts, self.most_windows if padded else int(counts.max(initial=1)))
+        if basis != "words":
+            if self.mixed:
+                raise StoreError(
+                    f"Got basis={basis!r} for a store of mixtures; expected words. Prepare it for that model."
+                )
+            flat, channels = logs.reshape(-1, self.controls), len(self.path_channels)
+            changed = change_bases(flat, channels, self.windows.depths, old="words", new=basis)
+            logs = np.ascontiguousarray(changed, np.float32).reshape(*logs.shape[:2], -1)
+        target = None if "target" not in self._series else self._series["target"][rows]
+        return Examples((self._series["first"][rows], logs), target, windows=counts if self.ragged else None)
+
+    def _logs(self, rows: np.ndarray, counts: np.ndarray, most: int) -> Float[np.ndarray, "rows windows controls"]:
+        shape = len(rows), most, self.controls
+        check_fits(
+            4.0 * np.prod(shape, dtype=np.float64),
+            f"The log-signatures of {len(rows)} series, padded to {most} windows of {self.controls} numbers,",
+            "Take fewer series at once: a smaller batch_size, or a part of the store.",
+        )
+        out = np.zeros(shape, "<f4")
+        views = [own[:count].reshape(-1) for own, count in zip(out, counts.tolist(), strict=True)]
+        shards = self._shard[rows].tolist()
+        self._files.read(list(zip(shards, self._byte[rows].tolist(), views, strict=True)))
+        for row, view, shard in zip(rows.tolist(), views, shards, strict=True):
+            if zlib.crc32(view.data) != int(self._series["sums"][row]):
+                what = f"series {self._series['ids'][row]} has another checksum than when it was written"
+                raise self._files.damaged(shard, what)
+        return out
+
+    def verify(self) -> None:
+        """Read everything and compare all checksums; an error names the first file that is damaged."""
+        for number in range(len(self._manifest["shards"])):
+            self._files.verify(number)
+
+    def close(self) -> None:
+        """Close the files; they are opened again if they are needed."""
+        self._files.open.cache_clear()
+
+
+def is_store(path: str | os.PathLike) -> bool:
+    """Whether there is a store at a path or URL, whole or begun."""
+    location = Location.at(path)
+    return any(location.size(name) is not None for name in (MANIFEST, PLAN))
+
+
+def _manifest(location: Location) -> Json:
+    if location.size(MANIFEST) is not None:
+        return location.read_json(MANIFEST)
+    if location.size(PLAN) is not None:
+        raise StoreError(
+            f"Got {location.root}, whose preparation has not ended; expected a whole store. Run the same "
+            "`neuralrde prepare` again: it goes on where it stopped."
+        )
+    raise StoreError(f"Got {location.root}, which is no store; expected what `neuralrde prepare` makes.")
+
+
+def _cache_folder(cache: str | os.PathLike | None) -> Path:
+    if cache is not None:
+        return Path(cache).expanduser()
+    from platformdirs import user_cache_dir
+
+    return Path(user_cache_dir("neuralrde")) / "stores"
+
+
+class ShardFiles:
+    """The shards of a store, of which those that were used last stay open. Threads share them."""
+
+    def __init__(self, location: Location, manifest: Json, cache: Path):
+        self.location, self.manifest, self.cache = location, manifest, cache
+        self.open = lru_cache(_OPEN)(partial(_OpenShard, location, manifest["shards"], cache))
+
+    def __reduce__(self):
+        return ShardFiles, (self.location, self.manifest, self.cache)
+
+    def read(self, places: Sequence[tuple[int, int, np.ndarray]]) -> None:
+        """Fill arrays from places in shards: of each its number and the first byte.
+
+        Reads, and not a memory map: pages of a map that have been touched would count as memory of the process, and a
+        file that is cut short would end it.
+        """
+        for number, start, array in places:
+            if hasattr(os, "posix_fadvise"):  # the disk can begin with all of them
+                os.posix_fadvise(self.open(number).descriptor, start, array.nbytes, os.POSIX_FADV_WILLNEED)
+        for number, start, array in places:
+            shard = self.open(number)  # evicted by another thread, it stays open while it has a name here
+            if array.nbytes and os.preadv(shard.descriptor, [array], start) != array.nbytes:  # type: ignore
+                raise self.damaged(number, "it ends before its last series")
+
+    def verify(self, number: int) -> None:
+        """Read a whole shard and compare its checksum."""
+        shard, digest = self.manifest["shards"][number], blake2b(digest_size=16)
+        start, file = shard["start"], self.open(number)
+        while data := os.pread(file.descriptor, 2**22, start):
+            digest.update(data)
+            start += len(data)
+        if digest.hexdigest() != shard["digest"]:
+            raise self.damaged(number, OTHER_CHECKSUM)
+
+    def damaged(self, number: int, what: str) -> StoreError:
+        return _damaged(self.location, self.cache, number, what)
+
+
+class _OpenShard:
+    """An open file, closed when nobody holds it any more."""
+
+    def __init__(self, location: Location, shards: list[Json], cache: Path, number: int):
+        self.descriptor = -1
+        try:
+            self.descriptor = os.open(location.local(shard_name(number), cache), os.O_RDONLY)
+        except FileNotFoundError:
+            raise _damaged(location, cache, number, "it is not there") from None
+        if os.fstat(self.descriptor).st_size != shards[number]["size"]:
+            raise _damaged(location, cache, number, "it has another size than when it was written")
+
+    def __del__(self):
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+
+
+def _damaged(location: Location, cache: Path, number: int, what: str) -> StoreError:
+    """What is said of a shard; a copy of it is removed, so that the next to ask gets it from where it is whole."""
+    if location.remote:
+        (cache / shard_name(number)).unlink(missing_ok=True)
+    return location.damaged(shard_name(number), what)

@@ -1,0 +1,218 @@
+"""The plan of a preparation, saved so that a resumed run repeats it exactly."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+
+from ...datasets.targets import as_target
+from ...errors import setting
+from ...models import MODELS, AbstractDrivenModel, MultiScaleRDE, NeuralRDE
+from ...models.base import model_class
+from ...paths import Series, Windows
+from ...signatures.streams import LogSignatureStreams
+from ...transforms import BasePoint, Transform
+from .files import PLAN, Classes, Json, Location, SourceError, checksum_of, identity
+from .rows import RowSource
+from .scan import Index, fitted, parts_of
+
+# Bytes of log-signatures in a shard, and of series that it is made from, about: what an interruption may cost.
+SHARD, RAW = 2**26, 2**28
+# A worker needs this part of the memory, at most.
+_PART = 1 / 8
+
+
+@dataclass(frozen=True)
+class StoreSpec:
+    """What decides the content of a store: the data, and what is to be made of them."""
+
+    source: RowSource
+    windows: Windows | None
+    model: str
+    transform: Transform
+    task: str | None
+    classes: Classes | None
+
+    @property
+    def key(self) -> str:
+        return checksum_of(
+            {
+                "files": [identity(file) for file in self.source.files],
+                "source": self.source.described(),
+                "windows": None if self.windows is None else windows_to_json(self.windows),
+                "model": self.model,
+                "transform": self.transform.state(),
+                "task": self.task,
+                "classes": self.classes,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a shard's task needs beside the source. Plain values, so that it is a JSON file."""
+
+    key: str
+    model: str
+    channels: Sequence[str]
+    path_channels: Sequence[str]
+    transform: Json
+    windows: Json
+    mixed: bool
+    controls: int
+    task: str | None
+    classes: Classes | None
+    index: str
+    """The checksum of the index of all series."""
+    most: int
+    """Points that are prepared at once, padding included; a longer series is cut in time."""
+    per_point: float
+    """Bytes that each takes while it is prepared."""
+    shards: list[Sequence[int]]
+    """The first series of each, and the one behind the last."""
+    places: list[Sequence[int]]
+    """Of each shard: the block in which it begins, and the row of it."""
+
+    @staticmethod
+    def read(location: Location) -> "Plan":
+        content = location.read_json(PLAN)
+        return Plan(**{name: value for name, value in content.items() if name not in ("format", "checksum")})
+
+    @property
+    def driven(self) -> AbstractDrivenModel:
+        return driven_model(self.model, len(self.path_channels), windows_from_json(self.windows))
+
+
+@lru_cache(8)
+def driven_model(name: str, channels: int, windows: Windows) -> AbstractDrivenModel:
+    """The smallest model that takes what a store for this one holds: in words, and mixed if it mixes many channels."""
+    many = MultiScaleRDE.channels_seen(channels) < channels
+    mixes = many and issubclass(model_class(MODELS[name]), MultiScaleRDE)
+    options: Any = {"depth": windows.depth, "scales": windows.scales, "key": jax.random.key(0), "width": 1, "state": 1}
+    return MultiScaleRDE(channels, 1, units=1, blocks=0, **options) if mixes else NeuralRDE(channels, 1, **options)
+
+
+def make_plan(
+    spec: StoreSpec, index: Index, labels: tuple[np.ndarray, Classes | None] | None, digest: str, memory: float
+) -> Plan:
+    """Fit the transform, resolve the windows, and divide the series into shards.
+
+    Args:
+        spec: what to make.
+        index: of all series; `digest` is the checksum of its file.
+        labels: the target as numbers, and the classes, from `as_labels`.
+        memory: bytes to work with.
+    """
+    source, transform = spec.source, fitted(spec.transform, index)
+    # The names of the channels of prepared series, from two points that stand for any.
+    points, times = np.zeros((1, 2, len(source.channels))), np.array([[0.0, 1.0]]) if source.timed else None
+    path = transform(Series(points, times=times, channels=source.channels)).channels
+    windows = spec.windows or model_class(MODELS[spec.model]).recommended.windows(len(path))
+    lengths = index.lengths + sum(isinstance(part, BasePoint) for part in parts_of(transform))
+    windows = windows.for_lengths(lengths)
+    if windows.every is not None and not source.timed:
+        raise SourceError(
+            f"Got windows by time, {setting('every', windows.every)}, and series without times; expected "
+            f"{setting('step')}...."
+        )
+    spans, step = (lengths - 1, windows.step) if windows.every is None else (index.durations, windows.every)
+    counts = np.maximum(1, np.ceil(spans / step)).astype(np.int64)  # about, by time: transforms may add points
+    driven = driven_model(spec.model, len(path), windows)
+    controls = LogSignatureStreams(driven, step=1).controls
+    per_point = 8.0 * (4 * len(source.channels) + 6 * len(path)) + 32.0 * controls * counts.sum() / lengths.sum()
+    shards = _shards(index.blocks, 4 * controls * counts, 8 * len(source.channels) * lengths)
+    classes = None if labels is None else labels[1]
+    return Plan(
+        key=spec.key,
+        model=spec.model,
+        channels=source.channels,
+        path_channels=path,
+        transform=transform.state(),
+        windows=windows_to_json(windows),
+        mixed=driven.takes_increments,
+        controls=controls,
+        task=None if labels is None else "regression" if classes is None else "classification",
+        classes=classes,
+        index=digest,
+        most=max(4096, int(memory * _PART / per_point)),
+        per_point=per_point,
+        shards=shards,
+        places=[(int(index.blocks[first]), int(index.rows[first])) for first, _ in shards],
+    )
+
+
+def windows_from_json(plain: Json) -> Windows:
+    fields: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()}
+    return Windows(**fields)
+
+
+def windows_to_json(windows: Windows) -> Json:
+    if windows.shifts > 1:
+        raise SourceError(
+            f"Got {setting('windows', windows)}; expected {setting('shifts', 1)}, because a store holds log-signatures "
+            "of one way to cut."
+        )
+    return asdict(windows)
+
+
+def _shards(blocks: np.ndarray, output: np.ndarray, raw: np.ndarray) -> list[Sequence[int]]:
+    """Series that begin in the same blocks, so that few rows are read for two shards."""
+    shards, first, size, used = [], 0, 0, 0
+    new_block = np.append(False, np.diff(blocks) != 0)
+    for i, (new, wrote, read) in enumerate(zip(new_block.tolist(), output.tolist(), raw.tolist(), strict=True)):
+        full = size >= SHARD or used >= RAW
+        # Within a block only where that cannot be helped: its rows are then read twice.
+        if i > first and ((full and new) or size >= 2 * SHARD or used >= 2 * RAW):
+            shards.append((first, i))
+            first, size, used = i, 0, 0
+        size, used = size + wrote, used + read
+    return [*shards, (first, len(blocks))]
+
+
+def as_labels(array: np.ndarray, task: str | None, classes: Classes | None = None) -> tuple[np.ndarray, Classes | None]:
+    """Labels as they stand in a file, as `(series,)` numbers of classes, with these, or `(series, outputs)` numbers.
+
+    Args:
+        array: one per series, or a row of several.
+        task: "classification" or "regression"; None decides by the same rule as `neuralrde.read`.
+        classes: those of another store, whose numbers are to mean the same here.
+
+    >>> as_labels(np.array(["ill", "well", "ill"]), None)
+    (array([0, 1, 0], dtype=int32), ['ill', 'well'])
+    >>> as_labels(np.array([0.5, 1.25]), None)[0].tolist()
+    [[0.5], [1.25]]
+    """
+    array = np.char.strip(array) if array.dtype.kind == "U" else array * 1  # True is 1
+    absent = array == "" if array.dtype.kind == "U" else np.isnan(array)
+    absent = absent.reshape(len(array), -1).all(axis=1)
+    if absent.any():
+        raise SourceError(
+            f"Got no target for series {int(absent.argmax())} of the data; expected one for each, because nothing can "
+            "be learned without. Leave such series out, or name no target for a store to predict from."
+        )
+    if array.ndim > 1:
+        if task == "classification":
+            raise SourceError("Got several targets for a classification; expected one. Name one target.")
+        if np.isinf(array).any():
+            raise SourceError("Got an infinite target; expected finite numbers, because no loss is finite there.")
+        return array.astype(np.float32), None
+    try:
+        target, names = as_target(array, task, None, array.shape)  # type: ignore
+    except ValueError as error:
+        raise SourceError(str(error)) from None
+    if names is None:
+        return target.astype(np.float32)[:, None], None
+    names = list(names) if array.dtype.kind == "U" else [float(name) if "." in name else int(name) for name in names]
+    if classes is not None:
+        places = {str(name): number for number, name in enumerate(classes)}
+        unknown = [name for name in names if str(name) not in places]
+        if unknown:
+            raise SourceError(
+                f"Got the class {unknown[0]!r}; expected one of {classes[:10]}, the classes of the store that this one "
+                "is to be like. Leave its series out."
+            )
+        target, names = np.array([places[str(name)] for name in names])[target], classes
+    return target.astype(np.int32), list(names)

@@ -1,0 +1,422 @@
+"""Series to prepare, in files that need not fit in memory: long tables in Parquet and CSV files, and .npy arrays.
+
+A source is read in blocks, in order, and any block alone: row groups, ranges of bytes that end with a line, or some
+series of an array. pyarrow's `dataset.Scanner` would read a CSV file only from its beginning.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy.typing import ArrayLike
+
+from ...datasets.roles import Roles, TableOptions, find_roles
+from ...datasets.targets import is_number
+from ...errors import setting
+from .files import Json, SourceError, files_at, identity, open_file
+
+PARQUET, CSV, NPY = (".parquet", ".pq"), (".csv", ".tsv"), (".npy",)
+# Bytes of a piece, as float64. It stays in memory while it is looked at.
+PIECE = 2**24
+# Bytes of a block of a CSV file.
+_CSV_BLOCK = 2**23
+Column = Any
+"""An array of pyarrow, which has no types."""
+_NULLS = ["", "nan", "NaN", "NA", "null", "NULL", "None"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Consecutive rows of a source.
+
+    `begins` marks rows whose id differs from that of the row before; of the first row only who has seen the row before
+    knows. What is said of series (`ids`, `target`, `groups`) is given for those rows alone, the first one included.
+    """
+
+    values: Float[np.ndarray, "rows channels"]
+    times: Float[np.ndarray, "rows"] | None
+    begins: Bool[np.ndarray, "rows"]
+    ids: np.ndarray
+    target: np.ndarray | None = None
+    """`(series,)` text, or `(series, targets)` numbers."""
+    groups: np.ndarray | None = None
+
+
+def open_source(
+    data: str | os.PathLike, columns: Mapping[str, Any], *, labels: Any = None, groups: Any = None
+) -> "RowSource":
+    """A source by the ending of its files.
+
+    Args:
+        data: a file, a folder of files, or a URL.
+        columns: which column of a table is what, as in `neuralrde.read`.
+        labels, groups: for .npy data, one entry per series.
+    """
+    named = {name: value for name, value in columns.items() if value is not None}
+    found = files_at(data)
+    for endings in (PARQUET, CSV, NPY):
+        files = [file for file in found if file.lower().endswith(endings)]
+        if files and endings != NPY:
+            if labels is not None or groups is not None:
+                raise ValueError(
+                    f"Got {setting('labels')} or groups= for a table; expected {setting('target')} and "
+                    f"{setting('group')}, the names of columns."
+                )
+            return TableSource.open(files, TableOptions(**named))
+        if files:
+            if named:
+                raise ValueError(
+                    f"Got {sorted(named)} for .npy data, which have no columns; expected {setting('labels')} instead."
+                )
+            return NpySource.open(files, labels=labels, groups=groups)
+    expected = f"expected a file, or a folder of files, that end in {', '.join(PARQUET + CSV + NPY)}"
+    raise (SourceError if found else FileNotFoundError)(f"Got {str(data)!r}; {expected}.")
+
+
+# Tables.
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """A long table in Parquet or CSV files, a row per point."""
+
+    files: list[str]
+    roles: Roles
+    blocks: list[tuple[int, int, int]]
+    """Of each its file, and a row group and its rows, or the first byte and the one behind the last."""
+    header: tuple[list[str], str] | None
+    """The columns of CSV files and what stands between them; None for Parquet."""
+
+    @staticmethod
+    def open(files: list[str], options: TableOptions) -> "TableSource":
+        blocks, first = [], None
+        for number, file in enumerate(files):
+            names, header, places = (_look_at_csv if file.lower().endswith(CSV) else _look_at_parquet)(file)
+            own = find_roles(names, file, options), header
+            if first not in (None, own):
+                raise SourceError(f"Got the columns {names} in {file}; expected those of {files[0]}.")
+            first = own
+            blocks += [(number, *place) for place in places]
+        if first is None or not blocks:
+            raise SourceError(f"Got {files[0]} without a row; expected series.")
+        return TableSource(files, first[0], blocks, first[1])
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        return self.roles.channels
+
+    @property
+    def timed(self) -> bool:
+        return self.roles.time is not None
+
+    def described(self) -> Json:
+        """Options that affect the output, as JSON values."""
+        roles = self.roles
+        named = {"id": roles.id, "time": roles.time, "target": list(roles.target), "group": roles.group}
+        return named | {"columns": list(roles.channels), "delimiter": self.header and self.header[1]}
+
+    def read(self, block: int, *, about_series: bool, values: bool) -> Iterator[Rows]:
+        """The rows of a block in pieces of bounded size.
+
+        Args:
+            block: its number.
+            about_series: whether ids, targets and groups are wanted, and are to be checked.
+            values: whether the channels are wanted; without them `Rows.values` has no columns.
+        """
+        roles, file = self.roles, self.files[self.blocks[block][0]]
+        constant = [name for name in (*roles.target, roles.group) if name is not None]
+        wanted = (*roles.channels * values, roles.time, *(roles.id, *constant) * about_series)
+        names = list(dict.fromkeys(name for name in wanted if name is not None)) or [roles.channels[0]]
+        for batch in (self._csv if self.header else self._parquet)(block, names):
+            if not batch.num_rows:
+                continue
+            columns = {name: _decoded(batch.column(name)) for name in names}
+            called = {name: f"the column {name!r} of {file}" for name in names}
+            begins, ids, target, groups = np.zeros(batch.num_rows, bool), np.zeros(1, np.int64), None, None
+            if about_series:
+                begins[0] = True
+                if roles.id is not None:
+                    begins |= _changes(columns[roles.id])
+                for name in constant:
+                    if (_changes(columns[name]) & ~begins).any():
+                        raise SourceError(
+                            f"Got {called[name]}, which changes within a series; expected one value per series, "
+                            "because a store holds one target for each. Targets at every point need the series in "
+                            "memory: `neuralrde.read(...)`, then `fit`."
+                        )
+                said = {name: _labels(columns[name], np.flatnonzero(begins)) for name in constant}
+                if roles.id is not None:
+                    if columns[roles.id].null_count:
+                        raise SourceError(f"Got a row without an id in {called[roles.id]}; expected one in every row.")
+                    ids = _labels(columns[roles.id], np.flatnonzero(begins))
+                if len(roles.target) > 1:
+                    target = np.stack([_as_reals(said[name]) for name in roles.target], axis=1)
+                elif roles.target:
+                    target = said[roles.target[0]]
+                groups = None if roles.group is None else said[roles.group]
+            array = np.zeros((batch.num_rows, 0), np.float32)
+            if values:
+                array = np.stack([_numbers(columns[name], called[name]) for name in roles.channels], axis=1)
+            times = None if roles.time is None else _times(columns[roles.time], called[roles.time])
+            yield Rows(array, times, begins, ids, target, groups)
+
+    def _parquet(self, block: int, names: list[str]) -> Iterator[Any]:
+        number, group, _ = self.blocks[block]
+        with _opened(self.files[number]) as table:
+            yield from table.iter_batches(piece_rows(len(names)), row_groups=[group], columns=names, use_threads=False)
+
+    def _csv(self, block: int, names: list[str]) -> Iterator[Any]:
+        pa, roles = _arrow(), self.roles
+        from pyarrow import csv  # type: ignore
+
+        number, start, end = self.blocks[block]
+        with open_file(self.files[number]) as handle:
+            handle.seek(start)
+            text = handle.read(end - start)
+        every, delimiter = self.header or ([], ",")
+        types = {name: pa.float64() for name in roles.channels}
+        types |= {name: pa.string() for name in (roles.id, *roles.target, roles.group) if name}
+        options = {"column_types": types, "include_columns": names, "strings_can_be_null": True, "null_values": _NULLS}
+        try:
+            table = csv.read_csv(
+                pa.py_buffer(text),
+                read_options=csv.ReadOptions(column_names=every, use_threads=False),
+                parse_options=csv.ParseOptions(delimiter=delimiter),
+                convert_options=csv.ConvertOptions(**options),
+            )
+        except pa.ArrowInvalid as error:
+            raise SourceError(
+                f"{self.files[number]}, between bytes {start} and {end}: {error}. Expected numbers in the channels "
+                f"{list(roles.channels)}, and lines that end where rows do. `columns` names the channels."
+            ) from None
+        yield from table.combine_chunks().to_batches()
+
+
+def _look_at_parquet(file: str) -> tuple[list[str], None, list[tuple[int, int]]]:
+    with _opened(file) as table:
+        names = [name for name in table.schema_arrow.names if not name.startswith("__index_level_")]
+        rows = [table.metadata.row_group(i).num_rows for i in range(table.metadata.num_row_groups)]
+    return names, None, [(i, count) for i, count in enumerate(rows) if count]
+
+
+def _look_at_csv(file: str) -> tuple[list[str], tuple[list[str], str], list[tuple[int, int]]]:
+    blocks, size = [], identity(file)[1]
+    with open_file(file) as handle:
+        text = handle.readline().decode("utf-8-sig").rstrip("\r\n")
+        delimiter = max("\t;,", key=text.count)
+        names = [name.strip().strip('"') for name in text.split(delimiter)]
+        if len(set(names)) < len(names) or any(not name or is_number(name) for name in names):
+            raise SourceError(f"Got {text[:80]!r} as the first line of {file}; expected different names of columns.")
+        while (start := handle.tell()) < size:
+            handle.seek(min(size, start + _CSV_BLOCK))
+            handle.readline()  # to the end of the line that the block ends in
+            blocks.append((start, handle.tell()))
+    return names, (names, delimiter), blocks
+
+
+def piece_rows(channels: int) -> int:
+    """Rows in a piece."""
+    return max(1024, PIECE // (8 * max(1, channels)))
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[Any]:
+    _arrow()
+    import pyarrow.parquet as parquet  # type: ignore
+
+    with open_file(file) as handle:
+        try:
+            # In small bites: else a whole row group is in memory at once, however few of its rows are asked for.
+            table = parquet.ParquetFile(handle, buffer_size=2**20, pre_buffer=False, page_checksum_verification=True)
+        except Exception as error:
+            raise SourceError(f"{file} is no Parquet table ({str(error)[:100]}); expected one.") from None
+        yield table
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow  # type: ignore
+    except ImportError:
+        raise ImportError(
+            "Got a table, and no pyarrow to read it in pieces. Write `pip install 'neuralrde[parquet]'`."
+        ) from None
+    return pyarrow
+
+
+# Columns of an Arrow record batch.
+
+
+def _decoded(column: Column) -> Column:
+    return column.dictionary_decode() if _arrow().types.is_dictionary(column.type) else column
+
+
+def _is_real(kind: Any) -> bool:
+    return _arrow().types.is_floating(kind) or _arrow().types.is_integer(kind)
+
+
+def _numbers(column: Column, called: str) -> Float[np.ndarray, "rows"]:
+    """In float32 if they are, else in float64; NaN where there is none."""
+    pa = _arrow()
+    if not (_is_real(column.type) or pa.types.is_boolean(column.type)):
+        raise SourceError(
+            f"Got {called}, of type {column.type}; expected numbers. Leave it out: name the channels, "
+            f"{setting('columns', [...])}."
+        )
+    kind = pa.float32() if column.type == pa.float32() else pa.float64()
+    return column.cast(kind, safe=False).to_numpy(zero_copy_only=False)
+
+
+def _times(column: Column, called: str) -> Float[np.ndarray, "rows"]:
+    pa, kind = _arrow(), column.type
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        times = column.cast(pa.timestamp("ns")).cast(pa.int64()).to_numpy(zero_copy_only=False) / 1e9
+    elif _is_real(kind) or pa.types.is_null(kind):
+        times = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    else:
+        raise SourceError(
+            f"Got {called}, the times, of type {kind}; expected numbers or timestamps. Convert it when the table is "
+            "written."
+        )
+    if not np.isfinite(times).all():
+        raise SourceError(
+            f"Got a row without a time in {called}; expected one in every row, because a point without a time has no "
+            "place on the path."
+        )
+    return times
+
+
+def _changes(column: Column) -> Bool[np.ndarray, "rows"]:
+    """At which rows it differs from the row before; not at the first."""
+    import pyarrow.compute as compute  # type: ignore
+
+    differs = compute.fill_null(compute.not_equal(column[1:], column[:-1]), False)  # type: ignore
+    nulls = column.is_null().to_numpy(zero_copy_only=False)
+    return np.append(False, differs.to_numpy(zero_copy_only=False) | (nulls[1:] != nulls[:-1]))
+
+
+def _labels(column: Column, rows: np.ndarray) -> np.ndarray:
+    """Some rows: numbers as they are, all else as text; "" where there is nothing."""
+    column = column.take(_arrow().array(rows))
+    if (_is_real(column.type) or _arrow().types.is_boolean(column.type)) and not column.null_count:
+        numbers = column.to_numpy(zero_copy_only=False)
+        return numbers.astype(np.int64) if numbers.dtype == bool else numbers
+    return np.array(["" if cell is None else str(cell) for cell in column.to_pylist()], dtype=str)
+
+
+def _as_reals(column: np.ndarray) -> Float[np.ndarray, "series"]:
+    try:
+        return np.where(column == "", "nan", column).astype(np.float64) if column.dtype.kind == "U" else column * 1.0
+    except ValueError:
+        raise SourceError(
+            f"Got several targets, one of which is the text {str(column[0])!r}; expected numbers. Name one target."
+        ) from None
+
+
+# Arrays.
+
+
+@dataclass(frozen=True)
+class NpySource:
+    """One or several arrays `(series, length, channels)`, one after the other, with labels in an array of their own.
+
+    Reads, rather than memory maps: pages of a map that have been touched count as memory of the process.
+    """
+
+    files: list[str]
+    shapes: list[tuple[int, int, int]]
+    offsets: list[int]
+    dtype: str
+    blocks: list[tuple[int, int, int]]
+    """Of each its file, its first series there, and the one behind the last."""
+    labels: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    timed: bool = False
+
+    @staticmethod
+    def open(files: list[str], *, labels: Any = None, groups: Any = None) -> "NpySource":
+        shapes, dtypes, offsets = (list(each) for each in zip(*map(_npy_header, files), strict=True))
+        if len({shape[2] for shape in shapes}) > 1 or len(set(dtypes)) > 1:
+            raise SourceError(
+                f"Got arrays of shapes {shapes[:4]} and types {sorted(set(dtypes))}; expected the same channels and "
+                "one type in every file."
+            )
+        blocks = []
+        for file, (count, length, width) in enumerate(shapes):
+            step = max(1, PIECE // (8 * length * width))
+            blocks += [(file, first, min(count, first + step)) for first in range(0, count, step)]
+        series = sum(shape[0] for shape in shapes)
+        each = _one_each(labels, series, "labels"), _one_each(groups, series, "groups")
+        return NpySource(files, shapes, offsets, dtypes[0], blocks, *each)
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        return tuple(f"x{i}" for i in range(self.shapes[0][2]))
+
+    def described(self) -> Json:
+        labels, groups = (None if array is None else array.tolist() for array in (self.labels, self.groups))
+        return {"kind": "npy", "labels": labels, "groups": groups}
+
+    def read(self, block: int, *, about_series: bool, values: bool) -> Iterator[Rows]:
+        """See `TableSource.read`."""
+        file, first, last = self.blocks[block]
+        before = sum(shape[0] for shape in self.shapes[:file])
+        ids = np.arange(before + first, before + last)
+        said = [None if each is None else each[ids] for each in (self.labels, self.groups)]
+        _, length, channels = self.shapes[file]
+        part = max(1, min(length, PIECE // (8 * channels)))  # a long series, alone in its block, comes in several
+        dtype = np.dtype(self.dtype)
+        exact = np.float32 if dtype.newbyteorder("=") == np.float32 else np.float64
+        with open_file(self.files[file]) as handle:
+            for start in range(0, length, part):
+                points = min(part, length - start)
+                rows = (last - first) * points
+                array = np.zeros((rows, 0), np.float32)
+                if values:
+                    handle.seek(self.offsets[file] + (first * length + start) * channels * dtype.itemsize)
+                    data = handle.read(rows * channels * dtype.itemsize)
+                    if len(data) < rows * channels * dtype.itemsize:
+                        raise SourceError(f"{self.files[file]} ends before its last series: it has been cut short.")
+                    array = np.frombuffer(data, dtype).reshape(rows, channels).astype(exact, copy=False)
+                begins = np.zeros(rows, bool)
+                begins[::points] = True
+                yield Rows(array, None, begins, ids, *said)
+
+
+RowSource = TableSource | NpySource
+
+
+def _npy_header(file: str) -> tuple[tuple[int, int, int], str, int]:
+    with open_file(file) as handle:
+        try:
+            version = np.lib.format.read_magic(handle)
+            read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
+            shape, fortran, dtype = read(handle)
+        except (ValueError, KeyError) as error:
+            raise SourceError(f"{file} is no .npy file ({error}); expected what `numpy.save` writes.") from None
+        offset = handle.tell()
+    if len(shape) == 2:
+        shape = (*shape, 1)
+    if len(shape) != 3 or 0 in shape or fortran or dtype.kind not in "fiu":
+        raise SourceError(
+            f"{file} holds an array of shape {shape} and type {dtype}{' in Fortran order' if fortran else ''}; "
+            "expected numbers (series, length, channels) in C order, none of the three 0. Write "
+            "`numpy.save(file, numpy.ascontiguousarray(array))`."
+        )
+    return shape, dtype.str, offset
+
+
+def _one_each(given: ArrayLike | str | os.PathLike | None, count: int, name: str) -> np.ndarray | None:
+    """An array, or a .npy file of one, with an entry per series."""
+    if given is None:
+        return None
+    if isinstance(given, str | os.PathLike):
+        with open_file(str(given)) as file:
+            given = np.load(file)
+    array = np.asarray(given)
+    if array.ndim not in (1, 2) or len(array) != count:
+        raise SourceError(f"Got {name} of shape {array.shape} for {count} series; expected ({count},), one per series.")
+    return array
