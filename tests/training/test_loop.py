@@ -342,5 +342,6 @@ def test_predictions_do_not_depend_on_company():
     start = model().fit_scale(examples.inputs[1])
     together = predict(start, examples)
     alone = np.concatenate([predict(start, examples.take([i])) for i in range(20)])
-    np.testing.assert_array_equal(together, alone)
+    # Float32: a batch of one is computed by another program, whose sums come in another order.
+    np.testing.assert_allclose(together, alone, rtol=1e-5, atol=1e-6)
     assert arrays_of(start)  # and the model was left as it was
