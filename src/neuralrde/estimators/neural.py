@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 from sklearn.utils import check_random_state
 
-from ..devices import try_all_cores
+from ..devices import keep_programs, try_all_cores
 from ..errors import ParameterError, setting
 from ..models import MultiScaleRDE
 from ..paths import Windows
@@ -221,6 +221,7 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
         """A trainer, and the samples to fit to. Everything is checked here, before anything is computed."""
         if mesh is None:
             try_all_cores()
+        keep_programs()
         parts = self._check_parameters()
         like = {} if previous is None else {"described": previous.inputs, "coding": previous.targets}
         samples, inputs, targets = self._samples(X, y, sample_weight, groups, classes=classes, **like)
