@@ -71,7 +71,7 @@ print("same")
 
 
 @linux
-@pytest.mark.parametrize("megabytes", [8, 40])
+@pytest.mark.parametrize("megabytes", [20, 40])
 def test_no_memory_for_the_workspace_is_a_memory_error(megabytes):
     program = f"""
 path = rng.normal(size=(2, 20))

@@ -19,7 +19,7 @@ from .lyndon import lyndon_words, signature_channels, word_position
 from .tensor import tensor_log
 
 # Numbers that are held at once, beside path and result: enough work for a GPU, little beside any path that is large.
-_AT_ONCE = 2**22
+_AT_ONCE = 2**20
 # Points of a window that are summed at once: in closed form, and by Chen's relation, whose cost grows with them.
 _POINTS, _POINTS_OF_CHEN = 1024, 16
 # GPUs and TPUs would round what they multiply to fewer digits.
@@ -31,22 +31,27 @@ def words(
 ) -> Float[Any, "*batch windows log_signature"]:
     """Log-signatures in the words basis over windows."""
     channels = path.shape[-1]
-    windows = _points_of_windows(path, spans)
-    shape, points = windows.shape[:-2], windows.shape[-2]
+    starts, ends = _points_of_windows(path, spans)
+    shape, points = ends.shape[:-1], starts.shape[-2]
     expanded = functools.partial(_in_closed_form if depth <= 3 else _by_chen, depth=depth)
     # What a window's largest tensors take: one for each point of a block, and the result in all its channels.
     largest = min(points, _POINTS if depth <= 3 else _POINTS_OF_CHEN) * channels ** max(depth - 1, 1)
     block = max(1, _AT_ONCE // (largest + points * channels + signature_channels(channels, depth)))
     positions = [word_position(word, channels) for word in lyndon_words(channels, depth)]
-    one = jax.checkpoint(lambda window: expanded(window)[np.array(positions, np.int32)])  # see `bases._apply`
-    found = jax.lax.map(one, windows.reshape(-1, points, channels), batch_size=min(block, max(math.prod(shape), 1)))
+    positions = np.array(positions, np.int32)  # see `bases._apply`
+    one = jax.checkpoint(lambda window: expanded(jnp.concatenate([window[0], window[1][None]]))[positions])
+    # Blocks of equal size where there are such: what is left over would be cut off and put back in copies.
+    count = max(math.prod(shape), 1)
+    block = max((size for size in range(max(block // 2, 1), min(block, count) + 1) if count % size == 0), default=block)
+    windows = starts.reshape(-1, points, channels), ends.reshape(-1, channels)
+    found = jax.lax.map(one, windows, batch_size=min(block, count))
     return found.reshape(*shape, len(positions))
 
 
 def _points_of_windows(
     path: Float[Any, "*batch length channels"], spans: Spans
-) -> Float[Any, "*batch windows points channels"]:
-    """The points of each window; shorter windows repeat their last, which drives nothing."""
+) -> tuple[Float[Any, "*batch windows points channels"], Float[Any, "*batch windows channels"]]:
+    """The points of each window but its last, and that; shorter windows repeat their last, which drives nothing."""
     spans.narrow()
     longest = max(int(spans.increments.max(initial=0)), 1)
     first = spans.table[0] if spans.table.ndim == 1 else 0
@@ -61,12 +66,13 @@ def _points_of_windows(
         rest = [(0, 0)] * (path.ndim - 2) + [(0, int(first) + longest * spans.windows - last), (0, 0)]
         used = jnp.pad(path[..., int(first) : last + 1, :], rest, mode="edge")
         starts = used[..., :-1, :].reshape(*path.shape[:-2], spans.windows, longest, path.shape[-1])
-        return jnp.concatenate([starts, used[..., longest::longest, None, :]], axis=-2)
+        return starts, used[..., longest::longest, :]
     points = np.minimum(spans.starts[..., None] + spans.dilation * np.arange(longest + 1), spans.ends[..., None])
     points = np.broadcast_to(points, (*path.shape[:-2], *points.shape[-2:]))
     flat = points.reshape(*points.shape[:-2], points.shape[-2] * points.shape[-1]).astype(np.int32)
     gathered = jnp.take_along_axis(path, flat[..., None], axis=-2)
-    return gathered.reshape(*points.shape, path.shape[-1])
+    gathered = gathered.reshape(*points.shape, path.shape[-1])
+    return gathered[..., :-1, :], gathered[..., -1, :]
 
 
 def _over_blocks(add: Any, total: Any, size: int, *rows: Float[Array, "points _"]) -> Any:

@@ -18,14 +18,14 @@
 namespace neuralrde {
 namespace {
 
-template <class T, int TILE>
+template <class T, int TILE, int D = 0>
 struct Chen {
   using V = Vector<T>;
   using Values = V[TILE];  // one for each increment of a tile
   static constexpr int n = Lanes<T>::n;
   const Plan& plan;
   const Work<T>& work;
-  const int64_t d;
+  const Channels<D> d;
   const int depth;
   // State, log-signature, and their cotangents; points of a tile, its increments (letter by letter), their cotangents.
   V *S, *words, *Sbar, *x;
@@ -58,7 +58,7 @@ struct Chen {
   // A node of k letters, the word `q` of them; LEFT levels follow. h[j] is Horner's value for the level j + 1 further down,
   // divided by j + 1. TOP: the last of these levels is that of Lyndon words, and `period` is that of the node.
   template <int LEFT, bool TOP>
-  inline void extend(int k, int64_t q, int period, const Values* h) {
+  __attribute__((always_inline)) inline void extend(int k, int64_t q, int period, const Values* h) {
     const int64_t least = TOP && k ? letter[k - period] : 0;
     if constexpr (TOP && LEFT == 1) {
       Values g;
@@ -80,7 +80,7 @@ struct Chen {
     }
   }
   template <int LEFT, bool TOP>
-  inline void append(int k, int64_t q, int period, int64_t c, const Values* h) {
+  __attribute__((always_inline)) inline void append(int k, int64_t q, int period, int64_t c, const Values* h) {
     V& to = S[starts[k + 1] + q * d + c];
     V sum = to;
     if constexpr (LEFT == 1) {
@@ -118,7 +118,7 @@ struct Chen {
   // The same with cotangents, those of the state after the tile giving way to those before it. S is not changed: it is
   // what it was before the tile.
   template <int LEFT, bool TOP>
-  inline void pull_extension(int k, int64_t q, int period, const Values* h, Values* hbar) {
+  __attribute__((always_inline)) inline void pull_extension(int k, int64_t q, int period, const Values* h, Values* hbar) {
     const int64_t least = TOP && k ? letter[k - period] : 0;
     if constexpr (TOP && LEFT == 1) {
       Values g, gbar;
@@ -141,7 +141,7 @@ struct Chen {
     }
   }
   template <int LEFT, bool TOP>
-  inline void pull_append(int k, int64_t q, int period, int64_t c, const Values* h, Values* hbar) {
+  __attribute__((always_inline)) inline void pull_append(int k, int64_t q, int period, int64_t c, const Values* h, Values* hbar) {
     const int64_t word = starts[k + 1] + q * d + c;
     Values longer_bar[LEFT];
     if constexpr (LEFT > 1) {
@@ -180,7 +180,10 @@ struct Chen {
     for (int j = 0; j < LEVELS; j++)
       for (int t = 0; t < TILE; t++) one[j][t] = V{} + T(1.0 / (j + 1));
     start_words();
-    extend_apart<LEVELS, TOP>(0, 0, 0, one);
+    if constexpr (D > 0)
+      extend<LEVELS, TOP>(0, 0, 0, one);
+    else
+      extend_apart<LEVELS, TOP>(0, 0, 0, one);
   }
   template <int DEPTH>
   void pull_back_tile() {

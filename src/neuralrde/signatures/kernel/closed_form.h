@@ -17,19 +17,6 @@ namespace neuralrde {
 namespace {
 
 inline int64_t pair_index(int64_t d, int64_t i, int64_t j) { return i * (2 * d - i - 1) / 2 + j - i - 1; }  // i < j
-// The number of channels, known to the compiler where it is small: loops of two or three rounds cost more than their work.
-template <int D>
-struct Channels {
-  explicit Channels(int64_t) {}
-  constexpr operator int64_t() const { return D; }
-};
-template <>
-struct Channels<0> {
-  const int64_t count;
-  explicit Channels(int64_t count) : count(count) {}
-  operator int64_t() const { return count; }
-};
-
 template <class T, int TILE, int D = 0>
 struct ClosedForm {
   using V = Vector<T>;
@@ -83,7 +70,7 @@ struct ClosedForm {
 
   template <int DEPTH>
   void add_tile() {
-    if (d >= 2 * COLUMNS) return add_tile_in_blocks<DEPTH>();
+    if (in_blocks()) return add_tile_in_blocks<DEPTH>();
     for (int64_t i = 0, word = 0; i < d; i++) {
       const int64_t ks = d - i - 1;
       for (int64_t k = i + 1; k < d; k++) {
@@ -111,20 +98,19 @@ struct ClosedForm {
   }
 
   // With many channels the sums do not stay in registers, and what they are made of is read again and again: blocks of
-  // ROWS by COLUMNS of them read each number once a block. What a block finds beyond the last channel is not used.
+  // ROWS by COLUMNS of them read each number once a block. What a block finds beyond the last channel is not used. Of
+  // the two sums in an area one is enough, by parts: sum (m_i dx_j + m_j dx_i) = s_i s_j.
   static constexpr int ROWS = BYTES == 64 ? 4 : 2, COLUMNS = 4;
+  bool in_blocks() const { return d >= 2 * COLUMNS; }
   template <int DEPTH>
   void add_tile_in_blocks() {
     for (int64_t i = 0; i < d; i += ROWS)
       for (int64_t k = i; k < d; k += COLUMNS) {
         V sums[ROWS][COLUMNS] = {};
-        const V *const mi = m + i * TILE, *const mk = m + k * TILE, *const dxi = dx + i * TILE, *const dxk = dx + k * TILE;
+        const V *const mi = m + i * TILE, *const dxk = dx + k * TILE;
         for (int t = 0; t < TILE; t++)
           for (int a = 0; a < ROWS; a++)
-            for (int b = 0; b < COLUMNS; b++) {
-              sums[a][b] += mi[a * TILE + t] * dxk[b * TILE + t];
-              sums[a][b] -= mk[b * TILE + t] * dxi[a * TILE + t];
-            }
+            for (int b = 0; b < COLUMNS; b++) sums[a][b] += mi[a * TILE + t] * dxk[b * TILE + t];
         for (int a = 0; a < ROWS; a++)
           for (int b = 0; b < COLUMNS; b++)
             if (i + a < k + b && k + b < d) area[pair_index(d, i + a, k + b)] += sums[a][b];
@@ -176,7 +162,12 @@ struct ClosedForm {
       carry_last_point();
     }
     for (int64_t c = 0; c < d; c++) s[c] = x[c] - x0[c];
-    for (int64_t p = 0; p < pairs; p++) area[p] *= T(0.5);
+    if (in_blocks()) {
+      for (int64_t i = 0, p = 0; i < d; i++)
+        for (int64_t k = i + 1; k < d; k++, p++) area[p] -= T(0.5) * (s[i] * s[k]);
+    } else {
+      for (int64_t p = 0; p < pairs; p++) area[p] *= T(0.5);
+    }
     return bad;
   }
 

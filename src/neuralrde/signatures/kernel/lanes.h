@@ -40,6 +40,19 @@ inline void store(T* to, Vector<T> v) {
   std::memcpy(to, &v, sizeof v);
 }
 
+// The number of channels, known to the compiler where it is small: loops of two or three rounds cost more than their work.
+template <int D>
+struct Channels {
+  explicit Channels(int64_t) {}
+  constexpr operator int64_t() const { return D; }
+};
+template <>
+struct Channels<0> {
+  const int64_t count;
+  explicit Channels(int64_t count) : count(count) {}
+  operator int64_t() const { return count; }
+};
+
 // Swap the off-diagonal halves of 2S x 2S blocks: with S = 1, 2, 4, ... this transposes a square of registers.
 template <class T, int S, int... I>
 inline void swap_halves(Vector<T>& a, Vector<T>& b, std::integer_sequence<int, I...>) {

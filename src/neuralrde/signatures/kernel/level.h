@@ -38,7 +38,9 @@ auto with_depth(int depth, const Run& run) {
 template <class T>
 bool forward(const Plan& plan, const Work<T>& work, int64_t begin, int64_t end, void* space) {
   if (plan.depth > 3)
-    return with_depth(plan.depth, [&](auto depth) { return Chen<T, 8>(plan, work, space).template forward<depth()>(begin, end); });
+    return plan.depth == 4 && plan.channels == 3
+               ? Chen<T, 8, 3>(plan, work, space).template forward<4>(begin, end)
+               : with_depth(plan.depth, [&](auto depth) { return Chen<T, 8>(plan, work, space).template forward<depth()>(begin, end); });
   return with_tile(work, [&](auto tile) {
     constexpr int TILE = tile();
     if (plan.depth == 1) return ClosedForm<T, TILE>(plan, work, space).template forward<1>(begin, end);
