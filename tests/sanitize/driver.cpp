@@ -373,7 +373,7 @@ int main(int count, char** arguments) {
       if (i % 4 == 0) look_at_series(*level, random), calls += 2;
     }
   }
-  // Enough work for several threads inside each call, from several callers at once: they share the kept tables.
+  // Enough work for several threads inside each call, from several callers at once.
   std::vector<std::thread> callers;
   std::atomic<int> wrong{0};
   for (int caller = 0; caller < 4; caller++)

@@ -150,6 +150,24 @@ def test_nan_inside_jit_shows_in_its_window_alone(depth):
     assert [bool(jnp.isfinite(word).all()) for word in words] == [True, False, True]
 
 
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+@pytest.mark.parametrize("depth", [2, 3, 4])
+def test_gradients_lower_for_other_platforms(platform, depth):
+    gradient = jax.jit(jax.grad(lambda p: (log_signatures(p, depth, step=4) ** 2).sum()))
+    exported = jax.export.export(gradient, platforms=[platform])(jax.ShapeDtypeStruct((2, 30, 3), jnp.float32))
+    assert "@neuralrde_" not in exported.mlir_module()  # what the kernel is called by
+
+
+@pytest.mark.parametrize(("step", "depth"), [(128, 3), (4, 3), (128, 4)])
+def test_the_jax_form_keeps_little_for_its_gradient(step, depth):
+    """Copies of path and result that the compiled gradient holds; one number per point and word would be a hundred."""
+    path = jax.ShapeDtypeStruct((181, 21000, 6), jnp.float32)
+    words = lambda p: _jax_form.words(p, Spans.between(cuts_by_count(21000, step)), depth)
+    result = jax.eval_shape(words, path)
+    compiled = jax.jit(lambda p, bar: jax.vjp(words, p)[1](bar)[0]).lower(path, result).compile()
+    assert compiled.memory_analysis().temp_size_in_bytes < 5 * 4 * (path.size + result.size)
+
+
 @pytest.mark.long
 def test_without_the_kernel_the_result_is_the_same():
     """In a process of its own, in which the kernel is switched off."""

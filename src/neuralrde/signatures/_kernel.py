@@ -25,7 +25,7 @@ from ._windows import Spans, WindowSpan
 from .lyndon import log_signature_channels
 
 MOST_DEPTH = 16  # of the C++ side; deeper log-signatures take the JAX form
-INTERFACE = 6  # of the library; one that was built from older sources would read other arguments than it is given
+INTERFACE = 7  # of the library; one that was built from older sources would read other arguments than it is given
 
 
 @functools.cache
@@ -59,30 +59,28 @@ def _threads() -> int:
     return cores()
 
 
-@functools.lru_cache(maxsize=64)
-def _needs(channels: int, depth: int, backward: bool) -> tuple[float, float]:
-    """Bytes of the word tables, and of each thread's workspace."""
+def _workspace(channels: int, depth: int, backward: bool) -> float:
+    """Bytes of each thread's workspace."""
     kernel = library()
     assert kernel is not None
-    tables, workspace = ctypes.c_double(), ctypes.c_double()
-    sizes = (channels, depth, log_signature_channels(channels, depth), int(backward))
-    kernel.neuralrde_memory(*map(ctypes.c_int64, sizes), ctypes.byref(tables), ctypes.byref(workspace))
-    return tables.value, workspace.value
+    kernel.neuralrde_workspace.restype = ctypes.c_double
+    return kernel.neuralrde_workspace(
+        *map(ctypes.c_int64, (channels, depth, log_signature_channels(channels, depth), backward))
+    )
 
 
 def _fitting_threads(channels: int, depth: int, arrays: int, *, backward: bool = False) -> int:
     """As many threads as there is memory for, beside `arrays` bytes of arguments and results; an error if for none."""
-    tables, workspace = _needs(channels, depth, backward)
-    threads = _threads()
-    if arrays + tables + threads * workspace <= SMALL:
+    workspace, threads = _workspace(channels, depth, backward), _threads()
+    if arrays + threads * workspace <= SMALL:
         return threads
-    if (free := free_memory() - arrays - tables) >= workspace:
+    if (free := free_memory() - arrays) >= workspace:
         return int(min(threads, free // max(workspace, 1)))
     what = f"the gradient of depth-{depth} log-signatures" if backward else f"depth-{depth} log-signatures"
     check_fits(
-        arrays + tables + workspace,
-        f"With {log_signature_channels(channels, depth):,} channels each, {what} of a path of {channels} channels, "
-        "their word tables and one thread's workspace",
+        arrays + workspace,
+        f"With {log_signature_channels(channels, depth):,} channels each, {what} of a path of {channels} channels "
+        "and one thread's workspace",
         "Take a smaller depth or fewer channels.",
     )
     return 1

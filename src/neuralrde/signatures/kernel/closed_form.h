@@ -9,25 +9,14 @@
 // Lyndon words of three letters are exactly the (i, j, k) with i < k and j >= i, so every pair i < k meets a run of j.
 // The sums go through tiles of TILE increments, whose P stay in registers while j runs.
 #pragma once
+#include <algorithm>
+
 #include "lanes.h"
 
 namespace neuralrde {
 namespace {
 
 inline int64_t pair_index(int64_t d, int64_t i, int64_t j) { return i * (2 * d - i - 1) / 2 + j - i - 1; }  // i < j
-// The number of channels, known to the compiler where it is small: loops of two or three rounds cost more than their work.
-template <int D>
-struct Channels {
-  explicit Channels(int64_t) {}
-  constexpr operator int64_t() const { return D; }
-};
-template <>
-struct Channels<0> {
-  const int64_t count;
-  explicit Channels(int64_t count) : count(count) {}
-  operator int64_t() const { return count; }
-};
-
 template <class T, int TILE, int D = 0>
 struct ClosedForm {
   using V = Vector<T>;
@@ -36,17 +25,19 @@ struct ClosedForm {
   const Work<T>& work;
   const Channels<D> d;
   const int64_t pairs;
-  // Workspace: points of a tile, increments, midpoints, and their cotangents; the window's start; sums.
-  V *x, *dx, *m, *dxbar, *mbar, *x0, *s, *area, *triple;
+  // Workspace: points of a tile and their cotangents, increments, midpoints, and their cotangents; the window's start; sums.
+  V *x, *xbar, *dx, *m, *dxbar, *mbar, *x0, *s, *area, *triple;
 
   ClosedForm(const Plan& plan, const Work<T>& work, void* space)
       : plan(plan), work(work), d(plan.channels), pairs(d * (d - 1) / 2) {
     V* at = static_cast<V*>(space);
     x = at, at += (TILE + 1) * d;
-    dx = at, at += TILE * d;
-    m = at, at += TILE * d;
-    dxbar = at, at += TILE * d;
-    mbar = at, at += TILE * d;
+    xbar = at, at += (TILE + 1) * d;
+    // Channel by channel, and room for a block that begins with the last one.
+    dx = at, at += TILE * (d + 3);
+    m = at, at += TILE * (d + 3);
+    dxbar = at, at += TILE * (d + 3);
+    mbar = at, at += TILE * (d + 3);
     x0 = at, at += d;
     // The words of a log-signature, in their order.
     s = at, at += d;
@@ -57,7 +48,7 @@ struct ClosedForm {
   // Vectors of workspace; `backward` adds the cotangents of the words.
   static size_t vectors(const Plan& plan, bool backward) {
     const size_t d = plan.channels, words = d + d * (d - 1) / 2 + plan.words;
-    return (5 * TILE + 2) * d + words * (backward ? 2 : 1) + 4 * d;
+    return (6 * TILE + 3) * d + 12 * TILE + words * (backward ? 2 : 1) + 4 * d;
   }
 
   // Increments and midpoints of the tile that starts at point `from`; x[0..d) already holds that point.
@@ -68,9 +59,9 @@ struct ClosedForm {
     for (int64_t t = 0; t < TILE; t++)
       for (int64_t c = 0; c < d; c++) {
         const V left = x[t * d + c], right = x[(t + 1) * d + c];
-        dx[t * d + c] = right - left;
+        dx[c * TILE + t] = right - left;
         // Not the mean of both ends less x0: far from the origin it would lose what the window is about.
-        m[t * d + c] = (left - x0[c]) + T(0.5) * (right - left);
+        m[c * TILE + t] = (left - x0[c]) + T(0.5) * (right - left);
       }
   }
   void carry_last_point() {
@@ -79,13 +70,14 @@ struct ClosedForm {
 
   template <int DEPTH>
   void add_tile() {
+    if (in_blocks()) return add_tile_in_blocks<DEPTH>();
     for (int64_t i = 0, word = 0; i < d; i++) {
       const int64_t ks = d - i - 1;
       for (int64_t k = i + 1; k < d; k++) {
         // Each sum in two halves: a chain of additions waits four cycles for each of them.
         V product[TILE], plus = {}, minus = {};
         for (int t = 0; t < TILE; t++) {
-          const V mi = m[t * d + i], mk = m[t * d + k], dxi = dx[t * d + i], dxk = dx[t * d + k];
+          const V mi = m[i * TILE + t], mk = m[k * TILE + t], dxi = dx[i * TILE + t], dxk = dx[k * TILE + t];
           plus += mi * dxk;
           minus += mk * dxi;
           if constexpr (DEPTH == 3) product[t] = mi * mk + T(1.0 / 12) * (dxi * dxk);
@@ -95,14 +87,55 @@ struct ClosedForm {
           for (int64_t j = i; j < d; j++) {
             V even = {}, odd = {};
             for (int t = 0; t < TILE; t += 2) {
-              even += product[t] * dx[t * d + j];
-              odd += product[t + 1] * dx[(t + 1) * d + j];
+              even += product[t] * dx[j * TILE + t];
+              odd += product[t + 1] * dx[j * TILE + t + 1];
             }
             triple[word + (j - i) * ks + k - i - 1] += even + odd;
           }
       }
       word += ks * (d - i);
     }
+  }
+
+  // With many channels the sums do not stay in registers, and what they are made of is read again and again: blocks of
+  // ROWS by COLUMNS of them read each number once a block. What a block finds beyond the last channel is not used. Of
+  // the two sums in an area one is enough, by parts: sum (m_i dx_j + m_j dx_i) = s_i s_j.
+  static constexpr int ROWS = BYTES == 64 ? 4 : 2, COLUMNS = 4;
+  bool in_blocks() const { return d >= 2 * COLUMNS; }
+  template <int DEPTH>
+  void add_tile_in_blocks() {
+    for (int64_t i = 0; i < d; i += ROWS)
+      for (int64_t k = i; k < d; k += COLUMNS) {
+        V sums[ROWS][COLUMNS] = {};
+        const V *const mi = m + i * TILE, *const dxk = dx + k * TILE;
+        for (int t = 0; t < TILE; t++)
+          for (int a = 0; a < ROWS; a++)
+            for (int b = 0; b < COLUMNS; b++) sums[a][b] += mi[a * TILE + t] * dxk[b * TILE + t];
+        for (int a = 0; a < ROWS; a++)
+          for (int b = 0; b < COLUMNS; b++)
+            if (i + a < k + b && k + b < d) area[pair_index(d, i + a, k + b)] += sums[a][b];
+      }
+    if constexpr (DEPTH == 3)
+      for (int64_t i = 0, word = 0; i < d; i++) {
+        const int64_t ks = d - i - 1;
+        V* const products = mbar;  // which only the way back needs
+        for (int64_t k = i + 1; k < d; k++)
+          for (int t = 0; t < TILE; t++)
+            products[k * TILE + t] =
+                m[i * TILE + t] * m[k * TILE + t] + T(1.0 / 12) * (dx[i * TILE + t] * dx[k * TILE + t]);
+        for (int64_t j = i; j < d; j += ROWS)
+          for (int64_t k = i + 1; k < d; k += COLUMNS) {
+            V sums[ROWS][COLUMNS] = {};
+            const V *const dxj = dx + j * TILE, *const product = products + k * TILE;
+            for (int t = 0; t < TILE; t++)
+              for (int a = 0; a < ROWS; a++)
+                for (int b = 0; b < COLUMNS; b++) sums[a][b] += product[b * TILE + t] * dxj[a * TILE + t];
+            for (int a = 0; a < ROWS; a++)
+              for (int b = 0; b < COLUMNS; b++)
+                if (j + a < d && k + b < d) triple[word + (j + a - i) * ks + k + b - i - 1] += sums[a][b];
+          }
+        word += ks * (d - i);
+      }
   }
 
   V full_area(int64_t i, int64_t j) const {
@@ -129,7 +162,12 @@ struct ClosedForm {
       carry_last_point();
     }
     for (int64_t c = 0; c < d; c++) s[c] = x[c] - x0[c];
-    for (int64_t p = 0; p < pairs; p++) area[p] *= T(0.5);
+    if (in_blocks()) {
+      for (int64_t i = 0, p = 0; i < d; i++)
+        for (int64_t k = i + 1; k < d; k++, p++) area[p] -= T(0.5) * (s[i] * s[k]);
+    } else {
+      for (int64_t p = 0; p < pairs; p++) area[p] *= T(0.5);
+    }
     return bad;
   }
 
@@ -168,11 +206,11 @@ struct ClosedForm {
         if (k == c) continue;
         const V bar = k < c ? -area_bar[pair_index(d, k, c)] : area_bar[pair_index(d, c, k)];
         for (int t = 0; t < TILE; t++) {
-          to_m[t] += bar * dx[t * d + k];
-          to_dx[t] -= bar * m[t * d + k];
+          to_m[t] += bar * dx[k * TILE + t];
+          to_dx[t] -= bar * m[k * TILE + t];
         }
       }
-      for (int t = 0; t < TILE; t++) mbar[t * d + c] = to_m[t], dxbar[t * d + c] = to_dx[t];
+      for (int t = 0; t < TILE; t++) mbar[c * TILE + t] = to_m[t], dxbar[c * TILE + t] = to_dx[t];
     }
   }
 
@@ -182,22 +220,22 @@ struct ClosedForm {
       for (int64_t k = i + 1; k < d; k++) {
         V product[TILE], product_bar[TILE];
         for (int t = 0; t < TILE; t++) {
-          product[t] = m[t * d + i] * m[t * d + k] + T(1.0 / 12) * (dx[t * d + i] * dx[t * d + k]);
+          product[t] = m[i * TILE + t] * m[k * TILE + t] + T(1.0 / 12) * (dx[i * TILE + t] * dx[k * TILE + t]);
           product_bar[t] = V{};
         }
         for (int64_t j = i; j < d; j++) {
           const V bar = triple_bar[word + (j - i) * ks + k - i - 1];
           for (int t = 0; t < TILE; t++) {
-            product_bar[t] -= bar * dx[t * d + j];
-            dxbar[t * d + j] -= bar * product[t];
+            product_bar[t] -= bar * dx[j * TILE + t];
+            dxbar[j * TILE + t] -= bar * product[t];
           }
         }
         for (int t = 0; t < TILE; t++) {
           const V twelfth = T(1.0 / 12) * product_bar[t];
-          mbar[t * d + i] += product_bar[t] * m[t * d + k];
-          mbar[t * d + k] += product_bar[t] * m[t * d + i];
-          dxbar[t * d + i] += twelfth * dx[t * d + k];
-          dxbar[t * d + k] += twelfth * dx[t * d + i];
+          mbar[i * TILE + t] += product_bar[t] * m[k * TILE + t];
+          mbar[k * TILE + t] += product_bar[t] * m[i * TILE + t];
+          dxbar[i * TILE + t] += twelfth * dx[k * TILE + t];
+          dxbar[k * TILE + t] += twelfth * dx[i * TILE + t];
         }
       }
       word += ks * (d - i);
@@ -244,11 +282,10 @@ struct ClosedForm {
         pull_back_tile<DEPTH>(area_bar, triple_bar);
         carry_last_point();
         if (from + TILE > group.shortest) clear_padding(group, from);
-        // The points' cotangents stand where the increments' stood: each point ends one increment and begins another.
-        V* const xbar = dx;  // TILE points, the pending one behind them in m
+        // Each point ends one increment and begins another.
         for (int64_t t = 0; t < TILE; t++)
           for (int64_t c = 0; c < d; c++) {
-            const V half = T(0.5) * mbar[t * d + c], bar = dxbar[t * d + c];
+            const V half = T(0.5) * mbar[c * TILE + t], bar = dxbar[c * TILE + t];
             xbar[t * d + c] = pending[c] + (half - bar);
             pending[c] = half + bar;
           }
@@ -256,7 +293,7 @@ struct ClosedForm {
         for (int64_t c = 0; c < d; c++) xbar[TILE * d + c] = pending[c];
         // The point that ends this tile is pending until the next, and there is no next one at the end.
         const int64_t last = group.longest - from > TILE ? TILE - 1 : group.longest - from;
-        store_points(group, from, from == 0, last, xbar);
+        group.store_points(work.gradient, from, from == 0, last, xbar, d);
         for (int64_t t = from == 0; t <= last; t++)
           for (int64_t c = 0; c < d; c++) first_bar[c] -= xbar[t * d + c];
       }
@@ -269,10 +306,11 @@ struct ClosedForm {
   // Increments beyond a window's end are zero but for the sake of the lanes: nothing flows through them.
   void clear_padding(const Group<T>& group, int64_t from) {
     const int64_t all = group.longest - from;
-    for (int64_t c = all * d; c < TILE * d; c++) dxbar[c] = mbar[c] = V{};
+    for (int64_t c = 0; c < d; c++)
+      for (int64_t t = all; t < TILE; t++) dxbar[c * TILE + t] = mbar[c * TILE + t] = V{};
     for (int l = 0; l < n; l++)
       for (int64_t t = group.counts[l] > from ? group.counts[l] - from : 0; t < TILE && t < all; t++)
-        for (int64_t c = 0; c < d; c++) dxbar[t * d + c][l] = mbar[t * d + c][l] = 0;
+        for (int64_t c = 0; c < d; c++) dxbar[c * TILE + t][l] = mbar[c * TILE + t][l] = 0;
   }
 
   // s is the last point less the first.
@@ -289,18 +327,6 @@ struct ClosedForm {
       V* const at = point == TILE ? pending : xbar + point * d;
       for (int64_t c = 0; c < d; c++) at[c][l] += sbar[c][l];
     }
-  }
-
-  void store_points(const Group<T>& group, int64_t from, int64_t begin, int64_t last, const V* xbar) {
-    T* rows[n];
-    for (int l = 0; l < n; l++) rows[l] = work.gradient + group.offset[l] + (from + begin) * d;
-    if (from + last <= group.shortest) {
-      store_columns<T>(rows, xbar + begin * d, (last - begin + 1) * d, group.lanes);
-      return;
-    }
-    for (int l = 0; l < group.lanes; l++)
-      for (int64_t t = begin; t <= last && from + t <= group.counts[l]; t++)
-        for (int64_t c = 0; c < d; c++) rows[l][(t - begin) * d + c] = xbar[t * d + c][l];
   }
 };
 

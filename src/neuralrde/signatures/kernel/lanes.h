@@ -40,6 +40,19 @@ inline void store(T* to, Vector<T> v) {
   std::memcpy(to, &v, sizeof v);
 }
 
+// The number of channels, known to the compiler where it is small: loops of two or three rounds cost more than their work.
+template <int D>
+struct Channels {
+  explicit Channels(int64_t) {}
+  constexpr operator int64_t() const { return D; }
+};
+template <>
+struct Channels<0> {
+  const int64_t count;
+  explicit Channels(int64_t count) : count(count) {}
+  operator int64_t() const { return count; }
+};
+
 // Swap the off-diagonal halves of 2S x 2S blocks: with S = 1, 2, 4, ... this transposes a square of registers.
 template <class T, int S, int... I>
 inline void swap_halves(Vector<T>& a, Vector<T>& b, std::integer_sequence<int, I...>) {
@@ -130,6 +143,7 @@ struct Group {
   int64_t dilation;
   int lanes;
   const T* end;
+  int64_t ahead;        // how far behind these windows the next group's lie
 
   Group(const Plan& plan, const Work<T>& work, int64_t first, int64_t last) {
     lanes = last - first < n ? int(last - first) : n;
@@ -148,6 +162,8 @@ struct Group {
       if (counts[l] < shortest) shortest = counts[l];
       if (counts[l] > longest) longest = counts[l];
     }
+    ahead = (points[n - 1] - points[0]) / (n - 1) * n;
+    if (ahead < 0 || ahead * sizeof(T) > (size_t(1) << 19)) ahead = 0;  // beyond the second cache
   }
 
   // Points [from, from + count) of every window; beyond a window's end its last point again, which drives nothing.
@@ -157,7 +173,12 @@ struct Group {
       const int64_t rounds = dilation == 1 ? 1 : count, columns = dilation == 1 ? count * channels : channels;
       const T* rows[n];
       for (int64_t t = 0; t < rounds; t++) {
-        for (int l = 0; l < n; l++) rows[l] = points[l] + (from + t) * dilation * channels;
+        for (int l = 0; l < n; l++) {
+          rows[l] = points[l] + (from + t) * dilation * channels;
+          // Sixteen streams side by side are too many for the processor to foresee.
+          if (ahead)
+            for (int64_t c = 0; c < columns; c += 64 / sizeof(T)) __builtin_prefetch(rows[l] + ahead + c, 0, 2);
+        }
         load_columns<T>(to + t * channels, rows, columns, end);
       }
       return;
@@ -167,6 +188,19 @@ struct Group {
         const int64_t point = from + t < counts[l] ? from + t : counts[l];
         for (int64_t c = 0; c < channels; c++) to[t * channels + c][l] = points[l][point * dilation * channels + c];
       }
+  }
+
+  // Gradients of points from + begin, ..., from + last of every window, as far as it goes; those of point `from` are x[0 .. channels).
+  void store_points(T* gradient, int64_t from, int64_t begin, int64_t last, const Vector<T>* x, int64_t channels) const {
+    T* rows[n];
+    for (int l = 0; l < n; l++) rows[l] = gradient + offset[l] + (from + begin) * channels;
+    if (from + last <= shortest) {
+      store_columns<T>(rows, x + begin * channels, (last - begin + 1) * channels, lanes);
+      return;
+    }
+    for (int l = 0; l < lanes; l++)
+      for (int64_t t = begin; t <= last && from + t <= counts[l]; t++)
+        for (int64_t c = 0; c < channels; c++) rows[l][(t - begin) * channels + c] = x[t * channels + c][l];
   }
 };
 

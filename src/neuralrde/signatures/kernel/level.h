@@ -27,9 +27,20 @@ bool forward_with_channels(const Plan& plan, const Work<T>& work, int64_t begin,
   return plan.depth == 2 ? kernel.template forward<2>(begin, end) : kernel.template forward<3>(begin, end);
 }
 
+// Depths from 4 on, known to the compiler.
+template <int DEPTH = 4, class Run>
+auto with_depth(int depth, const Run& run) {
+  if constexpr (DEPTH < MOST_DEPTH)
+    if (depth > DEPTH) return with_depth<DEPTH + 1>(depth, run);
+  return run(std::integral_constant<int, DEPTH>());
+}
+
 template <class T>
 bool forward(const Plan& plan, const Work<T>& work, int64_t begin, int64_t end, void* space) {
-  if (plan.depth > 3) return Chen<T>(plan, work, space, false).forward(begin, end);
+  if (plan.depth > 3)
+    return plan.depth == 4 && plan.channels == 3
+               ? Chen<T, 8, 3>(plan, work, space).template forward<4>(begin, end)
+               : with_depth(plan.depth, [&](auto depth) { return Chen<T, 8>(plan, work, space).template forward<depth()>(begin, end); });
   return with_tile(work, [&](auto tile) {
     constexpr int TILE = tile();
     if (plan.depth == 1) return ClosedForm<T, TILE>(plan, work, space).template forward<1>(begin, end);
@@ -46,7 +57,8 @@ bool forward(const Plan& plan, const Work<T>& work, int64_t begin, int64_t end, 
 
 template <class T>
 void backward(const Plan& plan, const Work<T>& work, int64_t begin, int64_t end, void* space) {
-  if (plan.depth > 3) return Chen<T>(plan, work, space, true).backward(begin, end);
+  if (plan.depth > 3)
+    return with_depth(plan.depth, [&](auto depth) { Chen<T, 8>(plan, work, space).template backward<depth()>(begin, end); });
   with_tile(work, [&](auto tile) {
     ClosedForm<T, tile()> kernel(plan, work, space);
     if (plan.depth == 1) return kernel.template backward<1>(begin, end);
@@ -60,10 +72,10 @@ bool join(const Joins<T>& joins, int64_t begin, int64_t end, void* space) {
   return Joiner<T>(joins, space).run(begin, end);
 }
 
-size_t workspace(const Plan& plan, bool backward) {
+double workspace(const Plan& plan, bool backward) {
   // Vectors are equally wide for float and double.
-  return BYTES * (plan.depth > 3 ? Chen<float>::vectors(plan, backward)
-                                 : ClosedForm<float, 8>::vectors(plan, backward));
+  return BYTES * (plan.depth > 3 ? Chen<float, 8>::vectors(plan, backward)
+                                 : double(ClosedForm<float, 8>::vectors(plan, backward)));
 }
 
 }  // namespace

@@ -10,15 +10,12 @@ using neuralrde::Work;
 extern "C" {
 
 // Which arguments the functions take: `INTERFACE` of _kernel.py.
-int neuralrde_interface() { return 6; }
+int neuralrde_interface() { return 7; }
 
 int neuralrde_vector_bytes() { return neuralrde::this_processor().bytes; }
 
-// Bytes of the tables, and of each thread's workspace.
-void neuralrde_memory(int64_t channels, int64_t depth, int64_t words, int64_t backward, double* tables,
-                      double* workspace) {
-  const auto memory = neuralrde::memory_for(int(channels), int(depth), words, backward != 0);
-  *tables = memory.tables, *workspace = memory.workspace;
+double neuralrde_workspace(int64_t channels, int64_t depth, int64_t words, int64_t backward) {
+  return neuralrde::workspace_for(int(channels), int(depth), words, backward != 0);
 }
 
 #define NEURALRDE_FOR_NUMPY(NAME, T)                                                                                 \

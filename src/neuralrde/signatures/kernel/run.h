@@ -1,14 +1,13 @@
-// What the library's doors call: the word tables, the threads, and the choice of kernels for this processor. It knows
+// What the library's doors call: the threads, and the choice of kernels for this processor. It knows
 // neither Python nor JAX, so that the sanitizers' driver can include it too.
 //
 // Nothing here may throw into code that is not C++: `forward` and `backward` answer NO_MEMORY instead.
 #pragma once
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
-#include <list>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <thread>
 #include <vector>
@@ -46,154 +45,21 @@ inline const Level& this_processor() {
   return *level;
 }
 
-// ---- word tables --------------------------------------------------------------------------------------------------
-
-// Words of fewer than `depth` letters, or more than fit into the tables' 32-bit indices.
-inline double words_below(int64_t channels, int64_t depth) {
-  double count = 0, power = 1;
-  for (int64_t k = 1; k < depth; k++) count += power *= double(channels);
-  return count;
-}
-
-// Owns the tables that a Plan points to. Depth 3 and below need none.
-class Tables {
- public:
-  Plan plan;
-
-  Tables(int channels, int depth, int64_t words) : plan{channels, depth, words, 0, nullptr, nullptr, nullptr} {
-    if (depth <= 3) return;
-    if (words_below(channels, depth) + double(words) > INT32_MAX) throw std::bad_alloc();
-    std::vector<int64_t> starts(depth + 1, 0);  // of the words of k letters, in the state
-    for (int64_t k = 1, power = channels; k < depth; k++, power *= channels) starts[k + 1] = starts[k] + power;
-    plan.below = starts[depth];
-    const std::vector<int32_t> letters = list_lyndon_words(channels, depth);
-    rows_.resize(2 * depth);
-    add_full_rows(starts);
-    add_tree_of_last_level(letters);
-    // Trees of the levels below the last have all words as nodes, and so share their rows.
-    for (int level = 1; level <= depth; level++)
-      for (int k = 1; k <= depth; k++) {
-        const Row& row = rows_[(level == depth ? depth : 0) + k - 1];
-        nodes_.push_back({int64_t(row.letter.size()), row.parent.data(), row.letter.data(), row.word.data(),
-                          row.children.data()});
-      }
-    numbers_.resize(letters.size());
-    for (size_t at = 0; at < letters.size(); at++)
-      numbers_[at] = (at % depth ? numbers_[at - 1] * uint32_t(channels) : 0) + uint32_t(letters[at]);
-    plan.trees = nodes_.data(), plan.firsts = firsts_.data(), plan.numbers = numbers_.data();
+// Lyndon words of k letters by Witt's formula: every word is a power of one of them, turned round.
+inline Plan plan_for(int channels, int depth, int64_t words) {
+  Plan plan = {channels, depth, words, 0, {}};
+  if (depth <= 3) return plan;
+  if (std::pow(double(channels), depth) > 1e15) throw std::bad_alloc();
+  int64_t lyndon[MOST_DEPTH + 1];
+  for (int64_t k = 1, power = channels; k <= depth; k++, power *= channels) {
+    if (k < depth) plan.below += power;
+    lyndon[k] = power;
+    for (int64_t m = 1; m < k; m++)
+      if (k % m == 0) lyndon[k] -= m * lyndon[m];
+    lyndon[k] /= k;
+    plan.firsts[k + 1] = plan.firsts[k] + lyndon[k];
   }
-  Tables(const Tables&) = delete;
-
-  size_t bytes() const {
-    size_t count = numbers_.size();
-    for (const Row& row : rows_)
-      count += row.parent.size() + row.letter.size() + row.word.size() + row.children.size();
-    return count * sizeof(int32_t);
-  }
-
- private:
-  struct Row {
-    std::vector<int32_t> parent, letter, word, children;
-  };
-  std::vector<int64_t> firsts_;
-  std::vector<uint32_t> numbers_;
-  std::vector<Row> rows_;  // of the full trees, then of the last level's
-  std::vector<Nodes> nodes_;
-
-  // Their letters, `depth` places for each. Duval's algorithm, as in lyndon.py, makes them in the order of the
-  // dictionary; they stand by length, and then so.
-  std::vector<int32_t> list_lyndon_words(int channels, int depth) {
-    const auto each = [&](const auto& use) {
-      std::vector<int32_t> word = {-1};
-      while (!word.empty()) {
-        word.back()++;
-        use(word);
-        const size_t prefix = word.size();
-        while (int(word.size()) < depth) word.push_back(word[word.size() - prefix]);
-        while (!word.empty() && word.back() == channels - 1) word.pop_back();
-      }
-    };
-    std::vector<int64_t> next(depth + 2, 0);  // next[k]: where the next word of k letters goes
-    each([&](const std::vector<int32_t>& word) { next[word.size() + 1]++; });
-    for (int k = 1; k <= depth + 1; k++) next[k] += next[k - 1];
-    firsts_ = next;
-    std::vector<int32_t> letters(size_t(next[depth + 1]) * depth, 0);
-    each([&](const std::vector<int32_t>& word) {
-      std::copy(word.begin(), word.end(), letters.begin() + depth * next[word.size()]++);
-    });
-    return letters;
-  }
-
-  void add_full_rows(const std::vector<int64_t>& starts) {
-    const int32_t d = plan.channels;
-    for (int k = 1; k < plan.depth; k++) {
-      Row& row = rows_[k - 1];
-      const int32_t count = int32_t(starts[k + 1] - starts[k]);
-      row.parent.reserve(count), row.letter.reserve(count), row.word.reserve(count);
-      for (int32_t q = 0; q < count; q++) {
-        row.parent.push_back(q / d), row.letter.push_back(q % d);
-        row.word.push_back(int32_t(starts[k]) + q);
-      }
-      if (k + 1 < plan.depth)
-        for (int32_t q = 0; q <= count; q++) row.children.push_back(q * d);
-    }
-  }
-
-  // Words come in the order of the dictionary: what one shares with the word before it is there already.
-  void add_tree_of_last_level(const std::vector<int32_t>& letters) {
-    const int depth = plan.depth;
-    Row* const rows = &rows_[depth];
-    const int32_t* before = nullptr;
-    for (int64_t w = firsts_[depth]; w < firsts_[depth + 1]; w++) {
-      const int32_t* const word = &letters[w * depth];
-      int shared = 0;
-      while (before && word[shared] == before[shared]) shared++;
-      int64_t position = 0, start = 0, power = 1;  // of the prefix of k letters among words of k letters
-      for (int k = 1; k <= depth; k++) {
-        position = position * plan.channels + word[k - 1];
-        if (k > 1) start += power;
-        power *= plan.channels;
-        if (k <= shared) continue;
-        Row& row = rows[k - 1];
-        row.parent.push_back(k > 1 ? int32_t(rows[k - 2].letter.size()) - 1 : 0);
-        row.letter.push_back(word[k - 1]);
-        row.word.push_back(int32_t(k < depth ? start + position : plan.below + w));
-        if (k < depth) row.children.push_back(int32_t(rows[k].letter.size()));
-      }
-      before = word;
-    }
-    for (int k = 1; k < depth; k++) rows[k - 1].children.push_back(int32_t(rows[k].letter.size()));
-  }
-};
-
-// Making the tables can take a second, so the last ones are kept. If another thread holds the lock, which is only for
-// an instant, or held it in a process that forked, do without: make them anew.
-inline std::shared_ptr<const Tables> tables_for(int channels, int depth, int64_t words) {
-  if (depth <= 3) return std::make_shared<const Tables>(channels, depth, words);
-  constexpr size_t most_bytes = size_t(256) << 20;
-  static std::mutex mutex;
-  static auto& kept = *new std::list<std::shared_ptr<const Tables>>;  // the last used first; never destroyed
-  {
-    const std::unique_lock<std::mutex> lock(mutex, std::try_to_lock);
-    if (lock)
-      for (auto one = kept.begin(); one != kept.end(); ++one)
-        if ((*one)->plan.channels == channels && (*one)->plan.depth == depth) {
-          kept.splice(kept.begin(), kept, one);
-          return kept.front();
-        }
-  }
-  const auto made = std::make_shared<const Tables>(channels, depth, words);
-  const std::unique_lock<std::mutex> lock(mutex, std::try_to_lock);
-  if (lock) {
-    size_t bytes = 0;
-    kept.push_front(made);
-    for (auto one = kept.begin(); one != kept.end();)
-      if ((bytes += (*one)->bytes()) > most_bytes)
-        bytes -= (*one)->bytes(), one = kept.erase(one);
-      else
-        ++one;
-  }
-  return made;
+  return plan;
 }
 
 // ---- threads ------------------------------------------------------------------------------------------------------
@@ -201,12 +67,12 @@ inline std::shared_ptr<const Tables> tables_for(int channels, int depth, int64_t
 // Run windows [0, total) in pieces on all threads: `run(begin, end, workspace)`. A thread that cannot be started or has
 // no memory leaves its share to the others. False if there was memory for none.
 template <class Run>
-bool on_all_threads(int64_t total, int64_t threads, size_t workspace, const Run& run, int64_t lanes = 16) {
+bool on_all_threads(int64_t total, int64_t threads, double workspace, const Run& run, int64_t lanes = 16) {
   const int64_t groups = (total + lanes - 1) / lanes;
   const int64_t piece = std::max<int64_t>(1, groups / (threads * 8)) * lanes;
   std::atomic<int64_t> next{0};
   auto worker = [&] {
-    void* const space = std::aligned_alloc(64, (workspace + 63) / 64 * 64);
+    void* const space = workspace < 1e15 ? std::aligned_alloc(64, (size_t(workspace) + 63) / 64 * 64) : nullptr;
     if (!space) return;
     for (int64_t begin; (begin = next.fetch_add(piece)) < total;) run(begin, std::min(begin + piece, total), space);
     std::free(space);
@@ -251,25 +117,17 @@ inline int64_t threads_for(const Plan& plan, double increments, int64_t threads)
   return increments * double(plan.words + plan.below) < 5e5 ? 1 : std::max<int64_t>(1, threads);
 }
 
-// Bytes beside the arrays that go in and come out: of the tables, and of each thread's workspace.
-struct Memory {
-  double tables, workspace;
-};
-inline Memory memory_for(int channels, int depth, int64_t words, bool backward) {
-  if (depth <= 3) return {0, double(this_processor().workspace({channels, depth, words, 0, nullptr, nullptr, nullptr}, backward))};
-  const double below = words_below(channels, depth), most = double(INT32_MAX);
-  if (below + double(words) > most) return {1e300, 1e300};  // beyond the tables' indices
-  const Plan plan = {channels, depth, words, int64_t(below), nullptr, nullptr, nullptr};
-  // A Lyndon word's numbers, its letters while they are made, and its node; nodes of the words below the last level, in the full trees and in the last one.
-  const double numbers = double(words) * (2 * depth + 3) + below * 8;
-  return {numbers * sizeof(int32_t), double(this_processor().workspace(plan, backward))};
+// Bytes of each thread's workspace, which is all that is needed beside the arrays that go in and come out.
+inline double workspace_for(int channels, int depth, int64_t words, bool backward) noexcept try {
+  return this_processor().workspace(plan_for(channels, depth, words), backward);
+} catch (...) {
+  return 1e300;  // beyond all bounds
 }
 
 template <class T>
 Answer forward(const Level& level, int channels, int depth, int64_t words, const Work<T>& work,
                int64_t threads) noexcept try {
-  const auto tables = tables_for(channels, depth, words);
-  const Plan& plan = tables->plan;
+  const Plan plan = plan_for(channels, depth, words);
   ask_for_large_pages(work.out, sizeof(T) * work.samples * work.spans.windows * words);
   std::atomic<bool> finite{true};
   threads = threads_for(plan, increments_of(work), threads);
@@ -343,8 +201,7 @@ Answer backward_apart(Work<T> work, int64_t d, int64_t threads, const Run& run) 
 template <class T>
 Answer backward(const Level& level, int channels, int depth, int64_t words, const Work<T>& work,
                 int64_t threads) noexcept try {
-  const auto tables = tables_for(channels, depth, words);
-  const Plan& plan = tables->plan;
+  const Plan plan = plan_for(channels, depth, words);
   threads = threads_for(plan, increments_of(work), threads);
   const auto run = [&](const Work<T>& work) {
     const auto part = [&](int64_t begin, int64_t end, void* space) {

@@ -5,25 +5,16 @@
 
 namespace neuralrde {
 
-// One row of a prefix tree: node q extends the word of node `parent[q]` of the row above by `letter[q]`; `word[q]` is
-// where that word's coefficient stands in the state; its children in the row below are [children[q], children[q + 1]).
-struct Nodes {
-  int64_t count;
-  const int32_t *parent, *letter, *word, *children;
-};
+constexpr int MOST_DEPTH = 16;
 
-// Chen's relation needs the words of every level below the last, but only the Lyndon words of the last: no level
-// looks at the one above it, and only Lyndon words are read in the end. So the state is all words below the last level,
-// shorter ones first and then as in a dictionary, and behind them the log-signature, whose last level is followed in
-// place: Lyndon word w stands at below + w.
+// Depth 4 and above follow the words of every level below the last, but only the Lyndon words of the last: no level looks
+// at the one above it, and only Lyndon words are read in the end. So the state is all words below the last level, shorter
+// ones first and then as in a dictionary, and behind them the log-signature, whose last level is followed in place.
 struct Plan {
   int32_t channels, depth;
-  int64_t words;           // channels of the log-signature
-  // For depth 4 and above only:
-  int64_t below;           // words of fewer than `depth` letters
-  const Nodes* trees;      // trees[(n - 1) * depth + (k - 1)]: words of length k that begin words of level n
-  const int64_t* firsts;   // firsts[k]: the first Lyndon word of k letters, for k = 1, ..., depth + 1
-  const uint32_t* numbers; // numbers[w * depth + j - 1]: the first j letters of Lyndon word w, read as digits, mod 2^32
+  int64_t words;                   // channels of the log-signature
+  int64_t below;                   // for depth 4 and above only: words of fewer than `depth` letters
+  int64_t firsts[MOST_DEPTH + 2];  // and firsts[k], the first Lyndon word of k letters, for k = 1, ..., depth + 1
 };
 
 // Numbers of points: NumPy has 64 bits for them, and so knows series of any length; JAX most often has 32.
@@ -133,7 +124,7 @@ struct Joins {
 // The same kernels compiled for one kind of processor.
 struct Level {
   int32_t bytes;  // of a vector register
-  size_t (*workspace)(const Plan&, bool backward);
+  double (*workspace)(const Plan&, bool backward);  // bytes
   // Windows [begin, end). Forward answers whether everything was finite.
   bool (*forward32)(const Plan&, const Work<float>&, int64_t begin, int64_t end, void* workspace);
   bool (*forward64)(const Plan&, const Work<double>&, int64_t begin, int64_t end, void* workspace);
