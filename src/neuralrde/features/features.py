@@ -40,12 +40,17 @@ class Standardised(eqx.Module):
         factor = np.where(varies, 1.0 / np.where(varies, spread, 1.0), 0.0) / np.sqrt(max(1, features.shape[1]))
         return Standardised(np.where(varies, mean, 0.0).astype(np.float32), factor.astype(np.float32))
 
-    def __call__(self, features: Float[np.ndarray, "samples features"]) -> Float[np.ndarray, "samples features"]:
+    def __call__(
+        self, features: Float[np.ndarray, "samples features"], out: np.ndarray | None = None
+    ) -> Float[np.ndarray, "samples features"]:
+        out = np.empty(features.shape, np.float32) if out is None else out
         far = np.float32(_FARTHEST / np.sqrt(max(1, features.shape[1])))
-        found = np.subtract(features, self.mean, dtype=np.float32)
-        found *= self.factor
-        np.copyto(found, 0.0, where=np.isnan(found))
-        return np.clip(found, -far, far, out=found)
+        for first in range(0, len(features), _ROWS):
+            found = np.subtract(features[first : first + _ROWS], self.mean, dtype=np.float32)
+            found *= self.factor
+            np.copyto(found, 0.0, where=np.isnan(found))
+            np.clip(found, -far, far, out=out[first : first + _ROWS])
+        return out
 
 
 class SeriesFeatures(eqx.Module):
@@ -75,7 +80,10 @@ class SeriesFeatures(eqx.Module):
         return self._joined(self.random(regular), plain_statistics(series))
 
     def _joined(self, shares: np.ndarray, statistics: np.ndarray) -> np.ndarray:
-        return np.concatenate([self.shares(shares), self.statistics(statistics)], axis=1)
+        out = np.empty((len(shares), shares.shape[1] + statistics.shape[1]), np.float32)
+        self.shares(shares, out[:, : shares.shape[1]])
+        self.statistics(statistics, out[:, shares.shape[1] :])
+        return out
 
     @staticmethod
     def template(channels: int, features: int, sizes: FeatureSizes) -> "SeriesFeatures":

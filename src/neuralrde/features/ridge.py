@@ -169,7 +169,7 @@ def _factorised(features, targets, weight, members, rows, penalty: float) -> Rid
     for block, groups in blocks:
         one, thin, residuals_of = hat(block)
         sign = 1.0 - 2.0 * one
-        own = one + sign * np.einsum("ij,ij->j", thin, thin, dtype=np.float64)
+        own = one + sign * np.einsum("ij,ij->j", thin, thin).astype(np.float64)
         across = lambda of, one=one, sign=sign, thin=thin: one * np.eye(len(of)) + sign * (thin[:, of].T @ thin[:, of])
         missed = _missed(residuals_of, own, across, root[block], count, groups)
         left_out[order[block]] = (y[block] - missed) / root[block] + level
