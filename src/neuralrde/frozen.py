@@ -1,5 +1,8 @@
-"""Numbers that a model keeps and does not train: statistics of its training set."""
+"""Numbers that a model keeps and does not train: statistics of its training set; and what is known of a model."""
 
+import functools
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -36,6 +39,21 @@ class Frozen(eqx.Module):
     @property
     def size(self) -> int:
         return self.array.size
+
+
+def once_per_model(function: Callable) -> Callable:
+    """Remember what a function makes of a model, which never changes, for as long as the model lives."""
+    known: dict[tuple, Any] = {}
+
+    @functools.wraps(function)
+    def remembered(model: Model, *others: Any) -> Any:
+        key = (id(model), *others)
+        if key not in known:
+            known[key] = function(model, *others)
+            weakref.finalize(model, known.pop, key, None)
+        return known[key]
+
+    return remembered
 
 
 def partition_weights(model: Model) -> tuple[Model, Model]:

@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .._cores import cores
+from ..frozen import once_per_model
 from ..paths import Series
 from ..paths.checks import check_whole
 from ..signatures import _kernel, log_signature_channels, log_signatures
@@ -122,8 +123,13 @@ class RandomWindows(eqx.Module):
     @property
     def counts(self) -> list[int]:
         """Features of each draw."""
-        maps, thresholds = self.maps.shape[2], self.thresholds.shape[1]
-        return [thresholds * (words + maps) + 2 * self.competitors.shape[2] for words in self.words]
+        return _counts(self)
+
+
+@once_per_model
+def _counts(drawn: RandomWindows) -> list[int]:
+    maps, thresholds = drawn.maps.shape[2], drawn.thresholds.shape[1]
+    return [thresholds * (words + maps) + 2 * drawn.competitors.shape[2] for words in drawn.words]
 
 
 class RandomFeatures(eqx.Module):
@@ -166,7 +172,7 @@ class RandomFeatures(eqx.Module):
         return sum(self.drawn.counts)
 
     def __call__(self, series: Series) -> Float[np.ndarray, "samples features"]:
-        check_plan(self.drawn.plan)
+        check_drawn(self.drawn)
         rows = max(1, _PIECE // series.values[0].size)
         parts = [series[slice(first, first + rows)] for first in range(0, len(series), rows)]
         found = [shares(self.drawn, self._seen(part), part.lengths) for part in parts]
@@ -307,6 +313,11 @@ def shares(
     return out
 
 
+@once_per_model
+def check_drawn(drawn: RandomWindows) -> None:
+    check_plan(drawn.plan)
+
+
 def check_plan(plan: Int[Any, "draws 5"]) -> None:
     """A plan may come from a file."""
     kind, dilation, lag, kept, span = np.asarray(plan).T
@@ -335,11 +346,8 @@ class _Kernel:
         self._call(self.plan[one], self.mixtures[one], [None] * 4, np.zeros(1, np.int64), out, out.shape[1])
 
     def write_shares(self, out: Float[np.ndarray, "samples features"]) -> None:
-        drawn, by_scale = self.drawn, np.asarray(self.drawn.scales)[..., None]
-        maps, competitors = (_floats(by_scale * one) for one in (drawn.maps, drawn.competitors))
-        firsts = np.cumsum([0, *drawn.counts[:-1]], dtype=np.int64)
-        learned = [_floats(drawn.scales), maps, _floats(drawn.thresholds), competitors]
-        self._call(self.plan, self.mixtures, learned, firsts, out, drawn.windows)
+        learned, firsts = _as_the_kernel_takes(self.drawn)
+        self._call(self.plan, self.mixtures, learned, firsts, out, self.drawn.windows)
 
     def _call(
         self, plan: np.ndarray, mixtures: np.ndarray, learned: list, firsts: np.ndarray, out: np.ndarray, most: int
@@ -360,6 +368,15 @@ class _Kernel:
         pointers = [None if array is None else ctypes.c_void_p(array.ctypes.data) for array in arrays]
         if _kernel.library().neuralrde_look(*pointers, *map(ctypes.c_int64, sizes)):  # type: ignore
             raise MemoryError("Not enough memory left for random features.")
+
+
+@once_per_model
+def _as_the_kernel_takes(drawn: RandomWindows) -> tuple[list[np.ndarray], np.ndarray]:
+    """What was learned, with maps of log-signatures that are not scaled, and where each draw's features begin."""
+    by_scale = np.asarray(drawn.scales)[..., None]
+    maps, competitors = (_floats(by_scale * one) for one in (drawn.maps, drawn.competitors))
+    firsts = np.cumsum([0, *drawn.counts[:-1]], dtype=np.int64)
+    return [_floats(drawn.scales), maps, _floats(drawn.thresholds), competitors], firsts
 
 
 def _floats(array: Any) -> np.ndarray:

@@ -11,7 +11,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._types import State
-from ..frozen import Frozen
+from ..frozen import Frozen, once_per_model
 from .base import AbstractModel, as_model
 from .conditioning import LabelScale
 from .readouts import Count
@@ -79,7 +79,7 @@ class Ensemble(AbstractModel):
     @property
     def first(self) -> Any:
         """One of the members. What it takes as inputs, all of them take."""
-        return jax.tree.map(_first, self.members)
+        return _first_of(self)
 
     def inputs(self, path: Any, times: Any, cuts: Any, **options: Any) -> tuple[Any, ...]:
         return self.first.inputs(path, times, cuts, **options)
@@ -101,6 +101,11 @@ class Ensemble(AbstractModel):
 
         members = jax.tree.map(shared, self.members, member, is_leaf=lambda node: isinstance(node, Frozen))
         return Ensemble(members, self.number)  # type: ignore
+
+
+@once_per_model
+def _first_of(ensemble: "Ensemble") -> Any:
+    return jax.tree.map(_first, ensemble.members)
 
 
 def _first(leaf: Any) -> Any:

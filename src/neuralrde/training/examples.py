@@ -1,6 +1,5 @@
 """Examples: a model's inputs, and the targets it should predict; and predictions for many of them."""
 
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from .._types import Devices, Model
 from ..devices import check_process, device_mesh, keep_programs, local_rows, replicate, shard_batch
+from ..frozen import once_per_model
 from ..processes import Processes
 
 # Batches that wait: one is being computed with, and the next are there when it is done.
@@ -159,21 +159,15 @@ class _Rest:
         return self is other or (isinstance(other, _Rest) and self.key == other.key)
 
 
-_models: dict[tuple[int, Mesh], Callable[[Examples], Array]] = {}
-
-
+@once_per_model
 def _placed(model: Model, mesh: Mesh) -> Callable[[Examples], Array]:
-    """The predictions of a model whose arrays are on these devices. As it never changes, they are put there once."""
-    key = id(model), mesh
-    if key not in _models:
-        model_there = jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, model)
-        arrays, rest = eqx.partition(replicate(model_there, mesh), eqx.is_array)
-        leaves, tree = jax.tree.flatten(arrays)
-        rest = _Rest(tree, rest, mesh)
-        share = (lambda part: part) if mesh.size == 1 else partial(shard_batch, mesh=mesh)
-        _models[key] = lambda part: _predictions(rest, leaves, share(part))
-        weakref.finalize(model, _models.pop, key, None)
-    return _models[key]
+    """The predictions of a model whose arrays are put on these devices, once."""
+    model = jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, model)
+    arrays, rest = eqx.partition(replicate(model, mesh), eqx.is_array)
+    leaves, tree = jax.tree.flatten(arrays)
+    rest = _Rest(tree, rest, mesh)
+    share = (lambda part: part) if mesh.size == 1 else partial(shard_batch, mesh=mesh)
+    return lambda part: _predictions(rest, leaves, share(part))
 
 
 @partial(jax.jit, static_argnums=0)
