@@ -10,7 +10,7 @@ from ...datasets import Dataset
 from ...features.statistics import running_statistics, summary_statistics
 
 TRIVIAL, LAST, PREVIOUS, CHEAP = "trivial", "last value", "previous target", "cheap model"
-FLOOR = "closed form"
+CLOSED_FORM = "closed form"
 """The kind of a baseline that is an estimator in closed form: the least that a neural model must reach."""
 # A cheap model stays cheap: it learns from this many points at most, drawn at random.
 _MOST_POINTS = 20_000

@@ -11,7 +11,7 @@ import numpy as np
 from ..._write import private_folder, writing
 from ...datasets import Dataset
 from ...paths import Series
-from ..assessment import FLOOR, Baseline, Predictions, TrainingTargets, baselines, trivial
+from ..assessment import CLOSED_FORM, Baseline, Predictions, TrainingTargets, baselines, trivial
 from ..stores import Store
 from .console import Refusal
 from .flags import Table
@@ -126,10 +126,10 @@ def _true_targets(model: Any, data: Dataset) -> np.ndarray | None:
     return targets(data)
 
 
-def floor_baseline(estimator: Any, data: Dataset) -> Baseline:
+def closed_form_baseline(estimator: Any, data: Dataset) -> Baseline:
     """The predictions of a closed form, as one of the baselines."""
     known = predictions_of(estimator, data).known()
-    return Baseline(FLOOR, FLOOR, known.predicted, "random log-signature features and ridge")
+    return Baseline(CLOSED_FORM, CLOSED_FORM, known.predicted, "random log-signature features and ridge")
 
 
 def pooled(folds: Sequence[tuple[PredictionTable, np.ndarray]]) -> PredictionTable:
@@ -238,5 +238,5 @@ def baselines_for(model: Path, part: str, data: Dataset, found: PredictionTable)
         judged, known = data, folder.read_metrics().get("training_targets")
         beside = [] if known is None else [trivial(TrainingTargets(**known), len(found.known().true))]
     if beside and folder.closed_form.exists():
-        beside.append(floor_baseline(load_model(folder.closed_form), judged))
+        beside.append(closed_form_baseline(load_model(folder.closed_form), judged))
     return beside
