@@ -219,7 +219,7 @@ def fitted(transform: Transform, index: Index) -> Transform:
     """The transform, with what its `fit` would learn from all series at once, to rounding."""
     if transform.is_fitted:
         return transform
-    order, parts = [ObservationCounts, FillForward, Scale, TimeChannel], parts_of(transform)
+    order, parts = [ObservationCounts, FillForward, Scale, TimeChannel], transform.parts
     if [type(part) for part in parts] != [kind for kind in order if kind in map(type, parts)]:
         names = " + ".join(type(part).__name__ for part in parts)
         raise SourceError(
@@ -247,9 +247,3 @@ def fitted(transform: Transform, index: Index) -> Transform:
                 sums.points, *(np.append(new, old[width:]) for new, old in zip(filled[1:], sums[1:], strict=True))
             )
     return Compose(*learned)
-
-
-def parts_of(transform: Transform) -> list[Transform]:
-    if not isinstance(transform, Compose):
-        return [transform]
-    return [part for each in transform.transforms for part in parts_of(each)]
