@@ -75,7 +75,7 @@ class Stream:
             raise ValueError(errors[_NAME])
 
     def predict(self, interval: float | None = None) -> Any:
-        """For the series so far, the running window included: a number, a label, or a list for several outputs.
+        """A number, a label, or a list for several outputs: for the series so far, the running window included.
 
         With targets at every point it is the prediction at the last point. With `interval=0.9`, regressors give a pair:
         the prediction, and the interval's lower and upper end.
@@ -244,7 +244,7 @@ class StreamBatch:
         return {name: given for name, given in ready.items() if name not in errors} if errors else ready, errors
 
     def _take_in(self, names: list[str], ready: Mapping[str, Points], errors: dict[str, str]) -> None:
-        """All of them at once; if that fails, in halves, until those that are wrong are alone."""
+        """Take in all of them at once; if that fails, in halves, until those that are wrong are alone."""
         if not names:
             return
         try:
@@ -312,7 +312,7 @@ class StreamBatch:
     # Predictions.
 
     def predict(self, names: Iterable[str], interval: float | None = None) -> dict[str, Any]:
-        """For each stream what the estimator would predict for its series so far: a number, a label or a list.
+        """What the estimator would predict for the series so far of each stream: a number, a label or a list.
 
         With `interval`, regressors give a pair: the prediction, and the interval's lower and upper end.
         """
@@ -322,7 +322,7 @@ class StreamBatch:
         return dict(zip(names, each, strict=True))
 
     def predict_proba(self, names: Iterable[str]) -> dict[str, list[float]]:
-        """For each stream the probability of each class, in the order of the estimator's `classes_`."""
+        """The probability of each class for each stream, in the order of the estimator's `classes_`."""
         names = list(names)
         if self.fitted.targets.classes is None:
             raise ValueError("Got a regressor, which has no classes; expected a classifier. Write `predict`.")

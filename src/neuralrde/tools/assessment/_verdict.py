@@ -57,7 +57,7 @@ class Assessment:
         return self.interval is not None and not self.interval[0] <= other <= self.interval[1]
 
     def as_dict(self) -> dict[str, Any]:
-        """For a JSON file."""
+        """The assessment as a JSON file has it."""
         return {
             "metric": self.metric,
             "value": self.value,

@@ -34,7 +34,7 @@ class PredictionTable:
     true: np.ndarray | None
     """What is true; empty or NaN where that is not known; None if it is known nowhere."""
     groups: np.ndarray | None
-    """Of each row."""
+    """The group of each row."""
 
     @property
     def rows(self) -> np.ndarray:
@@ -160,7 +160,7 @@ def pooled(folds: Sequence[tuple[PredictionTable, np.ndarray]]) -> PredictionTab
 
 
 def pooled_baselines(folds: Sequence[tuple[list[Baseline], np.ndarray]]) -> list[Baseline]:
-    """Those that every fold has, as one in the order of the data; beside each, the samples of its rows."""
+    """The baselines that every fold has, as one in the order of the data; beside each, the samples of its rows."""
     order = np.argsort(np.concatenate([rows for _, rows in folds]), kind="stable")
     result = []
     for kind in [one.kind for one in folds[0][0]]:
@@ -229,7 +229,7 @@ def predictions_to_judge(
 
 
 def baselines_for(model: Path, part: str, data: Dataset, found: PredictionTable) -> list[Baseline]:
-    """Those that can be had: all for a run's test samples, else those that need nothing but the run's folder."""
+    """All baselines for a run's test samples, else those that need nothing but the run's folder."""
     folder = RunFolder(model)
     if part == "test":
         judged = data[folder.rows("test", data)]

@@ -66,7 +66,7 @@ class Run:
 
     settings: RunSettings
     data: Dataset
-    """With a store, a stand-in for it."""
+    """The series and targets, or a stand-in for a store."""
     y: np.ndarray
     rows: Split
     """The parts of the training whose outcome is kept."""
@@ -74,7 +74,7 @@ class Run:
     splits: list[Split] = field(default_factory=list)
     """The parts of each fold."""
     store: Store | None = None
-    """Where the series are, if they are not in `data`."""
+    """The store that the series are in, if they are not in `data`."""
     summary: str = ""
     estimator: Any = None
     """Not fitted."""

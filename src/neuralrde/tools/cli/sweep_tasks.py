@@ -107,7 +107,7 @@ def _wrong_use() -> Iterator[None]:
 
 
 def _settings(base: Mapping[str, Any], point: Point) -> RunSettings:
-    """Those of a run at a point of the grid."""
+    """The settings of a run at a point of the grid."""
     top = {name: point[name] for name in TOP if name in point}
     table = {name.removeprefix("table."): value for name, value in point.items() if name.startswith("table.")}
     own = {n: None if v == "none" else v for n, v in point.items() if n not in top and not n.startswith("table.")}

@@ -74,7 +74,7 @@ class Plan:
     shards: list[Sequence[int]]
     """The first series of each, and the one behind the last."""
     places: list[Sequence[int]]
-    """Of each shard: the block in which it begins, and the row of it."""
+    """For each shard the block in which it begins, and the row of it."""
 
     @staticmethod
     def read(location: Location) -> "Plan":

@@ -28,13 +28,13 @@ class PieceSums(NamedTuple):
 
     observed: Sums
     filled: Sums
-    """Of values held until the next observation; gaps at the beginning of a series stay gaps."""
+    """Sums of values held until the next observation; gaps at the beginning of a series stay gaps."""
     head_gaps: Int[np.ndarray, "channels"]
     """Such gaps in the head: a value from before the piece may fill them."""
     head_counts: Sums
-    """Of the number of observations so far, at each point of the head, as if it began in this piece."""
+    """Sums of the number of observations so far, at each point of the head, as if it began in this piece."""
     other_counts: Sums
-    """The same for the other series."""
+    """Such sums for the other series."""
     last: Float[np.ndarray, "channels"]
     """The last observation of the last series; NaN if this piece has none."""
     last_counts: Int[np.ndarray, "channels"]
@@ -153,15 +153,15 @@ class Index:
 
     source: RowSource
     blocks: Int[np.ndarray, "series"]
-    """In which each begins."""
+    """The block in which each begins."""
     rows: Int[np.ndarray, "series"]
-    """At which row of it."""
+    """The row of the block at which it begins."""
     lengths: Int[np.ndarray, "series"]
     ids: np.ndarray
     target: np.ndarray | None
     groups: np.ndarray | None
     durations: Float[np.ndarray, "series"]
-    """From the first to the last point of each; without times, its increments."""
+    """The time from the first to the last point of each; without times, its increments."""
     sums: TotalSums
 
 
