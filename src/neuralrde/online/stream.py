@@ -430,7 +430,7 @@ def _put(rows: Any, places: Any, part: Any) -> None:
         whole[places] = new
 
 
-def _first_of(wrong: np.ndarray, owners: np.ndarray) -> list[tuple[int, int]]:
+def _first_of(wrong: Any, owners: np.ndarray) -> list[tuple[int, int]]:
     """Each stream that has a wrong point, by number, and the place of the first one among all points."""
     places = np.flatnonzero(wrong)
     found, firsts = np.unique(owners[places], return_index=True)
