@@ -8,9 +8,9 @@ import pytest
 
 from neuralrde.datasets import Dataset, Split, order_of_events
 from neuralrde.estimators import LogSignatureClassifier, LogSignatureFeatures, load
-from neuralrde.tools.cli.evaluation import floor_baseline
+from neuralrde.tools.cli.evaluation import closed_form_baseline
 from neuralrde.tools.cli.report import only_closed_form
-from neuralrde.tools.cli.run import floor
+from neuralrde.tools.cli.run import fit_closed_form
 
 from .conftest import COLUMNS, QUICK
 
@@ -119,19 +119,19 @@ def test_features_alone_are_no_model(run, tmp_path, hearts):
     assert "holds a LogSignatureFeatures, which predicts nothing" in run("predict", tmp_path / "some.nrde", hearts).err
 
 
-def test_the_floor_learns_from_groups_and_from_what_would_validate(monkeypatch):
+def test_the_closed_form_learns_from_groups_and_from_what_would_validate(monkeypatch):
     """It is the estimator with its defaults on both parts, with the samples of a group left out together."""
     data = order_of_events(samples=30, length=32, seed=0)
     data = Dataset(data.series, data.target, classes=data.classes, groups=np.repeat(np.arange(10), 3), name="some")
     y = np.asarray(data.classes)[data.target]
     rows = Split(np.arange(0, 18), np.arange(18, 24), np.arange(24, 30))
-    found = floor(data, y, rows, seed=3)
+    found = fit_closed_form(data, y, rows, seed=3)
     own = LogSignatureClassifier(random_state=3).fit(data[:24].series, y[:24], groups=data.groups[:24])
     assert found.estimator.penalty_ == own.penalty_
-    assert np.array_equal(floor_baseline(found.estimator, data[24:]).predicted, own.predict(data[24:].series))
+    assert np.array_equal(closed_form_baseline(found.estimator, data[24:]).predicted, own.predict(data[24:].series))
     monkeypatch.setattr("neuralrde.tools.cli.run._MOST", 12)
     assert found.seconds > 0
-    assert floor(data, y, rows, seed=3).estimator.penalty_ != own.penalty_
+    assert fit_closed_form(data, y, rows, seed=3).estimator.penalty_ != own.penalty_
 
 
 @pytest.mark.long

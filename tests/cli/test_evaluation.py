@@ -224,7 +224,7 @@ def test_groups_are_for_an_estimator_that_divides_by_itself(takes, validation):
 
     data = dataset(groups=np.arange(30) // 3)
     rows = Split(np.arange(20), np.arange(20, 20 + validation), np.arange(25, 30))
-    found = Run(RunSettings(), Fake(), data, np.arange(30), False, []).fit(rows)
+    found = Run(RunSettings(), data, np.arange(30), rows, estimator=Fake()).fit(rows)
     expected = (np.arange(20) // 3).tolist() if takes and not validation else None
     assert (None if found is None else found.tolist()) == expected
 

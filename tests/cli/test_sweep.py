@@ -54,7 +54,7 @@ def test_a_grid_is_run_once_shown_and_not_run_again(run, config, tmp_path):
     file, out = config(GRID), tmp_path / "out"
     outcome = run("sweep", file, "--no-ray", "--out", out)
     assert outcome.code == 0, outcome.err
-    # Two floors, because nothing but the seed counts for them, and four neural runs.
+    # Two closed forms, because nothing but the seed counts for them, and four neural runs.
     assert "[6/6]" in outcome.out
     assert "closed-form" in outcome.out
     lines = [json.loads(line) for line in (out / "results.jsonl").read_text("utf-8").splitlines()]

@@ -232,3 +232,27 @@ def test_one_point_is_a_series_too(seed):
     prepared = prepare(point)
     assert prepared.values.shape == (2, 2, 3)
     assert np.isfinite(prepared.values).all()
+
+
+@pytest.mark.parametrize(("times", "timed"), [([[0.0, 1.0, 3.0]], True), (None, False)])
+def test_what_others_ask_of_a_transform(times, timed):
+    """Its single transforms in order, however they are nested; whether it learned times; how many points it leaves."""
+    training = Series.from_array([[1.0, 2.0, 4.0]], times=times)
+    one = Compose(FillForward(), Compose(Scale(), Compose(TimeChannel(), BasePoint()))).fit(training)
+    assert [type(part) for part in one.parts] == [FillForward, Scale, TimeChannel, BasePoint]
+    assert one.timed is timed
+    assert one.points_after(training.lengths).tolist() == one(training).lengths.tolist() == [4]
+    alone = Scale().fit(training)
+    assert (alone.parts, alone.timed, alone.points_after(training.lengths).tolist()) == ((alone,), None, [3])
+    assert Compose(alone).timed is None
+
+
+def test_a_transform_that_says_nothing_of_streams_names_those_that_do():
+    @dataclass(frozen=True)
+    class Own(Transform):
+        def __call__(self, series):
+            return series
+
+    known = r"Use FillForward, ObservationCounts, Scale, TimeChannel, BasePoint, Integral or Products\."
+    with pytest.raises(ValueError, match=rf"Got Own for a series that is still arriving.*{known}"):
+        Own().begin(1, 2)

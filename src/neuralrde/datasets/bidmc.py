@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from neuralrde._write import writing
-from neuralrde.paths import Series
-
+from .._write import writing
+from ..paths import Series
 from ._read import read
 from .cache import check_checksum, data_folder, fetch, make_folder, write_checksum
 from .dataset import Dataset

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import platformdirs
 
-from neuralrde._write import writing
-
+from .._write import writing
 from .files import DatasetUnavailable, ReadError
 
 VARIABLE = "NEURALRDE_DATA"

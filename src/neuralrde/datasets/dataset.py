@@ -9,10 +9,9 @@ import numpy as np
 from jaxtyping import Shaped
 from numpy.typing import ArrayLike
 
-from neuralrde import paths
-from neuralrde.paths import Series
-from neuralrde.paths.series import unshared
-
+from .. import paths
+from ..paths import Series
+from ..paths.series import unshared
 from .targets import Task, as_target, sorted_names
 from .times import time_text
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from neuralrde.paths.checks import check_fits
+from ..paths.checks import check_fits
 
 # How files spell a value that is not there.
 MISSING = frozenset({"", "?", "nan", "na", "n/a", "#n/a", "#na", "<na>", "null", "none", "-", ".", "missing"})

@@ -9,10 +9,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from neuralrde._write import writing
-from neuralrde.paths import Series
-from neuralrde.paths.checks import check_fits
-
+from .._write import writing
+from ..paths import Series
+from ..paths.checks import check_fits
 from .dataset import Dataset, safe_name
 from .files import ReadError, check_file, lengths_without_gaps, naming
 from .targets import Task

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from neuralrde.paths import Series
-from neuralrde.paths.checks import check_whole
-
+from ..paths import Series
+from ..paths.checks import check_whole
 from .dataset import Dataset
 
 

@@ -12,8 +12,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Int
 
-from neuralrde.paths import Series
-
+from ..paths import Series
 from .dataset import PARTS, Dataset
 
 Fractions = Sequence[float]

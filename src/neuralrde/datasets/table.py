@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from neuralrde.paths import Series
-
 from ..errors import setting
+from ..paths import Series
 from .columns import Column, Frame, TableFile, find_numerals, is_text, to_numbers
 from .dataset import Dataset
 from .files import MISSING, NO_LABEL, ReadError, check_room, lengths_without_gaps, naming

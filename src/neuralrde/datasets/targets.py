@@ -75,7 +75,7 @@ def guess_task(distinct: Sequence[str], samples: int) -> tuple[Task, str]:
     >>> guess_task([str(age) for age in range(30, 71)], 69)
     ('regression', '41 distinct whole numbers')
     """
-    if not all(map(is_number, distinct)):
+    if not all(map(is_number_text, distinct)):
         return "classification", "words"
     if any(_CODE.fullmatch(label.strip()) for label in distinct):
         return "classification", "codes such as 01"
@@ -93,7 +93,7 @@ _WHOLE = re.compile(r"[+-]?\d+(\.0*)?", re.ASCII)
 _CODE = re.compile(r"0\d+", re.ASCII)
 
 
-def is_number(label: object) -> bool:
+def is_number_text(label: object) -> bool:
     """Whether a label is written as a number."""
     try:
         number(str(label))

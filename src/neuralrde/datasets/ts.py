@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from neuralrde.paths import Series
-
+from ..paths import Series
 from .dataset import Dataset, safe_name
 from .files import NO_LABEL, ReadError, lengths_without_gaps, naming, numbers, open_text
 from .targets import Task

@@ -19,7 +19,7 @@ from ..paths.checks import is_number
 from ..registry import Config, make, to_plain
 from ..training import AbstractAugmentation, AbstractLoss, FileRefused
 from ..training.archive import arrays_of, read_archive, with_arrays, write_archive
-from ..transforms import BasePoint, Compose, FillForward, FillLinear, ObservationCounts, Scale, TimeChannel, Transform
+from ..transforms import BasePoint, FillForward, FillLinear, ObservationCounts, Scale, TimeChannel, Transform
 
 KIND, FORMAT = "model", 5
 # Fields that are not plain: a model is arrays, and the others belong to a process or are parameters.
@@ -172,15 +172,13 @@ def check_transform(fitted: Any, expected: Transform) -> None:
     What was learned is the file's, all else is not: two transforms of the same class and text differ in nothing else.
     """
     transform = fitted.transform
-    inner, others = (one.transforms if isinstance(one, Compose) else (one,) for one in (transform, expected))
-    if [*map(type, inner)] != [*map(type, others)] or repr(transform) != repr(expected):
+    if [*map(type, transform.parts)] != [*map(type, expected.parts)] or repr(transform) != repr(expected):
         raise ValueError(f"Got the transform {transform!r}; expected {expected!r}, which these settings make")
-    if not {type(one) for one in inner} <= _STANDARD:
+    if not {type(one) for one in transform.parts} <= _STANDARD:
         return
-    timed = any(getattr(one, "timed_", None) or getattr(one, "gap_", None) is not None for one in inner)
     with np.errstate(all="ignore"):
         names = fitted.inputs.channels
-        series = Series(np.zeros((1, 2, len(names))), times=[[0.0, 1.0]] if timed else None, channels=names)
+        series = Series(np.zeros((1, 2, len(names))), times=[[0.0, 1.0]] if transform.timed else None, channels=names)
         channels = transform(series).channels
     made, saved = len(channels), fitted.path_channels
     if list(channels) != saved if isinstance(saved, list) else made != saved:

@@ -10,7 +10,7 @@ from sklearn.base import TransformerMixin
 from ..paths import Windows
 from ..signatures import basis_channels, lyndon_words
 from ..signatures.rounding import driving_log_signatures
-from ..transforms import BasePoint, Compose, Standard, TimeChannel, Transform
+from ..transforms import BasePoint, Standard, TimeChannel, Transform
 from .base import SeriesEstimator
 from .inputs import InputDescription
 from .parameters import Learned, check_flag, check_whole
@@ -139,10 +139,9 @@ class LogSignatureTransformer(TransformerMixin, SeriesEstimator):
         return fitted
 
 
-def _most_windows(transform: Any, step: int | None, every: float | None) -> float:
+def _most_windows(transform: Transform, step: int | None, every: float | None) -> float:
     """Windows of the longest series that transforms were fitted on, as far as a channel of time tells its length."""
-    inner = transform.transforms if isinstance(transform, Compose) else (transform,)
-    durations = [one.duration_ or 0.0 for one in inner if isinstance(one, TimeChannel)]
-    gaps = [one.gap_ or 1.0 for one in inner if isinstance(one, BasePoint)]
+    durations = [one.duration_ or 0.0 for one in transform.parts if isinstance(one, TimeChannel)]
+    gaps = [one.gap_ or 1.0 for one in transform.parts if isinstance(one, BasePoint)]
     # One more, for the part of a window at the end.
     return (sum(durations) + sum(gaps)) // (every or step or 1) + 1 if durations else np.inf

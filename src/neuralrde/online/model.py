@@ -64,7 +64,7 @@ class StreamModel:
         self.programs = Programs(model, one.channels, self.shifts[0].controls)
 
     def start(self, streams: int) -> Rows:
-        """Of streams that have seen nothing."""
+        """The state of streams that have seen nothing."""
         hidden = [np.broadcast_to(leaf, (streams, *leaf.shape)).copy() for leaf in self.programs.empty]
         return {
             "prepare": self.prepare.begin(streams, self.channels),

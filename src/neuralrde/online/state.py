@@ -19,7 +19,7 @@ _MOST = 2**53
 
 
 def fingerprint(fitted: Any) -> str:
-    """Of all that a prediction depends on: the same for the same fitted model, wherever it was loaded."""
+    """A checksum of all that a prediction depends on: the same for the same fitted model, wherever it was loaded."""
     digest = hashlib.sha256()
     for part in (fitted,) if fitted.closed_form in (None, fitted) else (fitted, fitted.closed_form):
         targets, blend = part.targets, getattr(part, "blend", None)

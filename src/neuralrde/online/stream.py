@@ -15,7 +15,6 @@ from ..errors import setting
 from ..paths import Series
 from ..paths.checks import as_numbers, check_whole
 from ..signatures.streams import MOST_AT_ONCE
-from ..transforms import BasePoint, Compose, Resample, TimeChannel
 from .model import SIZES, StreamModel, chunk_points, select_rows
 from .state import FORMAT, as_array, check_head, fingerprint, from_plain, to_plain
 
@@ -76,7 +75,7 @@ class Stream:
             raise ValueError(errors[_NAME])
 
     def predict(self, interval: float | None = None) -> Any:
-        """For the series so far, the running window included: a number, a label, or a list for several outputs.
+        """A number, a label, or a list for several outputs: for the series so far, the running window included.
 
         With targets at every point it is the prediction at the last point. With `interval=0.9`, regressors give a pair:
         the prediction, and the interval's lower and upper end.
@@ -227,56 +226,25 @@ class StreamBatch:
         names, slots = list(ready), [self._slots[name] for name in ready]
         points, last, was_timed = (self._rows[name][slots] for name in ("points", "time", "timed"))
         owners = np.repeat(np.arange(len(names)), [len(values) for values, _ in ready.values()])
-
-        def first_of(wrong: Any, owners: np.ndarray) -> list[tuple[int, int]]:
-            """Of each stream that has some, the first wrong point among all."""
-            places = np.flatnonzero(wrong)
-            found, firsts = np.unique(owners[places], return_index=True)
-            return list(zip(found.tolist(), places[firsts].tolist(), strict=True))
-
-        values = np.concatenate([values for values, _ in ready.values()])
-        for k, place in first_of(np.isinf(values).any(axis=1), owners):
-            errors[names[k]] = (
-                f"Got infinity in channel {int(np.isinf(values[place]).argmax())}; expected finite numbers, or NaN "
-                "for missing values, because no path runs through infinity."
-            )
         timed = np.array([times is not None for _, times in ready.values()])
         expected = np.where(points > 0, was_timed, timed) if self._timed is None else self._timed
-        for k in np.flatnonzero(timed != expected).tolist():
-            errors[names[k]] = (
-                f"Got points {'with' if timed[k] else 'without'} times; expected them "
-                f"{'without' if timed[k] else 'with'}, as {'before' if points[k] else 'in training'}. Write "
-                f"`push(values{'' if timed[k] else ', times'})`."
-            )
+        errors |= _refuse_infinity(names, owners, np.concatenate([values for values, _ in ready.values()]))
+        errors |= _refuse_untimed(names, points, timed, expected)
         if timed.any():
-            times, owners = (
-                np.concatenate([times for _, times in ready.values() if times is not None]),
-                owners[timed[owners]],
-            )
+            owners = owners[timed[owners]]
+            times = np.concatenate([times for _, times in ready.values() if times is not None])
             first = np.diff(owners, prepend=-1) > 0
             before = np.concatenate([times[:1], times[:-1]])
             before[first] = np.where(points > 0, last, -np.inf)[owners[first]]
             with np.errstate(invalid="ignore", over="ignore"):
                 steps = times - before
-            begins = np.flatnonzero(first)[np.cumsum(first) - 1]
-            for k, place in first_of(~(steps > 0) | ~np.isfinite(times), owners):
-                errors[names[k]] = (
-                    f"Got the time {times[place]} at point {place - begins[place]} of this push, after "
-                    f"{before[place]}; expected finite times that increase, because a stream cannot go back. Sort the "
-                    "points, and merge those of one time."
-                )
-            if (every := None if self._follower is None else self._follower.every) is not None:
-                for k, place in first_of(np.isfinite(before) & ~(steps / every < MOST_AT_ONCE), owners):
-                    step, expected = steps[place], f"expected fewer than {MOST_AT_ONCE}"
-                    errors.setdefault(
-                        names[k],
-                        f"Got a gap of {step:g} between points, {step / every:.3g} windows of {every:g}; {expected}. "
-                        "Close the stream and begin another after such a gap.",
-                    )
+            errors |= _refuse_clock(names, owners, times, before, steps)
+            if self._follower is not None and self._follower.every is not None:
+                errors = _refuse_gaps(names, owners, before, steps, self._follower.every) | errors
         return {name: given for name, given in ready.items() if name not in errors} if errors else ready, errors
 
     def _take_in(self, names: list[str], ready: Mapping[str, Points], errors: dict[str, str]) -> None:
-        """All of them at once; if that fails, in halves, until those that are wrong are alone."""
+        """Take in all of them at once; if that fails, in halves, until those that are wrong are alone."""
         if not names:
             return
         try:
@@ -344,7 +312,7 @@ class StreamBatch:
     # Predictions.
 
     def predict(self, names: Iterable[str], interval: float | None = None) -> dict[str, Any]:
-        """For each stream what the estimator would predict for its series so far: a number, a label or a list.
+        """What the estimator would predict for the series so far of each stream: a number, a label or a list.
 
         With `interval`, regressors give a pair: the prediction, and the interval's lower and upper end.
         """
@@ -354,7 +322,7 @@ class StreamBatch:
         return dict(zip(names, each, strict=True))
 
     def predict_proba(self, names: Iterable[str]) -> dict[str, list[float]]:
-        """For each stream the probability of each class, in the order of the estimator's `classes_`."""
+        """The probability of each class for each stream, in the order of the estimator's `classes_`."""
         names = list(names)
         if self.fitted.targets.classes is None:
             raise ValueError("Got a regressor, which has no classes; expected a classifier. Write `predict`.")
@@ -451,7 +419,7 @@ class StreamBatch:
         return self._slots[name]
 
     def _started(self, streams: int, *, carries: bool) -> dict[str, Any]:
-        """Of streams that have seen nothing; "time" is that of the last point, or its number."""
+        """Rows of streams that have seen nothing; "time" is the last point's time, or its number."""
         rows: dict[str, Any] = {"points": np.zeros(streams, np.int64), "time": np.zeros(streams)}
         rows["timed"] = np.zeros(streams, bool)
         return rows | ({"model": self._follower.start(streams)} if carries and self._follower is not None else {})
@@ -460,6 +428,64 @@ class StreamBatch:
 def _put(rows: Any, places: Any, part: Any) -> None:
     for whole, new in zip(jax.tree.leaves(rows), jax.tree.leaves(part), strict=True):
         whole[places] = new
+
+
+def _first_of(wrong: Any, owners: np.ndarray) -> list[tuple[int, int]]:
+    """Each stream that has a wrong point, by number, and the place of the first one among all points."""
+    places = np.flatnonzero(wrong)
+    found, firsts = np.unique(owners[places], return_index=True)
+    return list(zip(found.tolist(), places[firsts].tolist(), strict=True))
+
+
+def _refuse_infinity(names: Sequence[str], owners: np.ndarray, values: np.ndarray) -> dict[str, str]:
+    return {
+        names[k]: (
+            f"Got infinity in channel {int(np.isinf(values[place]).argmax())}; expected finite numbers, or NaN "
+            "for missing values, because no path runs through infinity."
+        )
+        for k, place in _first_of(np.isinf(values).any(axis=1), owners)
+    }
+
+
+def _refuse_untimed(
+    names: Sequence[str], points: np.ndarray, timed: np.ndarray, expected: np.ndarray | bool
+) -> dict[str, str]:
+    """Refuse points without times where times are expected, and points with times where they are not."""
+    return {
+        names[k]: (
+            f"Got points {'with' if timed[k] else 'without'} times; expected them "
+            f"{'without' if timed[k] else 'with'}, as {'before' if points[k] else 'in training'}. Write "
+            f"`push(values{'' if timed[k] else ', times'})`."
+        )
+        for k in np.flatnonzero(timed != expected).tolist()
+    }
+
+
+def _refuse_clock(
+    names: Sequence[str], owners: np.ndarray, times: np.ndarray, before: np.ndarray, steps: np.ndarray
+) -> dict[str, str]:
+    """Refuse times that do not increase; `before` holds the time of the point before each, `steps` the difference."""
+    return {
+        names[k]: (
+            f"Got the time {times[place]} at point {place - np.searchsorted(owners, k)} of this push, after "
+            f"{before[place]}; expected finite times that increase, because a stream cannot go back. Sort the "
+            "points, and merge those of one time."
+        )
+        for k, place in _first_of(~(steps > 0) | ~np.isfinite(times), owners)
+    }
+
+
+def _refuse_gaps(
+    names: Sequence[str], owners: np.ndarray, before: np.ndarray, steps: np.ndarray, every: float
+) -> dict[str, str]:
+    """Refuse gaps of so many windows that driving a model through them would take too long."""
+    return {
+        names[k]: (
+            f"Got a gap of {steps[place]:g} between points, {steps[place] / every:.3g} windows of {every:g}; expected "
+            f"fewer than {MOST_AT_ONCE}. Close the stream and begin another after such a gap."
+        )
+        for k, place in _first_of(np.isfinite(before) & ~(steps / every < MOST_AT_ONCE), owners)
+    }
 
 
 def as_points(values: Any, times: Any, *, channels: int) -> Points:
@@ -505,11 +531,6 @@ def fitted_with_times(fitted: Any) -> bool | None:
             continue
         if getattr(getattr(part, "windows", None), "every", None) is not None:
             return True
-        for transform in part.transform.transforms if isinstance(part.transform, Compose) else (part.transform,):
-            if isinstance(transform, TimeChannel) and transform.timed_ is not None:
-                return transform.timed_
-            if isinstance(transform, BasePoint) and transform.gap_ is not None:
-                return True
-            if isinstance(transform, Resample) and transform.spacing_ is not None:
-                return True
+        if part.transform.timed is not None:
+            return part.transform.timed
     return None

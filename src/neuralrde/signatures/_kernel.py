@@ -70,7 +70,7 @@ def _workspace(channels: int, depth: int, backward: bool) -> float:
 
 
 def _fitting_threads(channels: int, depth: int, arrays: int, *, backward: bool = False) -> int:
-    """As many threads as there is memory for, beside `arrays` bytes of arguments and results; an error if for none."""
+    """How many threads there is memory for, beside `arrays` bytes of arguments and results; an error if for none."""
     workspace, threads = _workspace(channels, depth, backward), _threads()
     if arrays + threads * workspace <= SMALL:
         return threads

@@ -65,7 +65,7 @@ class Spans:
         return (self.ends - self.starts) // self.dilation
 
     def looking_back(self, scale: int) -> "Spans":
-        """At the end of each of these consecutive windows, the last `scale` of them; fewer at the beginning."""
+        """The last `scale` windows at the end of each of these consecutive ones; fewer at the beginning."""
         if scale == 1:
             return self
         first = np.maximum(np.arange(self.windows) + 1 - scale, 0)
@@ -311,7 +311,7 @@ def plan_joins(
 
 
 def _increments(spans: Spans) -> float:
-    """Of all windows of a sample together, on average."""
+    """The increments of all windows of a sample together, on average."""
     return float(spans.increments.sum(axis=-1).mean()) if spans.table.size else 0.0
 
 

@@ -65,7 +65,7 @@ def without_rounding_in(
     *,
     scales: tuple[int, ...] = (1,),
 ) -> Float[np.ndarray, "samples windows log_signature"]:
-    """The same, where the extremes of windows are known: of these windows, and of any before them."""
+    """`without_rounding`, where the extremes of windows are known: of these windows, and of any before them."""
     channels, windows = highest.shape[2], log_signatures.shape[1]
     cleaned, number = np.array(log_signatures), 0
     for scale, one in zip(scales, depths_of(depth, scales), strict=True):

@@ -56,7 +56,7 @@ class LogSignatureStreams:
         self.controls = logs + self.channels * self.increments
 
     def start(self, streams: int) -> State:
-        """Of streams that have seen nothing."""
+        """The state of streams that have seen nothing."""
         past, mixed = max(self.scales) - 1, self._of_mixed
         state = {
             "begun": np.zeros(streams, bool),

@@ -5,13 +5,14 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
@@ -99,18 +100,15 @@ def fit(
     declared = as_model(model)  # what it says of itself; the model itself is trained
     count = min(settings.batch_size, len(training))
     mesh = device_mesh(mesh, batch=count if declared.many_devices else 1)
-    size = batch_size(count, mesh)  # with examples of weight 0, if need be
-    processes, own = Processes(mesh), local_rows(mesh, size)
-    steps = -(-len(training) // count)
+    size, steps = batch_size(count, mesh), -(-len(training) // count)
+    processes = Processes(mesh)
     for examples, what in ((training, "training set"), (validation, "validation set")):
         if examples is not None and not isinstance(examples, RandomChoice):
             check_weights(examples, what)
 
     # Model and optimizer: one state, new or as it was left.
-    optimizer, schedule = settings.optimizer.transformation(), settings.optimizer.schedule
-    # A complete optimizer of Optax gives updates to be added as they are.
-    full_rate = -1.0 if settings.optimizer.learning_rate is None else settings.optimizer.learning_rate
-    shares = total_share(schedule, settings.epochs * steps)
+    optimizer = settings.optimizer.transformation()
+    shares = total_share(settings.optimizer.schedule, settings.epochs * steps)
     decay = settings.optimizer.weight_decay / shares if shares > 0 else 0.0
     state = TrainingState.start(_as_jax(model), optimizer) if state is None else state
     fingerprint = ""
@@ -140,47 +138,16 @@ def fit(
             )
 
     # The loop.
+    run = _Run(settings, loss, optimizer, decay, declared.takes_key, steps, count, size, mesh, processes)
     clock = time.monotonic()
     heard.start(epochs=settings.epochs, steps=steps, done=state.epoch)
     with interrupts_between_steps(processes.sum) as stop_here, processes.lost_explained():
         try:
             while state.epoch < last and not _finished(state, settings):
-                new_model, new_optimizer = state.model, state.optimizer
-                losses, weight, rate = [], 0.0, 0.0
                 examples = _examples(training, state.epoch)
                 check_weights(examples, "training set")
-                drawn = batches(examples, count, size, seed=settings.seed, epoch=state.epoch, own=own)
-                with prefetched(drawn, in_memory=isinstance(examples, Examples)) as drawn:
-                    for i, (batch, weights) in enumerate(drawn):
-                        share = schedule(state.epoch * steps + i, settings.epochs * steps, state.history)
-                        share *= state.rate_factor
-                        rate = full_rate * share
-                        in_batch = min(count, len(examples) - i * count)
-                        if batch.weight is not None:
-                            (in_batch,) = processes.sum(weights.sum())
-                        keys = None
-                        if declared.takes_key:  # for dropout: the same ones if training was interrupted and resumed
-                            rng = np.random.default_rng([settings.seed, state.epoch, i])
-                            keys = rng.integers(2**32, size=(size, 2), dtype=np.uint32)[own]
-                        if in_batch:  # else it says nothing: no step
-                            new_model, new_optimizer, value = _step(
-                                new_model,
-                                new_optimizer,
-                                *shard_batch((batch, weights, keys), mesh),
-                                rate=jnp.float32(rate),
-                                # Also where it is 0, so that `partial_fit` needs no other program.
-                                shrink=jnp.float32(-math.expm1(-decay * share)),
-                                loss=loss,
-                                optimizer=optimizer,
-                                mesh=mesh,
-                            )
-                            losses.append((value, in_batch))  # nobody waits for the number
-                            weight += in_batch
-                        heard.step(examples=count)
-                        stop_here()
-
-                total = sum(float(value) * in_batch for value, in_batch in losses)
-                record = {"epoch": state.epoch + 1, "loss": float(total / weight), "rate": abs(float(rate))}
+                new_model, new_optimizer, mean, rate = run.epoch(state, examples, heard, stop_here)
+                record = {"epoch": state.epoch + 1, "loss": mean, "rate": rate}
                 if validation is not None:
                     record |= evaluate(new_model, validation, loss=loss, metric=metric, batch=size, mesh=mesh)
                 monitored = record["validation_loss" if validation is not None and decides else "loss"]
@@ -204,6 +171,68 @@ def fit(
             save(state)
             heard.close()
     return state
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What all epochs of a training share."""
+
+    settings: Settings
+    loss: Callable
+    optimizer: optax.GradientTransformation
+    decay: float
+    """Weight decay per full step, so that it adds up to the setting's over the whole training."""
+    takes_key: bool
+    steps: int
+    count: int
+    """Examples in a batch."""
+    size: int
+    """Examples in a batch with those of weight 0, which make it divisible by the devices."""
+    mesh: Mesh
+    processes: Processes
+
+    def epoch(
+        self, state: TrainingState, examples: Source, heard: Listener, stop_here: Callable[[], None]
+    ) -> tuple[Model, Any, float, float]:
+        """The model and the optimizer's state after one more epoch, the mean loss, and the last learning rate."""
+        optimizer, seed = self.settings.optimizer, self.settings.seed
+        total_steps = self.settings.epochs * self.steps
+        # A complete optimizer of Optax gives updates to be added as they are.
+        full_rate = -1.0 if optimizer.learning_rate is None else optimizer.learning_rate
+        model, moments = state.model, state.optimizer
+        losses, weight, rate = [], 0.0, 0.0
+        own = local_rows(self.mesh, self.size)
+        drawn = batches(examples, self.count, self.size, seed=seed, epoch=state.epoch, own=own)
+        with prefetched(drawn, in_memory=isinstance(examples, Examples)) as drawn:
+            for i, (batch, weights) in enumerate(drawn):
+                share = optimizer.schedule(state.epoch * self.steps + i, total_steps, state.history)
+                share *= state.rate_factor
+                rate = full_rate * share
+                in_batch = min(self.count, len(examples) - i * self.count)
+                if batch.weight is not None:
+                    (in_batch,) = self.processes.sum(weights.sum())
+                keys = None
+                if self.takes_key:  # for dropout: the same ones if training was interrupted and resumed
+                    rng = np.random.default_rng([seed, state.epoch, i])
+                    keys = rng.integers(2**32, size=(self.size, 2), dtype=np.uint32)[own]
+                if in_batch:  # else it says nothing: no step
+                    model, moments, value = _step(
+                        model,
+                        moments,
+                        *shard_batch((batch, weights, keys), self.mesh),
+                        rate=jnp.float32(rate),
+                        # Also where it is 0, so that `partial_fit` needs no other program.
+                        shrink=jnp.float32(-math.expm1(-self.decay * share)),
+                        loss=self.loss,
+                        optimizer=self.optimizer,
+                        mesh=self.mesh,
+                    )
+                    losses.append((value, in_batch))  # nobody waits for the number
+                    weight += in_batch
+                heard.step(examples=self.count)
+                stop_here()
+        total = sum(float(value) * in_batch for value, in_batch in losses)
+        return model, moments, float(total / weight), abs(float(rate))
 
 
 def _examples(training: Source | RandomChoice, epoch: int) -> Source:

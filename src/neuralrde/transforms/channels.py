@@ -18,8 +18,8 @@ class ObservationCounts(Transform):
 
     How often something is measured says something about it ("observational intensity": a doctor measures what worries
     her). Filling hides this, so put this transform before filling; the counts themselves are never missing. Counts keep
-    growing, so their increments say which points were observed (Kidger
-    et al. 2020, Neural Controlled Differential Equations, section 4.2). Causal.
+    growing, so their increments say which points were observed (Kidger et al. 2020, Neural Controlled Differential
+    Equations, section 4.2). Causal.
 
     >>> import numpy as np
     >>> series = Series([[[5.0, 1.0], [np.nan, 2.0], [7.0, 3.0]]], channels=["lactate", "pulse"])
@@ -83,9 +83,9 @@ class TimeChannel(Transform):
 
     A signature does not change when a path is traversed faster or slower, so without time it cannot tell a fast event
     from a slow one. With time as a channel the signature determines the path. Without given times, the number of a
-    point is its time. The unit keeps the channel within [0, 1] on the training set,
-    and stays the same for later data, which may run beyond 1. Causal. Put it after `Scale`, which would scale it like
-    any other channel. If a channel is already called "time", the new one is called "time_2".
+    point is its time. The unit keeps the channel within [0, 1] on the training set, and stays the same for later data,
+    which may run beyond 1. Causal. Put it after `Scale`, which would scale it like any other channel. If a channel is
+    already called "time", the new one is called "time_2".
 
     >>> series = Series.from_array([[7.0, 8.0, 9.0]], times=[10.0, 11.0, 14.0])
     >>> TimeChannel().fit(series)(series).values[0].tolist()
@@ -115,6 +115,10 @@ class TimeChannel(Transform):
     @property
     def is_fitted(self) -> bool:
         return self.duration is not None or super().is_fitted
+
+    @property
+    def timed(self) -> bool | None:
+        return self.timed_
 
     def __call__(self, series: Series) -> Series:
         if self.duration is None:

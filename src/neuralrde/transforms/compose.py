@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+from jaxtyping import Int
+
 from ..errors import ParameterError
 from ..paths.series import Series
 from .channels import ObservationCounts, TimeChannel
@@ -89,6 +92,20 @@ class Compose(Transform):
         for transform in self.transforms:
             channels = transform.channels_after(channels)
         return channels
+
+    def points_after(self, lengths: Int[np.ndarray, "samples"]) -> Int[np.ndarray, "samples"]:
+        for transform in self.transforms:
+            lengths = transform.points_after(lengths)
+        return lengths
+
+    @property
+    def timed(self) -> bool | None:
+        known = [transform.timed for transform in self.transforms if transform.timed is not None]
+        return any(known) if known else None
+
+    @property
+    def parts(self) -> tuple[Transform, ...]:
+        return tuple(part for transform in self.transforms for part in transform.parts)
 
     def __repr__(self) -> str:
         return f"Compose({', '.join(map(repr, self.transforms))})"

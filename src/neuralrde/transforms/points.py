@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
+from jaxtyping import Int
 
 from ..errors import setting
 from ..paths.checks import as_number, as_positive, check_finite
@@ -43,6 +44,13 @@ class BasePoint(Transform):
     def is_fitted(self) -> bool:
         return True  # without times there is nothing to learn; with times, a call says what is missing
 
+    @property
+    def timed(self) -> bool | None:
+        return None if self.gap_ is None else True
+
+    def points_after(self, lengths: Int[np.ndarray, "samples"]) -> Int[np.ndarray, "samples"]:
+        return lengths + 1
+
     def __call__(self, series: Series) -> Series:
         if series.times is not None and self.gap_ is None:
             raise ValueError(
@@ -78,8 +86,7 @@ class WithBoundaries(Transform):
 
     `cuts_by_time` assigns an increment that crosses a boundary to the window in which it ends. With points at the
     boundaries it is divided between its windows, which are then exactly those of the interpolated path. Not causal: the
-    inserted point depends on the next observation. Put it after filling, and cut with
-    the same `every`.
+    inserted point depends on the next observation. Put it after filling, and cut with the same `every`.
 
     >>> series = Series.from_array([[0.0, 3.0, 4.0]], times=[0.0, 1.5, 2.0])
     >>> bounded = WithBoundaries(1.0)(series)

@@ -53,6 +53,10 @@ class Resample(Transform):
             spacing = max(float(np.median(gaps)), float(gaps.mean()) / _MOST)
         return replace(self, spacing_=spacing, fill_=FillLinear().fit(series))
 
+    @property
+    def timed(self) -> bool | None:
+        return None if self.spacing_ is None else True
+
     def __call__(self, series: Series) -> Series:
         check_fitted(self, self.fill_)
         filled, spacing = self.fill_(series), self.spacing_  # type: ignore

@@ -15,8 +15,8 @@ class Scale(Transform):
     """Standardise each channel by the mean and standard deviation of its observed values in the training set.
 
     `fit` learns both on the training set and keeps them for later data; statistics of the test set would leak into the
-    model. Missing values stay missing; a channel that is constant in the training set is
-    only shifted. The standard deviation is the population's (divided by the number of observations).
+    model. Missing values stay missing; a channel that is constant in the training set is only shifted. The standard
+    deviation is the population's (divided by the number of observations).
 
     >>> training, later = Series.from_array([[1.0, 3.0]]), Series.from_array([[5.0, 2.0]])
     >>> Scale().fit(training)(later).values[0, :, 0].tolist()
@@ -66,8 +66,7 @@ class ScaleEach(Transform):
 
     For sensors whose offset and gain differ from one patient, device or day to the next. A model then sees only shapes
     and rhythms. The meaning of levels is lost. The whole sample must be known, so this is not for streams. Missing
-    values
-    stay missing; a channel that is constant in a sample becomes zero.
+    values stay missing; a channel that is constant in a sample becomes zero.
 
     >>> ScaleEach()(Series.from_array([[1.0, 3.0], [10.0, 30.0]])).values[..., 0].tolist()
     [[-1.0, 1.0], [-1.0, 1.0]]

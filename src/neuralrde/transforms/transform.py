@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
+from jaxtyping import Int
+
 from ..paths.series import Series
 from ..registry import Registry
 from .statistics import Statistics
@@ -24,7 +27,8 @@ class Transform:
     A new transform is a subclass with `fit`, if it learns, and one of three forms. One that looks ahead defines
     `__call__`. One that only looks back defines `begin` and `step`; a whole series is then a single chunk. One that
     looks at each point alone defines `__call__`, and a `begin` that returns `{}`. Files name the library's transforms
-    by their short names, and yours by module and name, `"hospital.Scale"`.
+    by their short names, and yours by module and name, `"hospital.Scale"`. One that adds points says how many in
+    `points_after`, one that adds channels in `channels_after`, and one that learns times says so in `timed`.
     """
 
     def expanded(self) -> "Transform":
@@ -63,13 +67,11 @@ class Transform:
         """What the fitted transform carries before a stream's first point; an error if it looks ahead."""
         raise ValueError(
             f"Got {type(self).__name__} for a series that is still arriving; expected a transform that only looks "
-            f"back. {self.looks_ahead}"
+            f"back. {self.looks_ahead or _only_looking_back()}"
         )
 
-    looks_ahead: ClassVar[str] = (
-        "It does not say how it carries on from point to point, by its methods `begin` and `step`. Use FillForward, "
-        "Scale, TimeChannel, ObservationCounts, BasePoint, Integral or Products."
-    )
+    looks_ahead: ClassVar[str] = ""
+    """Why it has no `begin`, and what to use instead."""
 
     def step(self, carried: Carried, series: Series) -> tuple[Carried, Series]:
         """What is carried on, and the new points of each stream, at least one, transformed.
@@ -82,6 +84,20 @@ class Transform:
     def channels_after(self, channels: int) -> int:
         """How many channels a series has afterwards."""
         return channels
+
+    def points_after(self, lengths: Int[np.ndarray, "samples"]) -> Int[np.ndarray, "samples"]:
+        """How many points series of these lengths have afterwards."""
+        return lengths
+
+    @property
+    def timed(self) -> bool | None:
+        """Whether the training set had times; None if nothing that was learned depends on it."""
+        return None
+
+    @property
+    def parts(self) -> tuple["Transform", ...]:
+        """The transforms that it applies one after the other: only itself, unless it is made of others."""
+        return (self,)
 
     def state(self) -> dict[str, Any]:
         """The transform as a plain dictionary that JSON can hold; `Transform.from_state` turns it back.
@@ -116,6 +132,16 @@ class Transform:
     @classmethod
     def _from_fields(cls, **values) -> "Transform":
         return cls(**values)
+
+
+def _only_looking_back() -> str:
+    """A sentence with the library's transforms that have a `begin` of their own."""
+    single = [cls for cls in Registry.families["transform"].values() if cls.expanded is Transform.expanded]
+    *names, last = [cls.__name__ for cls in single if cls.begin is not Transform.begin]
+    return (
+        "It does not say how it carries on from point to point, by its methods `begin` and `step`. Use "
+        f"{', '.join(names)} or {last}."
+    )
 
 
 def check_fitted(transform: Transform, learned: Any) -> None:

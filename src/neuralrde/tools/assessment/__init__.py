@@ -1,12 +1,12 @@
 """Is a result good? Metrics with intervals, baselines beside them, and a verdict in sentences."""
 
 from ...features.statistics import running_statistics, summary_statistics
-from ._baselines import FLOOR, Baseline, TrainingTargets, baselines, cheap_model, trivial
+from ._baselines import CLOSED_FORM, Baseline, TrainingTargets, baselines, cheap_model, trivial
 from ._verdict import Assessment, Training, assess, verdict
 from .metrics import Predictions, accuracy_interval, bootstrap_interval, calibration_error, measures, wilson
 
 __all__ = [
-    "FLOOR",
+    "CLOSED_FORM",
     "Assessment",
     "Baseline",
     "Predictions",

@@ -10,7 +10,7 @@ from ...datasets import Dataset
 from ...features.statistics import running_statistics, summary_statistics
 
 TRIVIAL, LAST, PREVIOUS, CHEAP = "trivial", "last value", "previous target", "cheap model"
-FLOOR = "closed form"
+CLOSED_FORM = "closed form"
 """The kind of a baseline that is an estimator in closed form: the least that a neural model must reach."""
 # A cheap model stays cheap: it learns from this many points at most, drawn at random.
 _MOST_POINTS = 20_000
@@ -84,7 +84,7 @@ def known_targets(data: Dataset) -> np.ndarray:
 
 
 def known_points(data: Dataset) -> np.ndarray:
-    """Of targets at each point: which of them are known."""
+    """Which targets at points are known."""
     target = np.asarray(data.target)
     known = target >= 0 if data.classes is not None else np.isfinite(target).all(axis=-1)
     return data.series.valid & known
@@ -105,7 +105,7 @@ def trivial(train: TrainingTargets, rows: int) -> Baseline:
 
 
 def last_value(train: Dataset, test: Dataset) -> Baseline | None:
-    """For numbers: the last value of the channel that comes nearest to the target in training, where one does.
+    """The last value of the channel that comes nearest to the target in training, where one does; for numbers.
 
     In a forecast, that is often hard to beat. For targets at each point it is the channel's latest value.
     """
@@ -122,7 +122,7 @@ def last_value(train: Dataset, test: Dataset) -> Baseline | None:
 
 
 def previous_target(test: Dataset, first: np.ndarray) -> Baseline | None:
-    """For targets at each point: the one before, and at the first point of a series `first`.
+    """The target at the point before, and `first` at the first point of a series; for targets at each point.
 
     It asks for targets that are known as soon as their time has come, so it is fair in forecasts only.
     """

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ._baselines import CHEAP, FLOOR, Baseline
+from ._baselines import CHEAP, CLOSED_FORM, Baseline
 from .metrics import Predictions, accuracy_interval, bootstrap_interval, calibration_error, measures, title_of, wilson
 
 # From here on, a gap between training and validation is worth a sentence: of accuracies, and as a ratio of errors.
@@ -57,7 +57,7 @@ class Assessment:
         return self.interval is not None and not self.interval[0] <= other <= self.interval[1]
 
     def as_dict(self) -> dict[str, Any]:
-        """For a JSON file."""
+        """The assessment as a JSON file has it."""
         return {
             "metric": self.metric,
             "value": self.value,
@@ -176,19 +176,19 @@ def _against_trivial(found: Assessment) -> Iterator[str]:
 def _against_others(found: Assessment) -> Iterator[str]:
     metric = title_of(found.metric)
     for baseline, values in found.baselines[1:]:
-        value, name = values[found.metric], f"he {baseline.name}"
+        value, name = values[found.metric], baseline.name
         gain, clear = found.gain(value), found.is_clear(value)
         numbers = f"{metric} {_number(value)} against {_number(found.value)}"
-        if baseline.kind not in (CHEAP, FLOOR):
+        if baseline.kind not in (CHEAP, CLOSED_FORM):
             if gain <= 0:
-                yield f"T{name} is better: {numbers} ({baseline.explained})."
+                yield f"The {name} is better: {numbers} ({baseline.explained})."
         elif gain > 0:
-            than = f"than t{name} ({metric} {_number(value)})"
+            than = f"than the {name} ({metric} {_number(value)})"
             yield f"Better {than}." if clear else f"Not clearly better {than}{_inside(found)}."
         else:
             better = "as good" if gain == 0 else "better" if clear else "slightly better, or as good"
-            advice = " It takes seconds: write --model closed-form." if baseline.kind == FLOOR else ""
-            yield f"T{name} is {better}: {numbers}.{advice}"
+            advice = " It takes seconds: write --model closed-form." if baseline.kind == CLOSED_FORM else ""
+            yield f"The {name} is {better}: {numbers}.{advice}"
 
 
 def _of_training(metric: str, training: Training) -> Iterator[str]:

@@ -11,7 +11,7 @@ import numpy as np
 from ..._write import private_folder, writing
 from ...datasets import Dataset
 from ...paths import Series
-from ..assessment import FLOOR, Baseline, Predictions, TrainingTargets, baselines, trivial
+from ..assessment import CLOSED_FORM, Baseline, Predictions, TrainingTargets, baselines, trivial
 from ..stores import Store
 from .console import Refusal
 from .flags import Table
@@ -34,7 +34,7 @@ class PredictionTable:
     true: np.ndarray | None
     """What is true; empty or NaN where that is not known; None if it is known nowhere."""
     groups: np.ndarray | None
-    """Of each row."""
+    """The group of each row."""
 
     @property
     def rows(self) -> np.ndarray:
@@ -126,10 +126,10 @@ def _true_targets(model: Any, data: Dataset) -> np.ndarray | None:
     return targets(data)
 
 
-def floor_baseline(estimator: Any, data: Dataset) -> Baseline:
+def closed_form_baseline(estimator: Any, data: Dataset) -> Baseline:
     """The predictions of a closed form, as one of the baselines."""
     known = predictions_of(estimator, data).known()
-    return Baseline(FLOOR, FLOOR, known.predicted, "random log-signature features and ridge")
+    return Baseline(CLOSED_FORM, CLOSED_FORM, known.predicted, "random log-signature features and ridge")
 
 
 def pooled(folds: Sequence[tuple[PredictionTable, np.ndarray]]) -> PredictionTable:
@@ -160,7 +160,7 @@ def pooled(folds: Sequence[tuple[PredictionTable, np.ndarray]]) -> PredictionTab
 
 
 def pooled_baselines(folds: Sequence[tuple[list[Baseline], np.ndarray]]) -> list[Baseline]:
-    """Those that every fold has, as one in the order of the data; beside each, the samples of its rows."""
+    """The baselines that every fold has, as one in the order of the data; beside each, the samples of its rows."""
     order = np.argsort(np.concatenate([rows for _, rows in folds]), kind="stable")
     result = []
     for kind in [one.kind for one in folds[0][0]]:
@@ -229,7 +229,7 @@ def predictions_to_judge(
 
 
 def baselines_for(model: Path, part: str, data: Dataset, found: PredictionTable) -> list[Baseline]:
-    """Those that can be had: all for a run's test samples, else those that need nothing but the run's folder."""
+    """All baselines for a run's test samples, else those that need nothing but the run's folder."""
     folder = RunFolder(model)
     if part == "test":
         judged = data[folder.rows("test", data)]
@@ -238,5 +238,5 @@ def baselines_for(model: Path, part: str, data: Dataset, found: PredictionTable)
         judged, known = data, folder.read_metrics().get("training_targets")
         beside = [] if known is None else [trivial(TrainingTargets(**known), len(found.known().true))]
     if beside and folder.closed_form.exists():
-        beside.append(floor_baseline(load_model(folder.closed_form), judged))
+        beside.append(closed_form_baseline(load_model(folder.closed_form), judged))
     return beside

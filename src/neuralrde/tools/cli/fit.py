@@ -95,17 +95,11 @@ def fit(
     if resume and time_budget is None:
         settings.estimator.pop("time_budget", None)  # what stopped the run then is not to stop it now
 
-    from .run import train
+    from .run import QUIET, Output, train
 
+    say = QUIET.say if json else partial(print, flush=True)  # a log shows it now
+    output = Output(say, progress, plots=plots, tensorboard=tensorboard)
     with going_on_unread():
-        result = train(
-            settings,
-            out,
-            resume=resume,
-            plots=plots,
-            say=(lambda text: None) if json else partial(print, flush=True),  # a log shows it now
-            progress=progress,
-            tensorboard=tensorboard,
-        )
+        result = train(settings, out, output, resume=resume)
         if json:
             print_json(result)

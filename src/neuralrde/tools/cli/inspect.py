@@ -118,11 +118,11 @@ def span(seconds: float) -> str:
 
 def task_hints(data: "Dataset", table: flags.Table) -> Iterator[str]:
     """How the task was guessed, where somebody could think otherwise."""
-    from ...datasets.targets import is_number
+    from ...datasets.targets import is_number_text
 
     if data.target is None or "task" in table or "task" in data.reading:
         return
-    if data.classes is not None and len(data.classes) > 2 and all(map(is_number, data.classes)):
+    if data.classes is not None and len(data.classes) > 2 and all(map(is_number_text, data.classes)):
         yield f"the target's {len(data.classes)} numbers are taken for classes; --task regression predicts numbers"
     if data.classes is None:
         known = np.asarray(data.target)[np.isfinite(data.target)]
@@ -167,7 +167,7 @@ def about_data(data: "Dataset") -> dict[str, Any]:
 
 
 def about_channels(data: "Dataset") -> list[dict[str, Any]]:
-    """For each channel its missing values, in percent, and its mean, spread, lowest and highest value."""
+    """A row per channel: its missing values, in percent, and its mean, spread, lowest and highest value."""
     values, missing = data.series.values[data.series.valid].astype(float), _missing(data)
     rows = []
     for name, own, lost in zip(data.series.channels, values.T, missing.T, strict=True):
@@ -273,11 +273,11 @@ def _few(names: list[str]) -> str:
 
 
 def _gaps(data: "Dataset") -> np.ndarray:
-    """Between the times of neighbouring points; empty without times."""
+    """The gaps between the times of neighbouring points; empty without times."""
     times = data.series.times
     return np.zeros(0) if times is None else np.diff(times, axis=1)[data.series.valid[:, 1:]]
 
 
 def _missing(data: "Dataset") -> np.ndarray:
-    """For each real point and channel."""
+    """Whether the value of each real point and channel is missing."""
     return np.isnan(data.series.values[data.series.valid])

@@ -202,7 +202,7 @@ def divided_for_all(data: Dataset, how: str, seed: int) -> Split:
 
 
 def divided_into_folds(data: Dataset, number: int, how: str, seed: int) -> tuple[list[Split], str]:
-    """As many splits; each sample is in the test part of one of them. And how they were made."""
+    """So many splits, and how they were made; each sample is in the test part of one of them."""
     how = usual_way(data) if how == "auto" else how
     if how not in WAYS:
         raise Refusal(

@@ -108,7 +108,7 @@ def guessed(frame: Any, kinds: dict[str, str], given: Table) -> tuple[Table, lis
         return guess.get(role)
 
     def likely_targets(names: list[str], cells: Any) -> list[str]:
-        """By name, then words, then the last."""
+        """Names that say so first, then words, then numbers, each from the last column to the first."""
         names = [name for name in names if distinct[name] > 1]
         few = [name for name in names if distinct[name] <= len(cells) / 2 and not _named(name, _STATIC)]
         few = [name for name in few if cells[name].dtype.kind == "O"] or few

@@ -105,7 +105,7 @@ def about_folds(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
 
 
 def draw_curves(history: list[dict[str, Any]], folder: Path, *, blended: bool = False) -> Path:
-    """With `blended`, they are not of what predicts in the end, and say so."""
+    """Learning curves; with `blended`, they say that they are not of what predicts in the end."""
     title = "The neural part, before it is blended" if blended else "Learning curves"
     return save(learning_curves(history, title=title), folder / "learning_curves.png")
 
@@ -137,7 +137,7 @@ def draw_windows(model: Any, data: Dataset, folder: Path) -> Path:
 
 
 def times_of(one: Dataset, points: int) -> np.ndarray | None:
-    """When the points of a single series are, dates as dates; None if nobody knows."""
+    """The times of a single series' points, dates as dates; None if nobody knows them."""
     times = one.series.times
     if times is None or one.series.lengths[0] != points:
         return None
@@ -176,7 +176,7 @@ def _sections(folder: RunFolder, data: str, result: Mapping[str, Any]) -> Iterat
 
 
 def _how_to_predict(folder: RunFolder) -> str:
-    """At a shell and in Python, with what the columns of a table are."""
+    """Commands for a shell and for Python, with what the columns of a table are."""
     where, own = shlex.quote(str(folder.path)), settings_of(folder.settings, table={}, estimator={})
     kept = ("id", "time", "columns", "wide", "header", "sensor", "value", "time_format", "decimal", "thousands")
     options = "".join(f", {name}={own.table[name]!r}" for name in kept if name in own.table)

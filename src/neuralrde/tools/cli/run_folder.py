@@ -150,12 +150,12 @@ def _made(path: Path) -> Path:
 
 
 def _ids(data: Dataset) -> np.ndarray:
-    """By which samples are known: their ids, or else their rows."""
+    """The names of samples: their ids, or else their rows."""
     return np.arange(len(data)) if data.series.ids is None else np.asarray(data.series.ids)
 
 
 def fingerprint(data: Dataset) -> str:
-    """The same for the same series in the same order: values, lengths and times."""
+    """A checksum of the series in their order: values, lengths and times."""
     series = data.series
     digest = blake2b(repr(series.values.shape).encode(), digest_size=16)
     for array in (series.values, series.lengths, series.times):
@@ -165,7 +165,7 @@ def fingerprint(data: Dataset) -> str:
 
 
 def fingerprint_with_targets(data: Dataset) -> str:
-    """The same for the same series, targets, groups and given parts, in the same order."""
+    """A checksum of the series, targets, groups and given parts, in their order."""
     digest = blake2b(fingerprint(data).encode(), digest_size=16)
     ids = None if data.series.ids is None else np.asarray(data.series.ids)
     for array in (data.target, data.groups, data.split, ids):

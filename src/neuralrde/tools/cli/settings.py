@@ -292,7 +292,7 @@ def estimator_of(kind: Any, settings: RunSettings, **others: Any) -> Any:
 
 
 def resolve(settings: RunSettings, estimator: Any, *, stored: bool = False) -> RunSettings:
-    """With every parameter of the estimator, and a path that is right from any folder.
+    """The settings with every parameter of the estimator, and a path that is right from any folder.
 
     Windows that are left to the model, or to the store, are left out; so is the transform of a store.
     """

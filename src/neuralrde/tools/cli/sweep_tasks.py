@@ -25,7 +25,6 @@ cores = 1                          # of each run
 retries = 5
 """
 
-import gc
 import inspect
 import itertools
 import shutil
@@ -43,7 +42,7 @@ from ..sweeps import Search, Sweep, Task, content_key, grid_points
 from ..sweeps.results import short
 from .console import INTERRUPTED, TERMINATED, WRONG_USE, Refusal
 from .loading import open_data, targets, with_channels
-from .run import train
+from .run import QUIET, train
 from .run_folder import RunFolder, fingerprint_with_targets
 from .settings import TOP, RunSettings, check_names, estimator_for, read_toml, resolve, sections, settings_of
 
@@ -55,8 +54,6 @@ _OWN = {
 }
 # As the flags of `fit` call them.
 _SHORT = {name: f"windows.{name}" for name in ("depth", "step", "every")} | {"learning_rate": "optimizer.learning_rate"}
-# JAX keeps every program that it has compiled, each with several memory maps, and Linux allows a process 65,530.
-_MOST_MAPS = 30_000
 
 Point = dict[str, Any]
 
@@ -110,7 +107,7 @@ def _wrong_use() -> Iterator[None]:
 
 
 def _settings(base: Mapping[str, Any], point: Point) -> RunSettings:
-    """Those of a run at a point of the grid."""
+    """The settings of a run at a point of the grid."""
     top = {name: point[name] for name in TOP if name in point}
     table = {name.removeprefix("table."): value for name, value in point.items() if name.startswith("table.")}
     own = {n: None if v == "none" else v for n, v in point.items() if n not in top and not n.startswith("table.")}
@@ -183,7 +180,7 @@ def _shown(point: Point, settings: RunSettings, data: Dataset) -> Point:
 
 
 def _only_for_closed_form(settings: RunSettings) -> RunSettings:
-    """Without windows, epochs and other models' options: the floor of a grid is computed once, not once for each."""
+    """Without windows, epochs and other models' options: in a grid it is computed once, not once for each."""
     from ...estimators import LogSignatureClassifier
 
     model, known = settings.estimator["model"], inspect.signature(LogSignatureClassifier).parameters
@@ -226,19 +223,13 @@ def run_one(settings: RunSettings, data: Dataset, folder: Path) -> dict[str, Any
     names = (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
     folder = next(one for one in itertools.chain([folder], names) if Lock.owner(one / ".lock") is None)
     listener, known = _Resumed(), RunFolder(folder).read_metrics()  # written last: what is there is a whole run
-    maps = Path("/proc/self/maps")  # on Linux only
-    if not known and maps.exists() and maps.read_bytes().count(b"\n") > _MOST_MAPS:
-        import jax
-
-        jax.clear_caches()
-        gc.collect()
     while not known:
         resume = (folder / "checkpoint.nrde").exists()
         if folder.exists() and not resume:
             shutil.rmtree(folder)  # stopped before its first checkpoint
-        quiet: dict[str, Any] = {"plots": False, "say": lambda text: None, "progress": "none", "tensorboard": False}
+        options: dict[str, Any] = {"data": data, "listeners": [listener], "with_closed_form": False}
         try:
-            known = train(settings, folder, resume=resume, data=data, listeners=[listener], with_floor=False, **quiet)
+            known = train(settings, folder, QUIET, resume=resume, **options)
         except FileRefused:
             if not resume:
                 raise

@@ -62,7 +62,7 @@ class Engine:
 
     def _run(self) -> None:
         try:
-            self._know()
+            self._read_streams()
             for served in self.models.values():
                 served.warm_up(self.limits.batch)
             # Models and compiled programs stay: looking through them for garbage took a third of the time of a push.
@@ -76,7 +76,7 @@ class Engine:
                 if self.queue.shed:
                     self.deliver(self.queue.shed)
                     self.queue.shed = []
-                if self.store.error is not None and not self._forget():
+                if self.store.error is not None and not self._recover():
                     jobs = self._without_disk(jobs)
                 if jobs:
                     self._step(jobs)
@@ -103,7 +103,7 @@ class Engine:
             time.sleep(min(self._last_step * min(8.0, self._last_size / 8), _LONGEST_REST))
 
     def _without_disk(self, jobs: list[Job]) -> list[Job]:
-        """Of these jobs those that change nothing; the others are refused while nothing can be kept."""
+        """Those of these jobs that change nothing; the others are refused while nothing can be kept."""
         asks = lambda job: job.kind == "push" and job.values is None and not job.start and not job.end
         refused = [job for job in jobs if not (job.kind in ("whole", "read") or asks(job))]
         for job in refused:
@@ -356,7 +356,7 @@ class Engine:
                 self.metrics.evicted.labels(served.name, reason).inc()
         self._submit()
 
-    def _know(self) -> None:
+    def _read_streams(self) -> None:
         """Learn from the store which streams there are."""
         self._owned.clear()
         for served in self.models.values():
@@ -373,8 +373,8 @@ class Engine:
             if model in self.models:
                 self.models[model].ended[name] = msgspec.json.decode(answer, type=LastAnswer)
 
-    def _forget(self) -> bool:
-        """After an error of the store: what was not acknowledged has not happened. Whether the store works again."""
+    def _recover(self) -> bool:
+        """Go back to what was acknowledged, after an error of the store; whether the store works again."""
         log.error("The store failed: %s. Streams go on from what was acknowledged.", self.store.error)
         for served in self.models.values():
             for name in served.live:
@@ -382,12 +382,12 @@ class Engine:
             served.live.clear()
         if mended := self.store.mend():
             self._unwritten, self._trimmed = Unwritten(), 0
-        self._know()
+        self._read_streams()
         return mended
 
 
 def _predict_whole(served: ServedModel, jobs: list[Job]) -> None:
-    """Of a model that takes no streams."""
+    """Predict for whole series, of a model that takes no streams."""
     for job in jobs:
         if job.kind != "whole" or job.values is None:
             job.error = wrong(f"The model {served.name!r} takes no streams: {served.whole_only}")

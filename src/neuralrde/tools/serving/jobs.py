@@ -53,8 +53,8 @@ class Job:
     done: Callable[["Job"], None] | None = None
     """Called in the event loop when this job has its outcome."""
     behind: set[str] | None = None
-    """Of a WebSocket, the streams of which it has lost a push to overload: more points of these are refused unless
-    they say where they belong."""
+    """The streams of which a WebSocket has lost a push to overload: more points of these are refused unless they say
+    where they belong."""
     state: dict[str, Any] | None = None
     """What "write" puts and "read" gets."""
     key: str = ""
@@ -64,9 +64,9 @@ class Job:
     error: RequestError | None = None
     arrived: float = field(default_factory=time.perf_counter)
     entered: float = 0.0
-    """When it came into the queue."""
+    """The time at which it came into the queue."""
     turn: float = 0.0
-    """When it became the first of its stream's there."""
+    """The time at which it became the first of its stream's there."""
 
     def shed(self, waited: float) -> None:
         """Refuse it because it has waited too long, or is behind one that has."""
@@ -103,7 +103,7 @@ class JobQueue:
         self._ready = threading.Condition()
         self._calm, self._late, self._shed_until = time.perf_counter(), 0, 0.0
         self.shed: list[Job] = []
-        """By `take`; whoever takes delivers them."""
+        """The jobs that `take` has shed; whoever takes delivers them."""
 
     def __len__(self) -> int:
         return self._count

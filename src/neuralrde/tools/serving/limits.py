@@ -32,7 +32,7 @@ class RequestError(Exception):
 
 
 def wrong(message: str) -> RequestError:
-    """Of a request that is wrong in itself."""
+    """The error of a request that is wrong in itself."""
     return RequestError(400, message)
 
 

@@ -68,7 +68,7 @@ class Recording:
         return times - times[0]
 
     def pushes(self, k: int) -> Iterator[Push]:
-        """In order."""
+        """The pushes of a series, in order."""
         series, clock = self.data.series, self.clock(k)
         values = np.asarray(series.values[k][: len(clock)], np.float64)
         times = None if series.times is None or not self.timed else np.asarray(series.times[k], np.float64)

@@ -25,7 +25,7 @@ class Live:
     """How many pushes it has had."""
     points: int
     used: float
-    """When it was last used, by the monotonic clock."""
+    """The time of its last use, by the monotonic clock."""
 
 
 class LastAnswer(msgspec.Struct):
@@ -47,7 +47,7 @@ class ServedModel:
         self.interval = interval if classes is None and calibrated else None
         self.channels = list(self.fitted.inputs.channels)
         self.live: OrderedDict[str, Live] = OrderedDict()
-        """By last use, the longest unused first."""
+        """The live streams by last use, the longest unused first."""
         self.known: dict[str, tuple[int, str]] = {}
         """Number and owner of every stream, live or kept."""
         self.ended: dict[str, LastAnswer] = {}
@@ -111,7 +111,7 @@ class ServedModel:
         return self._prediction(tuple(np.asarray(one)[place] for one in both))
 
     def _prediction(self, found: Any) -> Prediction:
-        """Of a classifier's probabilities, a regressor's number or numbers, or these with their intervals."""
+        """A prediction from a classifier's probabilities, a regressor's number or numbers, or these with intervals."""
         if self.classes is not None:
             shares = found.tolist()
             return Prediction(self.classes[int(found.argmax())], dict(zip(self.classes, shares, strict=True)))

@@ -124,7 +124,7 @@ class Service:
         self.metrics.refused.labels(model if model in self.models else "", str(error.status)).inc()
 
     def _deliver(self, jobs: list[Job]) -> None:
-        """From the engine's or the store's thread to the event loop's: once for a whole batch."""
+        """Hand jobs from the engine's or the store's thread to the event loop, once for a whole batch."""
         assert self._loop is not None
         try:
             self._loop.call_soon_threadsafe(self._delivered, jobs)

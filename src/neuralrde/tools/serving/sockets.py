@@ -32,7 +32,7 @@ class Message(msgspec.Struct, forbid_unknown_fields=True):
     count: Annotated[int, Meta(ge=1, le=2**31)] | None = None
     """How many points follow as bytes; only in a binary frame, instead of `values`."""
     datatype: Literal["FP32", "FP64"] = "FP32"
-    """Of their values."""
+    """The type of their values."""
     timed: bool = False
     """Whether their times follow them, as FP64."""
     at: Annotated[int, Meta(ge=0)] | None = None
@@ -56,7 +56,7 @@ class Answer(msgspec.Struct, omit_defaults=True):
     status: int | None = None
     retry_after: float | None = None
     age_ms: float | None = None
-    """From the message's arrival to this answer."""
+    """The milliseconds from the message's arrival to this answer."""
 
 
 class Reply(list):
@@ -92,10 +92,10 @@ class Connection:
         self._behind: set[str] = set()
         self._frame, self._space, self._wake, self._room = (asyncio.Event() for _ in range(4))
         self._held = 0.0
-        """Until when this client was made to wait because of its own haste; that is not the service's delay."""
+        """The time until which this client had to wait because of its own haste; that is not the service's delay."""
 
     async def run(self) -> None:
-        """Until one side has had enough."""
+        """Serve until one side has had enough."""
         await self.socket.accept()
         writer, reader = asyncio.create_task(self._write()), asyncio.create_task(self._read())
         writer.add_done_callback(lambda _: self._room.set())  # the client has gone: nobody waits for it to read
@@ -285,5 +285,5 @@ def refusal(error: RequestError) -> Answer:
 
 
 def client_of(connection: HTTPConnection) -> str:
-    """By what its streams are counted."""
+    """The name by which its streams are counted."""
     return connection.client.host if connection.client else ""

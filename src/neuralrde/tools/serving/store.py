@@ -62,7 +62,7 @@ def packed(pushes: Sequence[Logged]) -> tuple[bytes, bytes]:
 
 
 def records(index: bytes, copy: bytes, data: bytes) -> Iterator[tuple[int, int, bytes, int]]:
-    """Of each push its stream's number, which one it is, its record and the record's checksum."""
+    """The number of each push's stream, which one it is, its record and the record's checksum."""
     sound = (one[:-_CRC] for one in (index, copy) if crc32(one[:-_CRC]).to_bytes(_CRC, "little") == one[-_CRC:])
     if (entries := next(sound, None)) is None:
         raise Damaged("a row of the log is damaged in both of its indexes, so that nobody knows whose points it held")
@@ -162,9 +162,9 @@ class Kept(NamedTuple):
     id: int
     seq: int
     state: bytes | None
-    """As JSON; None is the state before the first point."""
+    """The state as JSON; None is the state before the first point."""
     pushes: list[tuple[np.ndarray, np.ndarray | None]]
-    """Since that state."""
+    """The pushes since that state."""
 
 
 class Store:
@@ -203,11 +203,11 @@ class Store:
             raise error
 
     def read(self, model: str, names: Iterable[str]) -> dict[str, Kept | Damaged]:
-        """Those of the streams that are in the store, after all that was submitted; or what is wrong with them."""
+        """The streams that are in the store, after all that was submitted; or what is wrong with them."""
         return self._call(lambda: {name: kept for name in names if (kept := self._find(model, name)) is not None})
 
     def known(self) -> list[tuple[int, str, str, str]]:
-        """Of each stream its number, model, name and owner."""
+        """The number, model, name and owner of each stream."""
         return self._call(lambda: self._database.execute("SELECT id, model, name, owner FROM streams").fetchall())
 
     def ended(self) -> list[tuple[str, str, bytes]]:

@@ -56,7 +56,7 @@ class Watcher(msgspec.Struct, eq=False):
             entry["parts"].append(job.values)
 
     def frame(self, replay: Any) -> bytes | None:
-        """As JSON: streams, their new points, answers, latencies, the replay if it has changed. None if nothing has."""
+        """What is new, as JSON: streams, points, answers, latencies, a replay that has changed; None if nothing is."""
         changed, self.replay = replay != self.replay, replay
         pending, self.pending = self.pending, {}
         latencies, self.latencies = self.latencies, []

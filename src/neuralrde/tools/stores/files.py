@@ -90,7 +90,7 @@ class Location:
             file.write(data)
 
     def size(self, name: str) -> int | None:
-        """In bytes; None if there is no such file."""
+        """The size in bytes; None if there is no such file."""
         try:
             if not self.remote:
                 return os.stat(Path(self.root) / name).st_size

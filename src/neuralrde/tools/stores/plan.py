@@ -14,10 +14,10 @@ from ...models import MODELS, AbstractDrivenModel, MultiScaleRDE, NeuralRDE
 from ...models.base import model_class
 from ...paths import Series, Windows
 from ...signatures.streams import LogSignatureStreams
-from ...transforms import BasePoint, Transform
+from ...transforms import Transform
 from .files import PLAN, Classes, Json, Location, SourceError, checksum_of, identity
 from .rows import RowSource
-from .scan import Index, fitted, parts_of
+from .scan import Index, fitted
 
 # Bytes of log-signatures in a shard, and of series that it is made from, about: what an interruption may cost.
 SHARD, RAW = 2**26, 2**28
@@ -74,7 +74,7 @@ class Plan:
     shards: list[Sequence[int]]
     """The first series of each, and the one behind the last."""
     places: list[Sequence[int]]
-    """Of each shard: the block in which it begins, and the row of it."""
+    """For each shard the block in which it begins, and the row of it."""
 
     @staticmethod
     def read(location: Location) -> "Plan":
@@ -111,7 +111,7 @@ def make_plan(
     points, times = np.zeros((1, 2, len(source.channels))), np.array([[0.0, 1.0]]) if source.timed else None
     path = transform(Series(points, times=times, channels=source.channels)).channels
     windows = spec.windows or model_class(MODELS[spec.model]).recommended.windows(len(path))
-    lengths = index.lengths + sum(isinstance(part, BasePoint) for part in parts_of(transform))
+    lengths = transform.points_after(index.lengths)
     windows = windows.for_lengths(lengths)
     if windows.every is not None and not source.timed:
         raise SourceError(

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
 from ...datasets.roles import Roles, TableOptions, find_roles
-from ...datasets.targets import is_number
+from ...datasets.targets import is_number_text
 from ...errors import setting
 from .files import Json, SourceError, files_at, identity, open_file
 
@@ -87,7 +87,7 @@ class TableSource:
     files: list[str]
     roles: Roles
     blocks: list[tuple[int, int, int]]
-    """Of each its file, and a row group and its rows, or the first byte and the one behind the last."""
+    """The file of each, and a row group and its rows, or the first byte and the one behind the last."""
     header: tuple[list[str], str] | None
     """The columns of CSV files and what stands between them; None for Parquet."""
 
@@ -209,7 +209,7 @@ def _look_at_csv(file: str) -> tuple[list[str], tuple[list[str], str], list[tupl
         text = handle.readline().decode("utf-8-sig").rstrip("\r\n")
         delimiter = max("\t;,", key=text.count)
         names = [name.strip().strip('"') for name in text.split(delimiter)]
-        if len(set(names)) < len(names) or any(not name or is_number(name) for name in names):
+        if len(set(names)) < len(names) or any(not name or is_number_text(name) for name in names):
             raise SourceError(f"Got {text[:80]!r} as the first line of {file}; expected different names of columns.")
         while (start := handle.tell()) < size:
             handle.seek(min(size, start + _CSV_BLOCK))
@@ -259,7 +259,7 @@ def _is_real(kind: Any) -> bool:
 
 
 def _numbers(column: Column, called: str) -> Float[np.ndarray, "rows"]:
-    """In float32 if they are, else in float64; NaN where there is none."""
+    """A column's numbers, in float32 if they are, else in float64; NaN where there is none."""
     pa = _arrow()
     if not (_is_real(column.type) or pa.types.is_boolean(column.type)):
         raise SourceError(
@@ -290,7 +290,7 @@ def _times(column: Column, called: str) -> Float[np.ndarray, "rows"]:
 
 
 def _changes(column: Column) -> Bool[np.ndarray, "rows"]:
-    """At which rows it differs from the row before; not at the first."""
+    """The rows at which it differs from the row before, without the first row."""
     import pyarrow.compute as compute  # type: ignore
 
     differs = compute.fill_null(compute.not_equal(column[1:], column[:-1]), False)  # type: ignore
@@ -331,7 +331,7 @@ class NpySource:
     offsets: list[int]
     dtype: str
     blocks: list[tuple[int, int, int]]
-    """Of each its file, its first series there, and the one behind the last."""
+    """The file of each, its first series there, and the one behind the last."""
     labels: np.ndarray | None = None
     groups: np.ndarray | None = None
     timed: bool = False

@@ -1,6 +1,6 @@
 """The series of a store as estimators take them: a `SampleSource`, and examples for one model, in its basis.
 
-They were transformed and cut into windows when the store was prepared. So whatever needs whole series is refused: a
+They were transformed and cut into windows when the store was prepared. So whatever needs whole series is refused: an
 augmentation, and the closed form beside an ensemble.
 """
 

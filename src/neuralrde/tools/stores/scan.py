@@ -28,13 +28,13 @@ class PieceSums(NamedTuple):
 
     observed: Sums
     filled: Sums
-    """Of values held until the next observation; gaps at the beginning of a series stay gaps."""
+    """Sums of values held until the next observation; gaps at the beginning of a series stay gaps."""
     head_gaps: Int[np.ndarray, "channels"]
     """Such gaps in the head: a value from before the piece may fill them."""
     head_counts: Sums
-    """Of the number of observations so far, at each point of the head, as if it began in this piece."""
+    """Sums of the number of observations so far, at each point of the head, as if it began in this piece."""
     other_counts: Sums
-    """The same for the other series."""
+    """Such sums for the other series."""
     last: Float[np.ndarray, "channels"]
     """The last observation of the last series; NaN if this piece has none."""
     last_counts: Int[np.ndarray, "channels"]
@@ -153,15 +153,15 @@ class Index:
 
     source: RowSource
     blocks: Int[np.ndarray, "series"]
-    """In which each begins."""
+    """The block in which each begins."""
     rows: Int[np.ndarray, "series"]
-    """At which row of it."""
+    """The row of the block at which it begins."""
     lengths: Int[np.ndarray, "series"]
     ids: np.ndarray
     target: np.ndarray | None
     groups: np.ndarray | None
     durations: Float[np.ndarray, "series"]
-    """From the first to the last point of each; without times, its increments."""
+    """The time from the first to the last point of each; without times, its increments."""
     sums: TotalSums
 
 
@@ -219,7 +219,7 @@ def fitted(transform: Transform, index: Index) -> Transform:
     """The transform, with what its `fit` would learn from all series at once, to rounding."""
     if transform.is_fitted:
         return transform
-    order, parts = [ObservationCounts, FillForward, Scale, TimeChannel], parts_of(transform)
+    order, parts = [ObservationCounts, FillForward, Scale, TimeChannel], transform.parts
     if [type(part) for part in parts] != [kind for kind in order if kind in map(type, parts)]:
         names = " + ".join(type(part).__name__ for part in parts)
         raise SourceError(
@@ -247,9 +247,3 @@ def fitted(transform: Transform, index: Index) -> Transform:
                 sums.points, *(np.append(new, old[width:]) for new, old in zip(filled[1:], sums[1:], strict=True))
             )
     return Compose(*learned)
-
-
-def parts_of(transform: Transform) -> list[Transform]:
-    if not isinstance(transform, Compose):
-        return [transform]
-    return [part for each in transform.transforms for part in parts_of(each)]

@@ -148,7 +148,7 @@ class _Writer:
     def __init__(self, file: IO[bytes], controls: int):
         self.file, self.controls, self._digest = file, controls, blake2b(digest_size=16)
         self._series: list[tuple[np.ndarray, int, int]] = []
-        """Of each the first point, the number of windows, and the checksum."""
+        """For each series the first point, the number of windows, and the checksum."""
         self._header(0)
         self._start = file.tell()
 

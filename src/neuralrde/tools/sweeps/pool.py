@@ -51,7 +51,7 @@ class InProcess:
         self._waiting: deque[Task] = deque()
 
     def slots(self) -> int:
-        """One."""
+        """One task at a time."""
         return 1
 
     def submit(self, task: Task) -> None:
@@ -150,7 +150,7 @@ class RayPool:
             self._ray.shutdown()
 
     def slots(self) -> int:
-        """As many as the cluster's cores allow, as nodes come and go."""
+        """The number that the cluster's cores allow, as nodes come and go."""
         return max(1, int(self._ray.cluster_resources().get("CPU", 0) // self._cores))
 
     def submit(self, task: Task) -> None:
