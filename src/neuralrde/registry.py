@@ -12,15 +12,33 @@ import difflib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
+from importlib import import_module
 from typing import Any, ClassVar
 
 from .errors import ParameterError, setting
 
-# What an estimator knows, and nobody has to say; and what of it a model that takes anything is given.
+# Options that the estimator supplies; `_ALWAYS` are the ones given to a class that takes any.
 FROM_DATA = ("channels", "outputs", "depth", "scales", "step", "points", "key")
 _ALWAYS = ("channels", "outputs", "depth", "key")
-# Options that may be short names, in whatever class takes them.
-_NAMED = ("readout", "solver", "gradient", "field", "activation", "schedule")
+# The package in which each family is registered. Parameters of estimators:
+_PARTS = {
+    "model": "models",
+    "transform": "transforms",
+    "windows": "paths",
+    "loss": "training",
+    "optimizer": "training",
+    "augmentation": "training",
+}
+# Options of these, which may be short names in whatever class takes them:
+_OPTIONS = {
+    "readout": "models",
+    "solver": "solvers",
+    "gradient": "solvers",
+    "field": "fields",
+    "activation": "fields",
+    "schedule": "training",
+}
+_PACKAGES = _PARTS | _OPTIONS
 
 
 class Registry(dict[str, Any]):
@@ -74,7 +92,7 @@ class Registry(dict[str, Any]):
         imported = f" A {self.family} of your own must be imported first." if "." in name else ""
         raise ParameterError(self.family, name, f"one of {list(self)}", remedy=f"{did_you_mean(name, self)}{imported}")
 
-    def name_of(self, cls: Any) -> str:
+    def name_of(self, cls: object) -> str:
         """What `find` finds it by."""
         for name, entry in self.items():
             if entry is cls:
@@ -119,7 +137,7 @@ class Config:
 
     def made_options(self) -> dict[str, Any]:
         """The options with objects in place of short names."""
-        named = lambda name, value: name in _NAMED and isinstance(value, str | Mapping | list)
+        named = lambda name, value: name in _OPTIONS and isinstance(value, str | Mapping | list)
         return {name: make(name, value) if named(name, value) else value for name, value in self.options.items()}
 
     def with_options(self, **options: Any) -> "Config":
@@ -162,11 +180,12 @@ def make(family: str, value: Any, /, **options: Any) -> Any:
     class or a `Config`, or as a list of several to be composed. None with options is the family's first. Models and
     fields stay a `Config`.
 
-    >>> import neuralrde.models, neuralrde.transforms
     >>> make("transform", {"name": "time", "duration": 2.0}), make("model", "log-ncde", state=8)
     (TimeChannel(duration=2.0), Config(LogNCDE, state=8))
     """
-    registry = Registry.families[family]
+    registry = _registry_of(family)
+    if registry is None:
+        raise ParameterError("family", family, f"one of {list(_PACKAGES)}")
     first = next(iter(registry))
     value = registry.coerce(first if value is None and options else value)
     if isinstance(value, list | tuple):
@@ -194,6 +213,13 @@ def make(family: str, value: Any, /, **options: Any) -> Any:
     return value.with_options(**options)
 
 
+def _registry_of(family: str) -> Registry | None:
+    """The registry of a family, whose package is imported if it has not been; None if there is no such family."""
+    if family not in Registry.families and family in _PACKAGES:
+        import_module(f".{_PACKAGES[family]}", __package__)
+    return Registry.families.get(family)
+
+
 def _replaced(family: str, part: Any, options: dict[str, Any]) -> Any:
     known = params_of(part)
     for name in options:
@@ -211,13 +237,16 @@ def params_of(value: Any) -> dict[str, Any]:
         parameters = inspect.signature(value.cls).parameters.items()
         return {name: p.default for name, p in parameters if p.default is not p.empty} | value.options
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: getattr(value, f.name) for f in fields(value) if f.init and not f.name.endswith("_")}
+        settable = {f.name: getattr(value, f.name) for f in fields(value) if f.init and not f.name.endswith("_")}
+        # `Compose(*transforms)` has a field that its constructor takes by no name.
+        known = settable if _takes_anything(type(value)) else accepted(type(value))
+        return {name: option for name, option in settable.items() if name in known}
     return {}
 
 
 def to_plain(family: str, value: Any) -> Any:
     """A part as JSON and TOML can hold it: its short name, and what was set. `make` has it back."""
-    registry = Registry.families.get(family)
+    registry = _registry_of(family)
     if registry is not None and isinstance(value, Mapping):
         value = make(family, value)
     if registry is not None and "compose" in registry and isinstance(value, registry["compose"]):
@@ -247,7 +276,7 @@ def _takes_anything(cls: Callable) -> bool:
     return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in inspect.signature(cls).parameters.values())
 
 
-def _called(cls: Any) -> str:
+def _called(cls: object) -> str:
     return getattr(cls, "__name__", None) or repr(cls)
 
 
@@ -262,7 +291,7 @@ def _as_tuple(option: Any) -> Any:
 
 def _plainer(family: str, value: Any) -> Any:
     """An option by its short name if it has one, and arrays as tuples: what can be compared, copied and saved."""
-    for name, entry in Registry.families[family].items() if family in _NAMED and family in Registry.families else ():
+    for name, entry in Registry.families.get(family, {}).items() if family in _OPTIONS else ():
         if value is entry:
             return name
     return tuple(value.tolist()) if hasattr(value, "__array__") and value.ndim == 1 else value

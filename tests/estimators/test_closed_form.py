@@ -13,8 +13,10 @@ from neuralrde.estimators import (
     LogSignatureClassifier,
     LogSignatureFeatures,
     LogSignatureRegressor,
+    fitted,
     load,
 )
+from neuralrde.estimators.fitted import FittedClosedForm
 from neuralrde.features import FeatureSizes, RandomFeatures, Ridge
 from neuralrde.features.random_windows import POINTS
 from neuralrde.signatures import log_signature
@@ -75,6 +77,27 @@ def test_areas_tell_classes_apart():
     model = LogSignatureClassifier().fit(X[:40], y[:40])
     assert model.score(X[40:], y[40:]) == 1.0
     assert list(model.classes_) == ["left", "right"]
+
+
+def test_fitted_values_have_the_features_behind_their_predictions():
+    X, y = turning(samples=20)
+    classifier, features = LogSignatureClassifier(draws=7).fit(X, y), LogSignatureFeatures(draws=7).fit(X)
+    found = classifier.fitted_.of(Series.from_array(X))
+    np.testing.assert_array_equal(found, features.transform(X))
+    np.testing.assert_array_equal(found, features.fitted_.of(Series.from_array(X)))
+
+
+def test_many_series_are_predicted_in_blocks(monkeypatch):
+    X, y = turning()
+    model = LogSignatureClassifier(draws=7).fit(X, y)
+    scores, probabilities = model.decision_function(X), model.predict_proba(X)
+    sizes, of = [], FittedClosedForm.of
+    monkeypatch.setattr(fitted, "_AT_ONCE", 25)
+    monkeypatch.setattr(FittedClosedForm, "of", lambda self, series: sizes.append(len(series)) or of(self, series))
+    # A product of fewer rows may be summed in another order, in float64.
+    np.testing.assert_allclose(model.decision_function(X), scores, atol=1e-12)
+    np.testing.assert_allclose(model.predict_proba(X), probabilities, atol=1e-12)
+    assert sizes == [25, 25, 10] * 2
 
 
 def test_the_same_each_time_and_other_draws_with_another_seed():

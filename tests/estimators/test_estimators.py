@@ -75,7 +75,7 @@ def test_missing_values():
     holes[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
     model = classifier(epochs=25).fit(holes, Y)
     assert model.score(holes, Y) > 0.8
-    assert model.path_channels_ == 5  # time, two channels and how often each was observed
+    assert model.n_path_channels_ == 5  # time, two channels and how often each was observed
     # Filled causally: the state after a window does not know what comes later.
     later = holes.copy()
     later[:, 25:] = np.nan

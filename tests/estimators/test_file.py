@@ -208,9 +208,9 @@ SPECTROGRAM = {"transform": "spectrogram", "frame": 2 * 10**9, "channels_": ["x0
         (learned(loss={"name": "evil"}), "'evil'; expected one of"),
         (learned(loss=3), "loss=3"),
         # Sizes.
-        (learned(path_channels=10**4), "expected many more"),
-        (learned(path_channels=10**12), "path_channels"),
-        (learned(path_channels=["time", "x0", "x1", "x1 count"]), "path_channels"),
+        (learned(n_path_channels=10**4), "expected many more"),
+        (learned(n_path_channels=10**12), "path_channels"),
+        (learned(n_path_channels=["time", "x0", "x1", "x1 count"]), "path_channels"),
         (targets(outputs=10**9), "3 classes and 1000000000"),
         (targets(outputs=10**30), "outputs"),
         (targets(outputs=4), "3 classes and 4"),

@@ -69,7 +69,7 @@ def test_transforms(tmp_path):
     np.testing.assert_array_equal(by_list.predict_proba(X), by_object.predict_proba(X))
     np.testing.assert_array_equal(plain.predict_proba(X), by_object.predict_proba(X))
     own = NeuralRDEClassifier(model=TINY, transform=[Power(exponent=2.0), Products(), TimeChannel()], **QUICK).fit(X, Y)
-    assert own.path_channels_ == 1 + 3  # time and three products of two channels
+    assert own.n_path_channels_ == 1 + 3  # time and three products of two channels
     own.save(tmp_path / "model")
     np.testing.assert_array_equal(load(tmp_path / "model").predict_proba(X), own.predict_proba(X))
     # For scikit-learn, what has an attribute `transform` is a transformer.
@@ -94,6 +94,15 @@ def test_nested_parameters():
         model.set_params(model__stat=3)
     with pytest.raises(ValueError, match="has no parameters of its own"):
         model.set_params(epochs__state=3)
+
+
+@pytest.mark.parametrize("transform", [Compose(FillForward(), TimeChannel()), ["fill-forward", "time"]])
+def test_the_transforms_of_a_composition_are_no_parameters(transform):
+    model = NeuralRDEClassifier(transform=transform)
+    assert not [name for name in model.get_params() if name.startswith("transform__")]
+    model.set_params(**model.get_params())
+    with pytest.raises(ValueError, match="Invalid parameter 'transforms' for transform=Compose"):
+        model.set_params(transform__transforms=())
 
 
 def test_optimizers():

@@ -44,7 +44,7 @@ def untrained(
         members=members,
         loss=parts.loss,
         augmentation=parts.augmentation,
-        path_channels=channels,
+        n_path_channels=channels,
         given={name: estimator.get_params()[name] for name in ARCHITECTURE_PARAMETERS},
     )
     model = fitted.built(1)

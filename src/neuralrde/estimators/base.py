@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from .._types import Options
 from ..online import Stream, StreamBatch
 from ..transforms import Transform
 from .division import Samples, check_groups, check_sample_weight
@@ -26,7 +27,7 @@ class SeriesEstimator(Parameters, BaseEstimator):
     """
 
     fitted_: Any
-    _kind: ClassVar[Any]
+    _kind: ClassVar[type]
     _task: ClassVar[str]
     transform_ = Learned[Transform]("transform")
     n_channels_in_ = Learned[int]("inputs.n_channels")
@@ -53,7 +54,7 @@ class SeriesEstimator(Parameters, BaseEstimator):
         check_is_fitted(self, "fitted_")
 
     @classmethod
-    def _of(cls, fitted: Any, parameters: dict[str, Any] | None = None) -> Self:
+    def _of(cls, fitted: Any, parameters: Options | None = None) -> Self:
         """An estimator that has learned this."""
         estimator = cls(**parameters or {})
         estimator.fitted_ = fitted
@@ -67,7 +68,7 @@ class SeriesEstimator(Parameters, BaseEstimator):
         return SeriesInMemory(series), described
 
     def _source_and_targets(self, X: Any, y: Any) -> tuple[SampleSource, Any]:
-        """For `score`: the same, with the targets to compare predictions with."""
+        """The source of `score`, and the targets to compare predictions with."""
         source, _ = self._source(X, self.fitted_.inputs)
         y = source.targets(y, self._task)
         if y is None:
@@ -98,7 +99,7 @@ class SeriesEstimator(Parameters, BaseEstimator):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         target, coding = self._code_targets(y, source.series, coding, classes)
         groups = check_groups(source.groups if groups is None else groups, len(source))
-        samples = Samples(source, target, groups=groups).times(check_sample_weight(sample_weight, len(source)))
+        samples = Samples(source, target, groups=groups).weighted_by(check_sample_weight(sample_weight, len(source)))
         if coding.per_time and not (rows := are_known(samples.target).any(axis=1)).all():
             if not rows.any():
                 raise ValueError("Got series without any label that is known; expected some to compare with.")
@@ -139,7 +140,7 @@ class SeriesEstimator(Parameters, BaseEstimator):
 
 
 class Streaming:
-    """For estimators that can follow series that are still arriving."""
+    """Estimators that can follow series that are still arriving."""
 
     fitted_: Any
 

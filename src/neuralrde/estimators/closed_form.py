@@ -13,8 +13,9 @@ from ..features import FeatureSizes, LinearModel, SeriesFeatures, ridge_of_class
 from ..paths import Series
 from ..transforms import Resample
 from .base import SeriesEstimator, Streaming
+from .conformal import held_out_scores
 from .division import Samples, check_several_groups
-from .fitted import FittedClosedForm, FittedFeatures, held_out_scores
+from .fitted import FittedClosedForm, FittedFeatures
 from .inputs import InputDescription
 from .parameters import Learned
 from .sources import whole_series
@@ -84,7 +85,7 @@ class ClosedForm(SeriesEstimator):
     windows: int = FeatureSizes.windows
     random_state: Any = 0
 
-    model_ = Learned[Any]("model")
+    model_ = Learned[SeriesFeatures | LinearModel]("model")
     features_ = Learned[int]("features")
 
     def _sizes(self) -> FeatureSizes:
@@ -115,7 +116,7 @@ class LogSignatureFeatures(TransformerMixin, ClosedForm):
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """As `fit` and then `transform`, in half the time."""
+        """Fit and transform, in half the time of one after the other."""
         self._check_parameters()
         source, inputs = self._source(X)
         transform, model, values = _fit_features(whole_series(source), self._sizes(), self.random_state)
@@ -134,7 +135,7 @@ class _RidgeOnFeatures(Streaming, ClosedForm):
     """`fit` and what follows from it."""
 
     _kind = FittedClosedForm
-    class_weight: Any
+    class_weight: dict | str | None
     penalty_ = Learned[float]("penalty")
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
@@ -155,10 +156,9 @@ class _RidgeOnFeatures(Streaming, ClosedForm):
                 f"Got a target at every point; expected one per series, because {type(self).__name__} looks at series "
                 f"as a whole. Use NeuralRDE{'Regressor' if targets.classes is None else 'Classifier'} for that."
             )
-        samples = samples.times(class_weights(self.class_weight, targets, samples.target, samples.target))
+        samples = samples.weighted_by(class_weights(self.class_weight, targets, samples.target, samples.target))
         check_several_groups(samples)
-        options = {"sizes": self._sizes(), "random_state": self.random_state}
-        self.fitted_, _ = fit_closed_form(samples, inputs, targets, **options)
+        self.fitted_, _ = fit_closed_form(samples, inputs, targets, sizes=self._sizes(), random_state=self.random_state)
         return self
 
 
@@ -215,4 +215,4 @@ class LogSignatureRegressor(NumberTargets, _RidgeOnFeatures):
         scores_: how far targets that were left out were from their predictions, for each output; as many as groups.
     """
 
-    scores_ = Learned[Any]("scores")
+    scores_ = Learned[list[list[float]] | None]("scores")

@@ -42,8 +42,8 @@ class Samples:
         others = (None if array is None else array[rows] for array in (self.weight, self.groups, self.fold))
         return Samples(self.source[rows], self.target[rows], *others)
 
-    def times(self, weight: np.ndarray | None) -> "Samples":
-        """Each counts so many times. What does not count at all is left out, as if it had not been given."""
+    def weighted_by(self, weight: np.ndarray | None) -> "Samples":
+        """Let each count so many times. One that does not count at all is left out, as if it had not been given."""
         if weight is None:
             return self
         weight = weight if self.weight is None else weight * self.weight
@@ -171,7 +171,9 @@ def folds(
     return found
 
 
-def _shuffled(series: Series, classes: Any, fraction: float, groups: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _shuffled(
+    series: Series, classes: np.ndarray | None, fraction: float, groups: np.ndarray | None, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
     dataset = Dataset(series, classes, task=None if classes is None else "classification", groups=groups)
     parts = (1 - fraction, fraction, 0.0)
     if groups is None:
@@ -185,7 +187,7 @@ def _shuffled(series: Series, classes: Any, fraction: float, groups: Any, seed: 
     return rows, held_out
 
 
-def _last_part(count: int, fraction: float, groups: Any) -> int:
+def _last_part(count: int, fraction: float, groups: np.ndarray | None) -> int:
     """Where the last part begins: as near to the fraction as possible without cutting through a group."""
     wanted = count - round(count * fraction)
     free = np.ones(count, bool)

@@ -7,7 +7,6 @@
 The trainer and the closed form return them, an estimator keeps one as `fitted_`, and `saving.py` writes them to files.
 """
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -17,9 +16,9 @@ import jax
 import numpy as np
 import scipy.special
 from jax.core import Tracer
-from jax.sharding import Mesh
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 
+from .._types import Devices, Options, Record
 from ..features import FeatureSizes, LinearModel, SeriesFeatures
 from ..features.features import STATISTICS
 from ..features.random_windows import MOST_WORDS
@@ -32,6 +31,7 @@ from ..signatures import basis_channels
 from ..training import AbstractAugmentation, AbstractLoss, SquaredError, TrainingState, predict
 from ..training.archive import arrays_of, with_arrays
 from ..transforms import Transform
+from .conformal import VersionOutputs, calibration_scores, check_scores, conformal_score, median_of
 from .division import Samples
 from .inputs import InputDescription
 from .parameters import check_augmentation, check_number
@@ -40,16 +40,8 @@ from .targets import TargetCoding, are_known
 
 # Options of a model that make none of its arrays larger.
 _FREE = {"substeps", "max_steps", "depth"}
-Record = dict[str, Any]
-"""Plain values of an epoch, by name."""
-
-
-class VersionOutputs(NamedTuple):
-    """A model's outputs for one version of new series."""
-
-    outputs: np.ndarray
-    factor: float = 1.0
-    """What targets are multiplied by in this version."""
+# Series that the closed form predicts at once: features of more would not fit into memory.
+_AT_ONCE = 4096
 
 
 class Outputs(NamedTuple):
@@ -57,15 +49,15 @@ class Outputs(NamedTuple):
 
     versions: Sequence[VersionOutputs]
     at_points: Callable[[np.ndarray], np.ndarray] | None = None
-    """From outputs after every window to outputs at every point; None where there is one output per series."""
+    """Turns outputs after every window into outputs at every point; None where there is one output per series."""
 
 
 class Predictor:
     """What both kinds of fitted values make of outputs: probabilities, or numbers with intervals."""
 
     targets: TargetCoding
-    loss: Any
-    scores: Any
+    loss: AbstractLoss
+    scores: list[list[float]] | None
 
     def one_per_series(self, outputs: np.ndarray) -> Outputs:
         """Outputs of whole series, such as those of streams."""
@@ -77,7 +69,9 @@ class Predictor:
         probabilities = scipy.special.softmax(mean.astype(np.float64), axis=-1)
         return probabilities if outputs.at_points is None else outputs.at_points(probabilities)
 
-    def predictions(self, outputs: Outputs, interval: float | None = None) -> Any:
+    def predictions(
+        self, outputs: Outputs, interval: float | None = None
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Labels or numbers; with `interval`, a pair of numbers and of intervals that hold this share of targets."""
         if self.targets.classes is not None:
             if interval is not None:
@@ -95,115 +89,6 @@ class Predictor:
         return predicted, np.stack([shaped(end) for end in ends], axis=-1)
 
 
-# Conformal prediction: intervals that hold a given share of targets, whatever the model.
-#
-# Held-out targets have scores, which say how far they are from their predictions. Of a new target, drawn like these,
-# the score is below the k-th smallest of n with probability k / (n + 1). So the interval of all targets with at most
-# that score holds the new one with that probability. (Vovk, Gammerman and Shafer 2005; Lei et al. 2018. For intervals
-# of different widths see Romano, Patterson and Candès 2019.)
-#
-# Series of one patient are alike, and it is another patient who comes next. So groups are counted, not series: each of
-# G groups has the same weight 1 / (G + 1), shared by its own scores, and the rest is that of the new one (Lee, Barber
-# and Willett 2023, hierarchical conformal prediction).
-
-
-def conformal_score(scores: Sequence[Sequence[float]] | None, share: float) -> Float[np.ndarray, "outputs"]:
-    """For each output, the score that so large a share of targets do not exceed.
-
-    >>> conformal_score([list(range(1, 11))], 0.5).tolist()  # 6 of 11: 5 of 11 are less than a half
-    [6.0]
-    """
-    if scores is None:
-        raise ValueError(
-            f"Got interval={share}, but no series were held out to calibrate intervals with. Write "
-            "`model.calibrate(X, y)` with series that were not trained on, or give `fit` a validation set."
-        )
-    fewest = min(len(one) for one in scores)
-    # Not 19.000000000000004 of 19.
-    place = math.ceil(share * (fewest + 1) - 1e-9)
-    if place > fewest:
-        needed = f"at least {math.ceil(share / (1 - share) - 1e-9)} of them" if share < 1 else "a share below 1"
-        most = math.floor(1000 * fewest / (fewest + 1)) / 1000
-        raise ValueError(
-            f"Got interval={share} with {fewest} held-out targets, or groups of them, which can promise at most "
-            f"{most:g}; expected {needed}. Write interval={most:g}, or fit or calibrate with more."
-        )
-    return np.array([float(one[math.ceil(share * (len(one) + 1) - 1e-9) - 1]) for one in scores])
-
-
-def held_out_scores(
-    scores: Float[np.ndarray, "samples outputs"], groups: Shaped[np.ndarray, "samples"] | None = None
-) -> list[list[float]]:
-    """What `conformal_score` counts: for each output the known scores in order, or as many of them as there are groups.
-
-    Of G groups, the k-th is the smallest score that a weight of k groups does not exceed.
-
-    >>> held_out_scores(np.array([[3.0], [1.0], [np.nan], [2.0]]))
-    [[1.0, 2.0, 3.0]]
-    >>> held_out_scores(np.array([[9.0], [1.0], [2.0], [3.0], [4.0]]), np.array(["a", "b", "b", "b", "b"]))
-    [[4.0, 9.0]]
-    """
-    groups, found = np.arange(len(scores)) if groups is None else groups, []
-    for column in scores.T:
-        known = np.flatnonzero(~np.isnan(column))
-        order = known[np.argsort(column[known], kind="stable")]
-        _, group, sizes = np.unique(groups[order], return_inverse=True, return_counts=True)
-        reached = np.cumsum(1.0 / sizes[group])
-        # Sums of a third are not exact.
-        places = np.searchsorted(reached, np.arange(1, len(sizes) + 1) - 1e-9)
-        found.append(column[order[places]].tolist())
-    return found
-
-
-def median_of(versions: Sequence[VersionOutputs], predict: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """The median of the versions' predictions, in the targets' own units.
-
-    >>> versions = [VersionOutputs(np.array([60.0 * factor]), factor) for factor in (1.0, 2.0, 0.5)]
-    >>> median_of(versions, np.asarray)
-    array([60.])
-    """
-    return np.median([predict(version.outputs) / version.factor for version in versions], axis=0)
-
-
-def median_scores(versions: Sequence[VersionOutputs], target: np.ndarray, loss: AbstractLoss) -> np.ndarray:
-    """The scores of targets with which the medians of all versions' intervals just hold them.
-
-    The lower end of the median interval is below a target where the ends of most versions are. So the median score of
-    the versions that lie above the target decides, those below counting as 0; the same holds for the upper end.
-    """
-    low, high = [], []
-    for outputs, factor in versions:
-        scores, scaled = loss.scores(outputs, target * factor), target * factor
-        below = scaled < loss.predict(outputs)
-        low.append(np.where(below, scores, 0.0))
-        high.append(np.where(below, 0.0, scores))
-    return np.maximum(np.median(low, axis=0), np.median(high, axis=0))
-
-
-def calibration_scores(
-    loss: AbstractLoss, versions: Sequence[VersionOutputs], target: np.ndarray, groups: np.ndarray | None = None
-) -> list[list[float]]:
-    """The scores that intervals are made of, from outputs for series that were left out of training."""
-    versions = [VersionOutputs(outputs.astype(np.float64), factor) for outputs, factor in versions]
-    return held_out_scores(median_scores(versions, target.astype(np.float64), loss), groups)
-
-
-def held_out_calibration(fitted: "FittedNeural", held_out: Samples) -> list[list[float]] | None:
-    """The same from held-out series; None for classes."""
-    if fitted.targets.classes is not None:
-        return None
-    (versions, at_points), target = fitted.outputs(held_out.source), held_out.target
-    if at_points is not None:
-        # Points of one series are alike, and an interval is promised for a point of a new series. So one point of
-        # each series, drawn at random, counts.
-        outputs = at_points(versions[0].outputs)
-        known, rng = are_known(target), np.random.default_rng(0)
-        points = np.array([rng.choice(np.flatnonzero(row)) for row in known])
-        outputs, target = (array[np.arange(len(array)), points] for array in (outputs, target))
-        versions = [VersionOutputs(outputs)]  # targets at points have no augmentation
-    return calibration_scores(fitted.loss, versions, target, held_out.groups)
-
-
 # The closed form.
 
 
@@ -216,13 +101,14 @@ class FittedFeatures:
     """Puts series on a regular grid."""
     sizes: FeatureSizes
     features: int
-    model: Any
-    """`SeriesFeatures`, or `LinearModel` of them; None while a file's sizes are checked."""
+    model: SeriesFeatures | None
+    """None while a file's sizes are checked."""
 
     def __post_init__(self):
         check_whole("features", self.features, low=STATISTICS * self.inputs.n_channels + 2, high=2**31)
 
     def of(self, series: Series) -> Float[np.ndarray, "samples features"]:
+        assert self.model is not None
         return self.model(series, self.transform(series))
 
     def least_sizes(self) -> dict[str, int]:
@@ -231,15 +117,16 @@ class FittedFeatures:
         maps = self.sizes.draws * MOST_WORDS * (self.sizes.maps + 1)
         return {"features": self.features, "channels": channels, "maps": maps}
 
-    def shapes(self) -> Any:
+    def shapes(self) -> SeriesFeatures:
         """The model's shapes, without its numbers."""
-        return SeriesFeatures.template(len(self.inputs.channels), self.features, self.sizes)
+        return SeriesFeatures.template(self.inputs.n_channels, self.features, self.sizes)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedClosedForm(Predictor, FittedFeatures):
     """Ridge regression on the features of series."""
 
+    model: LinearModel | None
     targets: TargetCoding
     penalty: float
     scores: list[list[float]] | None = None
@@ -260,12 +147,21 @@ class FittedClosedForm(Predictor, FittedFeatures):
         """The part that looks at series as a whole."""
         return self
 
+    def of(self, series: Series) -> Float[np.ndarray, "samples features"]:
+        assert self.model is not None
+        return self.model.features(series, self.transform(series))
+
     def values(self, series: Series) -> Float[np.ndarray, "samples outputs"]:
         """The regression's values: the scores of classes, or numbers."""
-        return self.model(self.model.features(series, self.transform(series)))
+        assert self.model is not None
+        if len(series) <= _AT_ONCE:
+            return self.model(self.of(series))
+        blocks = (slice(first, first + _AT_ONCE) for first in range(0, len(series), _AT_ONCE))
+        return np.concatenate([self.values(series[block]) for block in blocks])
 
     def whole_outputs(self, series: Series) -> Float[np.ndarray, "samples outputs"]:
         """The logits of classes, or numbers."""
+        assert self.model is not None
         return self.values(series) * float(self.model.sharpness)
 
     def outputs(self, source: SampleSource) -> Outputs:
@@ -278,7 +174,7 @@ class FittedClosedForm(Predictor, FittedFeatures):
     def least_sizes(self) -> dict[str, int]:
         return super().least_sizes() | {"outputs": self.targets.outputs}
 
-    def shapes(self) -> Any:
+    def shapes(self) -> LinearModel:
         shape, outputs = lambda *sizes: np.zeros(sizes, np.float32), self.targets.outputs
         return LinearModel(super().shapes(), shape(self.features, outputs), shape(outputs), shape())
 
@@ -292,7 +188,7 @@ class Blend:
 
     closed_form: FittedClosedForm | None = None
     factors: tuple[float, float] = (0.0, 1.0)
-    """Of the closed form, and of the neural model."""
+    """The factor of the closed form's outputs, and that of the neural model's."""
 
     def __post_init__(self):
         if len(self.factors) != 2 or not all(0 <= factor < np.inf for factor in self.factors):
@@ -302,15 +198,15 @@ class Blend:
     def only_closed_form(self) -> bool:
         return self.factors[0] > 0 and self.factors[1] == 0
 
-    def __call__(self, neural: Any, closed: Any, factor: float = 1.0) -> np.ndarray:
+    def __call__(self, neural: np.ndarray | None, closed: np.ndarray | None, factor: float = 1.0) -> np.ndarray:
         """Both outputs as one; None stands for outputs without weight.
 
         Args:
             neural, closed: the outputs of the model and of the closed form.
             factor: what targets are multiplied by in the version that the model saw.
         """
-        closed = 0.0 if closed is None else closed * factor
-        return self.factors[0] * closed + self.factors[1] * (0.0 if neural is None else neural)
+        of_closed, of_model = 0.0 if closed is None else closed * factor, 0.0 if neural is None else neural
+        return np.asarray(self.factors[0] * of_closed + self.factors[1] * of_model)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -325,7 +221,7 @@ class FittedNeural(Predictor):
     members: int
     loss: AbstractLoss
     augmentation: AbstractAugmentation | None
-    path_channels: int
+    n_path_channels: int
     """Channels of prepared series."""
     blend: Blend = Blend()
     scores: list[list[float]] | None = None
@@ -334,13 +230,13 @@ class FittedNeural(Predictor):
     history: list[Record] = field(default_factory=list)
     best_epoch: int = 0
     validation_loss: float = 0.0
-    model: Any = None
+    model: AbstractModel | None = None
     """None before it is trained, and if it has no weight in predictions, which are then the closed form's."""
-    given: Any = None
+    given: Options | None = None
     """The parameters that decide what is built: training continues with the same ones only."""
     training: TrainingState | None = None
     """What `partial_fit` continues from. It stays in this process, as the mesh does."""
-    mesh: Mesh | Sequence[Any] | None = None
+    mesh: Devices = None
     """The devices to predict on; None for all."""
 
     def __post_init__(self):
@@ -353,7 +249,7 @@ class FittedNeural(Predictor):
         if self.augmentation is not None and per_time:
             raise ValueError(f"Got augmentation={self.augmentation!r}; expected None, for these settings")
         check_whole("members", self.members, high=1000)
-        check_whole("path_channels", self.path_channels, high=2**31)
+        check_whole("n_path_channels", self.n_path_channels, high=2**31)
         check_whole("best_epoch", self.best_epoch, low=0, high=2**31)
         check_number("label_share", self.label_share, high=1.0)
         check_scores(self.scores)
@@ -366,7 +262,7 @@ class FittedNeural(Predictor):
             raise ValueError("Got a model without weight and no closed form beside it.")
 
     @property
-    def neural_model(self) -> Any:
+    def neural_model(self) -> AbstractModel | None:
         """The model, if it has a weight."""
         return self.model
 
@@ -403,9 +299,24 @@ class FittedNeural(Predictor):
                 at_points = lambda values, cuts=cuts, length=length: held_until_next(values, cuts, length)
         return Outputs(versions, at_points)
 
-    def blended(self, neural: Any, closed: Any, factor: float = 1.0) -> np.ndarray:
+    def blended(self, neural: np.ndarray | None, closed: np.ndarray | None, factor: float = 1.0) -> np.ndarray:
         """The outputs that predictions are made of, from those of the model and of the closed form."""
         return self.blend(neural, closed, factor)
+
+    def calibration(self, held_out: Samples) -> list[list[float]] | None:
+        """The scores that intervals are made of, from held-out series; None for classes."""
+        if self.targets.classes is not None:
+            return None
+        (versions, at_points), target = self.outputs(held_out.source), held_out.target
+        if at_points is not None:
+            # Points of one series are alike, and an interval is promised for a point of a new series. So one point of
+            # each series, drawn at random, counts.
+            outputs = at_points(versions[0].outputs)
+            known, rng = are_known(target), np.random.default_rng(0)
+            points = np.array([rng.choice(np.flatnonzero(row)) for row in known])
+            outputs, target = (array[np.arange(len(array)), points] for array in (outputs, target))
+            versions = [VersionOutputs(outputs)]  # targets at points have no augmentation
+        return calibration_scores(self.loss, versions, target, held_out.groups)
 
     def built(self, seed: int) -> AbstractModel:
         """The model, or the ensemble, with its first weights."""
@@ -417,7 +328,7 @@ class FittedNeural(Predictor):
                     'takes readout="every" and predicts after every window.'
                 )
             config = config.with_options(readout="every")
-        sizes: dict[str, Any] = {"channels": self.path_channels, "outputs": self.loss.outputs(self.targets.outputs)}
+        sizes: Options = {"channels": self.n_path_channels, "outputs": self.loss.outputs(self.targets.outputs)}
         sizes["depth"] = windows.depth
         if windows.step is not None:
             sizes |= {"step": windows.step, "points": windows.step + 1}
@@ -441,18 +352,18 @@ class FittedNeural(Predictor):
     def least_sizes(self) -> dict[str, int]:
         """Numbers that a model of ours has at least; other sizes are bounded by the constructors.
 
-        Of a model of one's own nothing is known before it is made, and one without weight is not made.
+        A user's own model is not checked, because its sizes are unknown until it is built; a model without weight is
+        never built.
         """
         if not self.config.cls.__module__.startswith("neuralrde.") or self.blend.only_closed_form:
             return {}
         sizes = {name: value for name, value in params_of(self.config).items() if type(value) is int}
         for name in _FREE & set(sizes):
             check_whole(name, sizes[name], low=0, high=2**20)
-        seen = model_class(self.config.cls).channels_seen(self.path_channels)
-        depth: Any = self.windows.depth
-        logs = basis_channels(seen, depth, scales=self.windows.scales)
+        seen = model_class(self.config.cls).channels_seen(self.n_path_channels)
+        logs = basis_channels(seen, self.windows.depth, scales=self.windows.scales)
         outputs = self.loss.outputs(self.targets.outputs)
-        least = {"path channels": self.path_channels, "log-signature channels": logs, "outputs": outputs}
+        least = {"path channels": self.n_path_channels, "log-signature channels": logs, "outputs": outputs}
         least |= {name: size for name, size in sizes.items() if name not in _FREE}
         if "state" in sizes and "width" in sizes:  # the last layer of a field, or of a stack of them
             least["weights"] = sizes["state"] * min(logs, sizes["width"])
@@ -464,10 +375,10 @@ class FittedNeural(Predictor):
         arrays = None if self.model is None else arrays_of(self.model)
         return vars(self) | {"model": arrays, "training": None, "mesh": None}
 
-    def __setstate__(self, state: dict[str, Any]):
+    def __setstate__(self, state: Options):
         vars(self).update(state)
-        if self.model is not None:
-            vars(self)["model"] = with_arrays(self.shapes(), self.model)
+        if state["model"] is not None:
+            vars(self)["model"] = with_arrays(self.shapes(), state["model"])
 
 
 def held_until_next(outputs: np.ndarray, cuts: np.ndarray, length: int) -> np.ndarray:
@@ -477,12 +388,7 @@ def held_until_next(outputs: np.ndarray, cuts: np.ndarray, length: int) -> np.nd
     return outputs[np.arange(len(outputs))[:, None], latest]
 
 
-def check_scores(scores: list[list[float]] | None) -> None:
-    if scores is not None and any(one != sorted(one) for one in scores):
-        raise ValueError("Got scores that are not in order.")
-
-
-def _make(key, config: Config, members: int, sizes: dict[str, Any]) -> Any:
+def _make(key, config: Config, members: int, sizes: Options) -> AbstractModel:
     if members > 1:
         return Ensemble.of(config, members, key=key, **sizes)
     return as_model(config(key=key, **sizes), **{name: sizes[name] for name in ("depth", "scales") if name in sizes})

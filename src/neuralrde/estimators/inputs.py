@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
+from .._types import Options
 from ..paths import Series, concatenate
 
 _FORMS = "X is (n, length, channels), (n, length) of one channel, or a list of arrays (length, channels)."
@@ -25,9 +26,8 @@ class InputDescription:
     column_names: tuple[str, ...] | None = None
 
     def __post_init__(self):
-        channels = len(self.channels)
-        if not channels or (channels != 1 if self.flat else channels != self.columns):
-            raise ValueError(f"Got flat={self.flat} with {channels} channels and {self.columns} columns")
+        if not self.channels or self.n_channels != (1 if self.flat else self.columns):
+            raise ValueError(f"Got flat={self.flat} with {self.n_channels} channels and {self.columns} columns")
         if self.column_names is not None and (not self.flat or len(self.column_names) != self.columns):
             raise ValueError(f"Got {len(self.column_names)} names of columns for {self.columns} columns")
 
@@ -60,7 +60,7 @@ def described_series(
     A table `(n, length)` is checked as scikit-learn checks its tables: the same columns as in `fit`. In the
     other forms the channels must be the same, and lengths may be any.
     """
-    checks: dict[str, Any] = {"dtype": (np.float64, np.float32), "ensure_all_finite": "allow-nan"}
+    checks: Options = {"dtype": (np.float64, np.float32), "ensure_all_finite": "allow-nan"}
     if isinstance(X, Series):
         series = X
     elif _is_list(X, Series):
@@ -116,7 +116,7 @@ def looks_transposed(shape: tuple[int, ...]) -> bool:
 
 
 def check_as_many(series: Series, y: Any) -> None:
-    """As many targets as series; else what X was taken for, and how one series is written."""
+    """Raise unless there are as many targets as series; say what X was taken for, and how one series is written."""
     targets = len(y) if hasattr(y, "__len__") and getattr(y, "ndim", 1) else np.atleast_1d(np.asarray(y)).shape[0]
     if targets == len(series):
         return
@@ -131,7 +131,7 @@ def check_as_many(series: Series, y: Any) -> None:
 
 
 def dimensions(X: Any) -> int:
-    """Of an array, or of what can be made one (a sparse matrix cannot, and is refused later)."""
+    """The number of dimensions of what can be made an array (a sparse matrix cannot, and is refused later)."""
     try:
         return X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
     except ValueError:
@@ -153,7 +153,7 @@ def is_table(X: Any) -> bool:
     return hasattr(X, "columns") and hasattr(X, "to_numpy")
 
 
-def _is_list(X: Any, kind: type) -> bool:
+def _is_list(X: object, kind: type) -> bool:
     return isinstance(X, list | tuple) and len(X) > 0 and all(isinstance(sample, kind) for sample in X)
 
 

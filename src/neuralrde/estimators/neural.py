@@ -10,17 +10,26 @@ import numpy as np
 from jax.sharding import Mesh
 from sklearn.utils import check_random_state
 
+from .._types import Options, Record
 from ..devices import keep_programs, try_all_cores
 from ..errors import ParameterError, setting
 from ..models import MultiScaleRDE
 from ..paths import Windows
 from ..processes import Processes
 from ..registry import FROM_DATA, Config
-from ..training import LOSSES, AbstractLoss, FunctionLoss, Listener, ProgressBar, interrupts_between_steps
+from ..training import (
+    LOSSES,
+    AbstractAugmentation,
+    AbstractLoss,
+    FunctionLoss,
+    Listener,
+    ProgressBar,
+    interrupts_between_steps,
+)
 from .base import SeriesEstimator, Streaming
 from .closed_form import LogSignatureClassifier, LogSignatureRegressor
 from .division import Samples, check_several_groups
-from .fitted import FittedNeural, held_out_calibration
+from .fitted import FittedNeural
 from .parameters import Learned, check_augmentation, check_flag, check_number, check_whole
 from .saving import check_transform
 from .sources import HasSource
@@ -103,11 +112,11 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
     verbose: bool | None = None
 
     _parts: ClassVar = {name: name for name in ("model", "transform", "windows", "loss", "optimizer", "augmentation")}
-    _defaults: ClassVar[dict[str, Any]] = {"windows": Windows()}
+    _defaults: ClassVar[Options] = {"windows": Windows()}
     _kind = FittedNeural
-    _closed_form: ClassVar[Any]
+    _closed_form: ClassVar[type[LogSignatureClassifier | LogSignatureRegressor]]
     """The class of `closed_form_`."""
-    class_weight: ClassVar[Any] = None
+    class_weight: ClassVar[dict | str | None] = None
 
     model_ = Learned[Any]("model")
     windows_ = Learned[Windows]("windows")
@@ -115,9 +124,9 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
     members_ = Learned[int]("members")
     blend_ = Learned[tuple[float, float]]("blend.factors")
     loss_ = Learned[AbstractLoss]("loss")
-    augmentation_ = Learned[Any]("augmentation")
-    path_channels_ = Learned[int]("path_channels")
-    history_ = Learned[list[dict[str, Any]]]("history")
+    augmentation_ = Learned[AbstractAugmentation | None]("augmentation")
+    n_path_channels_ = Learned[int]("n_path_channels")
+    history_ = Learned[list[Record]]("history")
     n_iter_ = Learned[int]("epochs")
     best_epoch_ = Learned[int]("best_epoch")
     validation_loss_ = Learned[float]("validation_loss")
@@ -227,7 +236,7 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
         samples, inputs, targets = self._samples(X, y, sample_weight, groups, classes=classes, **like)
         # Classes without weight are left out here; the others are weighted later, by what is trained on.
         weight = class_weights(self.class_weight, targets, samples.target, samples.target)
-        samples = samples.times(None if weight is None else (weight > 0).astype(np.float32))
+        samples = samples.weighted_by(None if weight is None else (weight > 0).astype(np.float32))
         check_several_groups(samples)
         given = {name: vars(self)[name] for name in ARCHITECTURE_PARAMETERS}
         trainer = Trainer(
@@ -312,7 +321,11 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
         return parts
 
     def _check_loaded(self, fitted: FittedNeural, parts: SimpleNamespace) -> FittedNeural:
-        check_transform(fitted, parts.transform)
+        channels = check_transform(fitted.transform, parts.transform, fitted.inputs)
+        if channels is not None and len(channels) != fitted.n_path_channels:
+            raise ValueError(
+                f"Got n_path_channels={fitted.n_path_channels}; expected {len(channels)}, those of the transform"
+            )
         return replace(fitted, given={name: vars(self)[name] for name in ARCHITECTURE_PARAMETERS})
 
 
@@ -385,7 +398,7 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
         scores_: how far held-out targets were from predictions, for each output; None before anything calibrated it.
     """
 
-    scores_ = Learned[Any]("scores")
+    scores_ = Learned[list[list[float]] | None]("scores")
     _closed_form = LogSignatureRegressor
     _defaults: ClassVar = {**BaseNeuralRDE._defaults, "loss": "squared-error"}
 
@@ -396,7 +409,7 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
         from patients or machines, take others of them here, and say in `groups` which series belong to which.
         """
         self._check_fitted()
-        like = {"described": self.fitted_.inputs, "coding": self.fitted_.targets}
-        samples, _, _ = self._samples(X, y, groups=groups, **like)
-        self.fitted_ = replace(self.fitted_, scores=held_out_calibration(self.fitted_, samples))
+        fitted: FittedNeural = self.fitted_
+        samples, _, _ = self._samples(X, y, groups=groups, described=fitted.inputs, coding=fitted.targets)
+        self.fitted_ = replace(fitted, scores=fitted.calibration(samples))
         return self

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from .._types import Options
 from ..errors import ParameterError, setting
 from ..paths.checks import check_whole, is_number
 from ..registry import FROM_DATA, Registry, accepted, did_you_mean, make, params_of
@@ -27,14 +28,14 @@ class Parameters:
 
     _parts: ClassVar[dict[str, str]] = {}
     """Parameters that are parts, and the family of each."""
-    _defaults: ClassVar[dict[str, Any]] = {}
+    _defaults: ClassVar[Options] = {}
     """What None stands for, where it stands for a part."""
 
     def __new__(cls, *args, **parameters):
         check_names(cls, parameters, TypeError)
         return super().__new__(cls)
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> Options:
         """Every parameter by its name; with `deep`, those of the parts too."""
         found = {name: vars(self)[name] for name in self._get_param_names()}  # type: ignore
         if deep:
@@ -48,7 +49,7 @@ class Parameters:
     def set_params(self, **parameters: Any):
         """Set parameters, `model__state=64` for those of a part. Returns the estimator."""
         check_names(type(self), {name.partition("__")[0]: value for name, value in parameters.items()}, ValueError)
-        nested: dict[str, dict[str, Any]] = {}
+        nested: dict[str, Options] = {}
         for name, value in parameters.items():
             first, dots, own = name.partition("__")
             if dots:
@@ -95,7 +96,7 @@ class Learned(Generic[T]):
         raise AttributeError(f"{self.name!r} is learned by `fit`, and is not set.")
 
 
-def check_names(cls: Any, parameters: dict[str, Any], error: type[Exception]) -> None:
+def check_names(cls: Any, parameters: Options, error: type[Exception]) -> None:
     known = [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
     for name in parameters:
         if name not in known:
@@ -134,12 +135,12 @@ def check_number(
         raise ParameterError(name, value, f"a number {span}{others}")
 
 
-def check_flag(name: str, value: Any) -> None:
+def check_flag(name: str, value: object) -> None:
     if not isinstance(value, bool | np.bool):
         raise ParameterError(name, value, "True or False")
 
 
-def check_augmentation(augmentation: Any, task: str) -> None:
+def check_augmentation(augmentation: object, task: str) -> None:
     """Raise unless it is None, or an augmentation that suits the task."""
     if augmentation is None:
         return

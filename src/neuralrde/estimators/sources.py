@@ -45,7 +45,7 @@ class SampleSource(Protocol):
         """The targets that were given, or the source's own; None if there are none."""
         ...
 
-    def check_possible(self, plan: Any, *, per_time: bool, warm: bool) -> None:
+    def check_possible(self, trainer: Any, *, per_time: bool, warm: bool) -> None:
         """Raise if a `Trainer` is asked for something that this source cannot give."""
         ...
 
@@ -62,7 +62,7 @@ class SampleSource(Protocol):
     # Of prepared series.
 
     @property
-    def channels(self) -> int: ...
+    def n_channels(self) -> int: ...
 
     def resolved(self, windows: Windows) -> Windows:
         """The windows with a number of points in place of `count`."""
@@ -135,7 +135,7 @@ class SeriesInMemory:
     def targets(self, y: Any, task: str) -> Any:
         return y
 
-    def check_possible(self, plan: Any, *, per_time: bool, warm: bool) -> None:
+    def check_possible(self, trainer: Any, *, per_time: bool, warm: bool) -> None:
         pass
 
     def whole(self) -> Series:
@@ -149,7 +149,7 @@ class SeriesInMemory:
         return SeriesInMemory(transform(self.series))
 
     @property
-    def channels(self) -> int:
+    def n_channels(self) -> int:
         return self.series.values.shape[2]
 
     def resolved(self, windows: Windows) -> Windows:
@@ -166,11 +166,14 @@ class SeriesInMemory:
         *,
         weight: np.ndarray | None = None,
         extra_inputs: Sequence[np.ndarray] = (),
+        shift: int = 0,
+        label_points: np.ndarray | None = None,
         per_time: bool = False,
-        **how: Any,
+        cache: bool = False,
     ) -> Examples:
         # To predict, some room: other series will come, and should need no other program.
-        inputs = inputs_of(model, self.series, windows, room=target is None, **how)
+        room = target is None
+        inputs = inputs_of(model, self.series, windows, shift=shift, label_points=label_points, cache=cache, room=room)
         if per_time and target is not None:
             target = targets_at_cuts(target, inputs.cuts)
         return Examples((*inputs.arrays, *extra_inputs), target, windows=inputs.windows, weight=weight)

@@ -58,7 +58,7 @@ class ClassTargets(ClassifierMixin):
     """Labels: `predict`, `predict_proba` and the share of right labels, for an estimator with `class_weight`."""
 
     classes_ = Learned[np.ndarray]("targets.classes")
-    class_weight: Any
+    class_weight: dict | str | None
     _task = "classification"
 
     def predict_proba(self, X: Any) -> np.ndarray:

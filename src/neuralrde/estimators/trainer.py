@@ -14,6 +14,7 @@ import scipy.special
 from jax.sharding import Mesh
 from jaxtyping import Float, Int
 
+from .._types import Options
 from ..errors import setting
 from ..frozen import weights_of
 from ..models import AbstractModel, CrossFitted, Ensemble, out_of_fold
@@ -46,8 +47,9 @@ from ..training.archive import arrays_of, with_arrays
 from ..training.listeners import Listeners
 from ..transforms import Transform
 from .closed_form import fit_closed_form
+from .conformal import VersionOutputs, calibration_scores
 from .division import FEWEST_TO_DECIDE, AugmentedSamples, Samples, divide, folds
-from .fitted import Blend, FittedClosedForm, FittedNeural, VersionOutputs, calibration_scores, held_out_calibration
+from .fitted import Blend, FittedClosedForm, FittedNeural
 from .inputs import InputDescription
 from .saving import from_parts, to_parts
 from .targets import TargetCoding, are_known, class_weights, share_at_cuts
@@ -88,7 +90,7 @@ class Trainer:
     time_budget: float | None
     class_weight: dict | str | None
     seed: int
-    given: dict[str, Any]
+    given: Options
     """The parameters that decide what is built, as a user gave them."""
     inputs: InputDescription
     targets: TargetCoding
@@ -116,8 +118,8 @@ class Trainer:
         training, held_out = self._divided(samples) if validation is None else (samples, validation)
         selects_weights = held_out is not None and len(held_out) >= FEWEST_TO_DECIDE
         if self._members > 1:  # every member leaves out another part
-            how = {"groups": training.groups, "shuffle": self.shuffle, "seed": self.seed}
-            training = replace(training, fold=folds(training.target, self._members, **how))
+            fold = folds(training.target, self._members, groups=training.groups, shuffle=self.shuffle, seed=self.seed)
+            training = replace(training, fold=fold)
         if held_out is not None:
             held_out = self._weighted(held_out, training)
         training = self._weighted(training, training)
@@ -140,8 +142,16 @@ class Trainer:
             # Train. Without a validation set that decides, to the end: its own loss cannot say when to stop.
             settings = self._settings(len(training))
             settings = settings if selects_weights else replace(settings, patience=None)
-            others = {"held_out": held_out, "decides": selects_weights, "checkpoint": checkpoint, "resume": resume}
-            state, examples = self._trained(fitted, training, prepared, settings, **others)
+            state, examples = self._trained(
+                fitted,
+                training,
+                prepared,
+                settings,
+                held_out=held_out,
+                decides=selects_weights,
+                checkpoint=checkpoint,
+                resume=resume,
+            )
             if self._members == 1:
                 self._warn_if_one_class(state, examples)
             elif not selects_weights:
@@ -157,7 +167,7 @@ class Trainer:
 
         # Calibrate.
         if held_out is not None:
-            fitted = replace(fitted, scores=held_out_calibration(fitted, held_out))
+            fitted = replace(fitted, scores=fitted.calibration(held_out))
         return fitted
 
     def partial_fit(self, samples: Samples) -> FittedNeural:
@@ -193,8 +203,14 @@ class Trainer:
         few = len(samples) * fraction < 2 or samples.units * fraction < FEWEST_TO_DECIDE
         if self._members > 1 or few:
             return samples, None
-        how = {"groups": samples.groups, "shuffle": self.shuffle, "seed": self.seed}
-        rows, held_out = divide(samples.series, samples.target, fraction=fraction, **how)
+        rows, held_out = divide(
+            samples.series,
+            samples.target,
+            fraction=fraction,
+            groups=samples.groups,
+            shuffle=self.shuffle,
+            seed=self.seed,
+        )
         if samples[held_out].units < FEWEST_TO_DECIDE:
             return samples, None
         return samples[rows], samples[held_out]
@@ -210,7 +226,7 @@ class Trainer:
         return None if self.augmentation is None else AugmentedSamples(self.augmentation, training, self.seed)
 
     def _all_targets(self, training: Samples) -> np.ndarray:
-        """Those of all versions of the training set, for statistics."""
+        """The targets of all versions of the training set, for statistics."""
         versions = self._augmented(training)
         return training.target if versions is None else versions.targets()
 
@@ -223,7 +239,7 @@ class Trainer:
         else:
             transform, source = training.source.fit_and_prepare(self.transform)
             loss, recommended = loss.fit(self._all_targets(training)), model_class(config.cls).recommended
-            wanted = recommended.windows(source.channels) if self.given["windows"] is None else windows
+            wanted = recommended.windows(source.n_channels) if self.given["windows"] is None else windows
             windows = source.resolved(wanted)
             if recommended.options is not None:
                 number = int(np.median(source.window_counts(windows)))
@@ -237,22 +253,22 @@ class Trainer:
             members=self._members,
             loss=loss,
             augmentation=self.augmentation,
-            path_channels=source.channels,
+            n_path_channels=source.n_channels,
             given=self.given if previous is None else previous.given,
             mesh=self.mesh,
         )
         shapes, prepared = check_size(fitted), replace(training, source=source)
         share = share_at_cuts(source.series, are_known(prepared.target), windows) if self.targets.per_time else 1.0
-        how = setting("step", windows.step) if windows.every is None else setting("every", windows.every)
+        cut = setting("step", windows.step) if windows.every is None else setting("every", windows.every)
         if share == 0:
             raise ValueError(
-                f"Got labels none of which stands at the end of a window of {how}; expected some, "
+                f"Got labels none of which stands at the end of a window of {cut}; expected some, "
                 f"because the model is trained on its predictions there. Write {setting('step', 1)} "
                 "to use all labels."
             )
         if share < 1:
             warnings.warn(
-                f"With windows of {how}, {100 * share:.0f} % of the labels stand at a window's end "
+                f"With windows of {cut}, {100 * share:.0f} % of the labels stand at a window's end "
                 f"and are trained on. Write {setting('step', 1)} to use all of them.",
                 stacklevel=4,
             )
@@ -300,7 +316,9 @@ class Trainer:
             closed = None if parts is None else from_parts(FittedClosedForm, *parts)
         return Blend(closed if factors[0] > 0 else None, (float(factors[0]), float(factors[1])))
 
-    def _scores(self, fitted: FittedNeural, outputs: Outputs, target: Any, groups: Any) -> list[list[float]] | None:
+    def _scores(
+        self, fitted: FittedNeural, outputs: Outputs, target: np.ndarray, groups: np.ndarray | None
+    ) -> list[list[float]] | None:
         if self.targets.classes is not None:
             return None
         return calibration_scores(fitted.loss, [VersionOutputs(outputs)], target, groups)
@@ -330,7 +348,8 @@ class Trainer:
         **options: Any,
     ) -> tuple[TrainingState, Source]:
         """The state after training, and the examples of the series as they are."""
-        model = fitted.built(self.seed) if self.previous is None else self.previous.model
+        learned = None if self.previous is None else self.previous.model
+        model = fitted.built(self.seed) if learned is None else learned
         shifts, versions = fitted.windows.all_shifts(), self._augmented(training)
         examples: list[Any]
         if versions is None:
@@ -361,7 +380,7 @@ class Trainer:
         return state, examples[0] if versions is None else _examples(fitted, model, prepared)
 
     def _warn_if_one_class(self, state: TrainingState, examples: Any) -> None:
-        """Whether a classifier has learned nothing: looked for only if its loss is that of a constant prediction."""
+        """Warn if a classifier predicts one class for nearly all of its training set."""
         steps = state.epoch * -(-len(examples) // self.batch_size)
         if self.targets.classes is None or self.targets.per_time or not state.best_epoch or steps < _FEWEST_STEPS:
             return
@@ -413,7 +432,7 @@ def _metric(fitted: FittedNeural, *, of_members: bool) -> Callable[[np.ndarray, 
 
 
 def _with_state(fitted: FittedNeural, state: TrainingState, shapes: AbstractModel) -> FittedNeural:
-    """With what a training has led to."""
+    """The fitted value with the model and the history that a training has led to."""
     best = state.best.ensemble if isinstance(state.best, CrossFitted) else state.best
     # Built as loading builds it, so that a loaded model is the same in every respect.
     model = with_arrays(shapes, arrays_of(best))
@@ -423,7 +442,7 @@ def _with_state(fitted: FittedNeural, state: TrainingState, shapes: AbstractMode
 
 def check_size(fitted: FittedNeural) -> AbstractModel:
     """The shapes of the model that is to be trained. Raises if it has too many weights."""
-    depth, scales, channels = fitted.windows.depth, fitted.windows.scales, fitted.path_channels
+    depth, scales, channels = fitted.windows.depth, fitted.windows.scales, fitted.n_path_channels
     logs = basis_channels(channels, depth, scales=scales)
     # A model has at least a weight for each of them; the exact number is that of its shapes, if they can be had.
     weights = logs
@@ -458,7 +477,7 @@ def _makes_no_error(left_out: Outputs, samples: Samples) -> bool:
 
 
 def class_factors(
-    closed: Outputs, neural: Outputs, target: Int[np.ndarray, "samples"], weight: Any = None
+    closed: Outputs, neural: Outputs, target: Int[np.ndarray, "samples"], weight: np.ndarray | None = None
 ) -> list[float]:
     """The factors of both logits with the smallest log loss, none below zero; of few series, near (1, 0).
 
@@ -481,7 +500,7 @@ def class_factors(
     return [float(one) for one in scipy.optimize.minimize(loss, before, bounds=bounds).x]
 
 
-def number_factors(closed: Outputs, neural: Outputs, target: Outputs, weight: Any = None) -> list[float]:
+def number_factors(closed: Outputs, neural: Outputs, target: Outputs, weight: np.ndarray | None = None) -> list[float]:
     """The shares of both predictions, in all 1, with the smallest squared error, in units of each output's spread.
 
     >>> target = np.arange(100.0)[:, None]

@@ -123,7 +123,11 @@ class LogSignatureTransformer(TransformerMixin, SeriesEstimator):
         return parts
 
     def _check_loaded(self, fitted: FittedTransformer, parts: SimpleNamespace) -> FittedTransformer:
-        check_transform(fitted, parts.prepare)
+        channels = check_transform(fitted.transform, parts.prepare, fitted.inputs)
+        if channels is not None and list(channels) != fitted.path_channels:
+            raise ValueError(
+                f"Got path_channels={fitted.path_channels}; expected {list(channels)}, those of the transform"
+            )
         windows, most = parts.windows, np.inf
         if windows.count == 1:
             most = 1

@@ -108,12 +108,12 @@ class RotationFlow(AbstractFlow):
     offset: Float[Array, "*steps state"]
 
     def __call__(self, z):
-        return times(self.first, self.second, z) + self.offset
+        return complex_product(self.first, self.second, z) + self.offset
 
     def then(self, later):
         first = later.first * self.first - later.second * self.second
         second = later.first * self.second + later.second * self.first
-        return RotationFlow(first, second, times(later.first, later.second, self.offset) + later.offset)
+        return RotationFlow(first, second, complex_product(later.first, later.second, self.offset) + later.offset)
 
 
 class RotationAffine(AbstractAffine):
@@ -122,15 +122,15 @@ class RotationAffine(AbstractAffine):
     offset: Float[Array, " state"]
 
     def __call__(self, z):
-        return times(self.growth, self.turning, z) + self.offset
+        return complex_product(self.growth, self.turning, z) + self.offset
 
     def flow(self) -> RotationFlow:
         size = jnp.exp(self.growth)
         first, second = size * jnp.cos(self.turning), size * jnp.sin(self.turning)
-        return RotationFlow(first, second, times(*phi_of_pair(self.growth, self.turning), self.offset))
+        return RotationFlow(first, second, complex_product(*phi_of_pair(self.growth, self.turning), self.offset))
 
 
-def times(first: Array, second: Array, z: Array) -> Array:
+def complex_product(first: Array, second: Array, z: Array) -> Array:
     """(first + i second) times a state whose first half are real parts and whose second half imaginary ones."""
     real, imaginary = jnp.split(z, 2, axis=-1)
     return jnp.concatenate([first * real - second * imaginary, first * imaginary + second * real], axis=-1)

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..errors import setting
 from ._expm import phi_of_pair
-from .affine import AbstractAffine, RotationFlow, times
+from .affine import AbstractAffine, RotationFlow, complex_product
 from .base import AbstractControlledField
 
 # How far the input can slow down or speed up the decay: factors of exp(-3) and exp(3).
@@ -31,7 +31,7 @@ class SelectiveAffine(AbstractAffine):
         growth, turning = -self.decay, 2.0 * jnp.arctan(self.tangent)
         real, imaginary = phi_of_pair(growth, turning)
         square = real**2 + imaginary**2
-        return times(growth, turning, z) + times(real / square, -imaginary / square, self.offset)
+        return complex_product(growth, turning, z) + complex_product(real / square, -imaginary / square, self.offset)
 
     def flow(self) -> RotationFlow:
         size = jnp.exp(-self.decay) / (1.0 + self.tangent**2)

@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from .._types import Depth, Model, Options, State
+from .._types import AnyArray, Depth, Model, Options, State
 from ..paths import Windows
 from ..signatures._log_signature import log_signatures as log_signatures_of
 from ..signatures.bases import Basis, basis_channels
 from ..signatures.lyndon import lyndon_words
 from ..signatures.rounding import driving_log_signatures
-from .conditioning import ChannelScale, LabelScale, LogSignatureSizes, Statistics
+from .conditioning import ChannelScale, LabelScale, LogSignatureSizes
 from .readouts import AbstractReadout, Count, Seen
 
 
@@ -131,11 +131,11 @@ class AbstractModel(eqx.Module):
         return channels
 
     def fit_inputs(self, inputs: tuple[Any, ...], *, windows: Any = None) -> Self:
-        """The same model with statistics of the training set's inputs. By default it needs none."""
+        """Return the model with statistics of the training set's inputs. By default it needs none."""
         return self
 
     def with_labels(self, labels: LabelScale) -> Self:
-        """The same model, which now predicts in these units. By default it has no units to set."""
+        """Return the model, which now predicts in these units. By default it has no units to set."""
         return self
 
     def explain_divergence(self, inputs: tuple[Any, ...]) -> None:
@@ -175,8 +175,8 @@ class AbstractDecodedModel(AbstractModel):
 
     decoder: eqx.AbstractVar[Decoder]
 
-    def fit_labels(self, labels: Float[Statistics, "batch *outputs"]) -> Self:
-        """The same model, which now predicts in the units of the training set's labels. For regression."""
+    def fit_labels(self, labels: Float[AnyArray, "batch *outputs"]) -> Self:
+        """Return the model, which now predicts in the units of the training set's labels. For regression."""
         fitted, outputs = LabelScale.fit(labels), self.decoder.labels.mean.size
         if fitted.mean.size != outputs:
             raise ValueError(
@@ -268,7 +268,7 @@ class AbstractDrivenModel(AbstractDecodedModel):
     def next_state(
         self, hidden: State, log_signature: Float[Array, " controls"]
     ) -> tuple[State, Float[Array, " state"]]:
-        """The same after one more window."""
+        """The hidden state after one more window, and the state as readouts see it."""
         raise NotImplementedError(f"Got {type(self).__name__}, which has no `next_state`.")
 
     def mixed(self, path: Float[np.ndarray, "*batch length channels"]) -> Float[np.ndarray, "*batch length mixed"]:
@@ -288,19 +288,19 @@ class AbstractDrivenModel(AbstractDecodedModel):
         return self.fit_scale(inputs[1], windows=windows)
 
     def log_signatures(
-        self, path: Float[Statistics, "*batch length channels"], *, step: int | None = None, cuts: Any = None
-    ) -> Float[Statistics, "*batch windows controls"]:
+        self, path: Float[AnyArray, "*batch length channels"], *, step: int | None = None, cuts: Any = None
+    ) -> Float[AnyArray, "*batch windows controls"]:
         """The log-signatures that this model takes, at its depth and scales and in its basis."""
         compute: Any = log_signatures_of  # NumPy or JAX
         return compute(path, self.depth, step=step, cuts=cuts, scales=self.scales, basis=self.basis)
 
     def fit_scale(
         self,
-        log_signatures: Float[Statistics, "batch windows controls"] | LogSignatureSizes,
+        log_signatures: Float[AnyArray, "batch windows controls"] | LogSignatureSizes,
         *,
-        windows: Int[Statistics, " batch"] | None = None,
+        windows: Int[AnyArray, " batch"] | None = None,
     ) -> Self:
-        """The same model, scaled by the training set's log-signatures or their sizes; `windows` leaves out padding."""
+        """Scale the model by the training set's log-signatures or their sizes; `windows` leaves out padding."""
         if not isinstance(log_signatures, LogSignatureSizes) and log_signatures.ndim == 3:  # else `fit` says so
             self.check_shapes(np.zeros(self.channels), log_signatures[0])
         return eqx.tree_at(

@@ -8,11 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from .._types import AnyArray
 from ..fields import AbstractField, Autonomous
 from ..frozen import Frozen
 from ..signatures.bases import Basis
-
-Statistics = np.ndarray | Array
 
 
 class LogSignatureSizes(NamedTuple):
@@ -30,8 +29,8 @@ class LogSignatureSizes(NamedTuple):
     """The mean number of windows."""
 
     @staticmethod
-    def of(parts: Iterable[tuple[Statistics, Statistics]]) -> "LogSignatureSizes":
-        """From log-signatures in parts, padded, and the number of windows of each series."""
+    def of(parts: Iterable[tuple[AnyArray, AnyArray]]) -> "LogSignatureSizes":
+        """The sizes of log-signatures that come in parts, padded, with the number of windows of each series."""
         total, windows, series = None, 0, 0
         for values, counts in parts:
             values = np.asarray(values, np.float64)
@@ -47,10 +46,10 @@ class LogSignatureSizes(NamedTuple):
 
     @staticmethod
     def fit(
-        log_signatures: "Float[Statistics, 'batch windows controls'] | LogSignatureSizes",
-        windows: Int[Statistics, " batch"] | None = None,
+        log_signatures: "Float[AnyArray, 'batch windows controls'] | LogSignatureSizes",
+        windows: Int[AnyArray, " batch"] | None = None,
     ) -> "LogSignatureSizes":
-        """Of the training set; a channel without a size has 1."""
+        """The sizes of the training set; a channel without a size has 1."""
         if not isinstance(log_signatures, LogSignatureSizes):
             if log_signatures.ndim != 3:
                 raise ValueError(
@@ -141,7 +140,7 @@ class LabelScale(eqx.Module):
         return LabelScale(Frozen(mean), Frozen(spread))
 
     @staticmethod
-    def fit(labels: Float[Statistics, "batch *outputs"]) -> "LabelScale":
+    def fit(labels: Float[AnyArray, "batch *outputs"]) -> "LabelScale":
         labels = np.asarray(labels, np.float64)
         flat = labels.reshape(-1, labels.shape[-1]) if labels.ndim > 1 else labels[:, None]
         if not len(flat) or not np.isfinite(flat).all():

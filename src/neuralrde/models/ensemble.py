@@ -109,7 +109,7 @@ def _first_of(ensemble: "Ensemble") -> Any:
 
 
 def _first(leaf: Any) -> Any:
-    """Of an array that has a first axis of members, that of the first; by NumPy, which neither compiles nor copies."""
+    """The first member's part of an array that has an axis of members; by NumPy, which neither compiles nor copies."""
     if isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer):
         return np.asarray(leaf)[0]
     return leaf[0] if eqx.is_array(leaf) else leaf
@@ -142,7 +142,7 @@ class CrossFitted(AbstractModel):
 
 
 def out_of_fold(outputs: Float[Any, "samples members *out"], fold: Int[Any, " samples"]) -> Float[Any, "samples *out"]:
-    """From every member's outputs, those of the member that has not learned from the sample.
+    """Pick, of every member's outputs, those of the member that has not learned from the sample.
 
     >>> import numpy as np
     >>> out_of_fold(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, 0])).tolist()

@@ -55,7 +55,7 @@ class LinearBlock(eqx.Module):
     def next(
         self, carried: State, point: Float[Array, " width"], log_signature: Float[Array, " controls"]
     ) -> tuple[State, Float[Array, " width"]]:
-        """The same one window later."""
+        """The state and the value of the block one window later."""
         z, before = carried
         normed = self.norm(point)
         driving = jnp.concatenate([log_signature, normed - before])

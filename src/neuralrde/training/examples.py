@@ -14,7 +14,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float, Int, Shaped
 
-from .._types import Devices, Model
+from .._types import AnyArray, Devices, Model
 from ..devices import check_process, device_mesh, keep_programs, local_rows, replicate, shard_batch
 from ..frozen import once_per_model
 from ..processes import Processes
@@ -27,7 +27,7 @@ _FEW = (1, 8)
 
 @contextmanager
 def prefetched(batches: Iterable[Any], *, in_memory: bool = False, ahead: int = AHEAD) -> Iterator[Iterator[Any]]:
-    """The same batches in the same order, made by a thread of their own; it ends with the block, however that ends.
+    """Make batches, in their order, in a thread of their own; it ends with the block, however that ends.
 
     An error in the thread is raised where its batch would have been taken. With `in_memory` there is nothing to wait
     for, and no thread.
@@ -52,9 +52,6 @@ def prefetched(batches: Iterable[Any], *, in_memory: bool = False, ahead: int = 
         yield taken()
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-Arrays = np.ndarray | Array
 
 
 @runtime_checkable
@@ -87,10 +84,10 @@ class Examples(eqx.Module):
     (5, [0, 0])
     """
 
-    inputs: tuple[Shaped[Arrays, "examples ..."], ...]
-    target: Shaped[Arrays, "examples ..."] | None = None
-    windows: Int[Arrays, " examples"] | None = None
-    weight: Float[Arrays, " examples"] | None = None
+    inputs: tuple[Shaped[AnyArray, "examples ..."], ...]
+    target: Shaped[AnyArray, "examples ..."] | None = None
+    windows: Int[AnyArray, " examples"] | None = None
+    weight: Float[AnyArray, " examples"] | None = None
 
     def __len__(self) -> int:
         return self.inputs[0].shape[0]
@@ -239,7 +236,7 @@ def check_weights(examples: Any, what: str) -> None:
 def targets_at_cuts(
     targets: Shaped[np.ndarray, "samples length *outputs"], cuts: Int[np.ndarray, "*samples cuts"]
 ) -> Shaped[np.ndarray, "samples cuts *outputs"]:
-    """From targets at every point, those at the ends of windows, where a model with `EveryState()` predicts.
+    """Pick, of targets at every point, those at the ends of windows, where a model with `EveryState()` predicts.
 
     Of two equal cuts (a series that has ended) the second has no known target, so that nothing is counted twice.
 
@@ -255,5 +252,5 @@ def targets_at_cuts(
 
 
 def is_known(target: Any) -> Any:
-    """Where there is a target: numbers that are not NaN, classes from 0."""
+    """Tell where there is a target: numbers that are not NaN, classes from 0."""
     return ~jnp.isnan(target) if jnp.issubdtype(target.dtype, jnp.floating) else target >= 0

@@ -33,7 +33,7 @@ class Listener:
         """Something that a person should know."""
 
     def close(self) -> None:
-        """At the end, however it came."""
+        """Called at the end, however it came."""
 
 
 class Listeners(Listener):

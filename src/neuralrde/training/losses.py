@@ -16,8 +16,9 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Shaped
 
+from .._types import AnyArray
 from ..models import LabelScale
-from .examples import Arrays, is_known
+from .examples import is_known
 
 Numbers = Float[np.ndarray, "..."]
 
@@ -208,7 +209,7 @@ class Quantiles(AbstractRegressionLoss):
         return np.minimum(quantiles[..., 0], middle - least), middle, np.maximum(quantiles[..., -1], middle + least)
 
     def _quantiles(self, outputs: Numbers) -> Numbers:
-        """In order, whatever a model says."""
+        """The quantiles in order, whatever a model says."""
         outputs = np.asarray(outputs)
         return np.sort(outputs.reshape(*outputs.shape[:-1], -1, len(self.shares)), axis=-1)
 
@@ -358,11 +359,11 @@ class Histogram(AbstractLoss):
         margin = np.maximum(0.0, np.asarray(score) - 0.5) * self._fitted()[1]
         return (low * np.exp(-margin), high * np.exp(margin)) if self.ratios else (low - margin, high + margin)
 
-    def median(self, prediction: Float[Arrays, "*out bins"]) -> Float[Array, "*out 1"]:
+    def median(self, prediction: Float[AnyArray, "*out bins"]) -> Float[Array, "*out 1"]:
         """The median of the predicted distribution."""
         return self.quantile(prediction, 0.5)
 
-    def quantile(self, prediction: Float[Arrays, "*out bins"], share: float) -> Float[Array, "*out 1"]:
+    def quantile(self, prediction: Float[AnyArray, "*out bins"], share: float) -> Float[Array, "*out 1"]:
         """The label below which a share of the distribution lies."""
         if not 0 <= share <= 1:
             raise ValueError(f"Got share={share}; expected a share from 0 to 1. For 5 % write 0.05.")

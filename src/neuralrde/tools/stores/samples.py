@@ -125,9 +125,9 @@ class StoreSource:
             )
         return self.store.labels
 
-    def check_possible(self, plan: Any, *, per_time: bool, warm: bool) -> None:
-        windows, given, augmentation = self.store.windows, plan.given, plan.augmentation
-        other_windows = given["windows"] is not None and plan.windows != windows
+    def check_possible(self, trainer: Any, *, per_time: bool, warm: bool) -> None:
+        windows, given, augmentation = self.store.windows, trainer.given, trainer.augmentation
+        other_windows = given["windows"] is not None and trainer.windows != windows
         for refused, got, expected, why in (
             (other_windows, setting("windows", given["windows"]), "None", f"the store was cut into {windows!r}"),
             (augmentation is not None, setting("augmentation", augmentation), "None", "its series are as they are"),
@@ -155,7 +155,7 @@ class StoreSource:
         return self
 
     @property
-    def channels(self) -> int:
+    def n_channels(self) -> int:
         return len(self.store.path_channels)
 
     def resolved(self, windows: Windows) -> Windows:
