@@ -180,12 +180,12 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
                         f"Got validation of type {type(validation).__name__}; expected (X, y), or (X, y, "
                         "sample_weight), or a store."
                     )
-                others, _, _ = self._samples(*arguments, described=trainer.inputs, coding=trainer.targets)
-                if type(others.source) is not type(samples.source):
-                    kind = "series" if samples.source.whole() is not None else "a store"
+                if isinstance(arguments[0], HasSource) != isinstance(X, HasSource):
+                    kind = "a store" if isinstance(X, HasSource) else "series"
                     raise ValueError(
                         f"Got a validation set of another kind than the training set; expected {kind} too."
                     )
+                others, _, _ = self._samples(*arguments, described=trainer.inputs, coding=trainer.targets)
             self.fitted_ = trainer.fit(samples, others, checkpoint=checkpoint, resume=resume)
         return self
 
