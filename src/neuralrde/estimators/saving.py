@@ -72,8 +72,7 @@ def load_estimator(path: str | os.PathLike, kinds: dict[str, Any]) -> Any:
         estimator = kind(**parameters)
         parts = estimator._check_parameters()
         fitted = from_parts(kind._kind, header["fitted"], arrays)
-        estimator.fitted_ = estimator._check_loaded(fitted, parts)
-        return estimator
+        return kind._of(estimator._check_loaded(fitted, parts), parameters)
     except FileRefused as error:
         raise FileRefused(f"Got the file {str(path)!r}, whose parts do not fit together: {_brief(error)}") from None
     except Exception as error:  # whatever strange settings make a constructor stumble over
