@@ -91,7 +91,7 @@ def test_no_memory_inside_jax_is_an_error_of_jax(what):
     program = f"""
 values = lambda p: log_signatures(p, 5, step=1)
 gradient = jax.grad(lambda p: (values(p) ** 2).sum())
-path = jnp.asarray(rng.normal(size=(2, 20)), jnp.float32)
+path = jnp.asarray(rng.normal(size=(2, 25)), jnp.float32)
 compiled = jax.jit({what}).lower(path).compile()
 leave(12)
 try:

@@ -90,7 +90,7 @@ def _in_closed_form(window: Float[Array, "points channels"], depth: int) -> Floa
     `kernel/closed_form.h` has the formulas.
     """
     increments = jnp.diff(window, axis=0)
-    middles = (window[:-1] - window[0]) + 0.5 * increments
+    middles = (window[:-1] - window[:1]) + 0.5 * increments
     channels = window.shape[-1]
 
     def add(total: list, middles: Array, increments: Array) -> list:
@@ -109,9 +109,9 @@ def _in_closed_form(window: Float[Array, "points channels"], depth: int) -> Floa
         areas = 0.5 * (more[0] - more[0].T)
         levels.append(areas)
     if depth > 2:
-        levels.append(
-            0.5 * (areas[:, :, None] * s - s[:, None, None] * areas) + s[:, None, None] * s[:, None] * s / 3 - more[1]
-        )
+        first, second, third = s[:, None, None], s[None, :, None], s[None, None]
+        brackets = areas[:, :, None] * third - first * areas[None]
+        levels.append(0.5 * brackets + first * second * third / 3 - more[1])
     return jnp.concatenate([level.reshape(-1) for level in levels])
 
 
@@ -138,7 +138,7 @@ def _multiply_by_exponentials(levels: list, increments: Float[Array, "points cha
             inner = outer(inner, increments / (n - k + 1)) + at_points[k - 1]
         if n < len(levels):
             added = outer(inner, increments)
-            at_points.append(level + _einsum("st,ti->si", before, added))
+            at_points.append(level[None] + _einsum("st,ti->si", before, added))
             out.append(level + added.sum(axis=0))
         else:
             out.append(level + _einsum("ti,tj->ij", inner, increments).reshape(-1))
