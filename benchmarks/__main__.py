@@ -14,6 +14,7 @@ QUICK = {
     "long_series": "speed",
     "compile_times": "speed",
     "channels": "speed",
+    "waiting": "speed",
     "several_processes": "speed",
 }
 # Those with options of their own, which take an hour, and are run only when named.
