@@ -65,8 +65,9 @@ def read_sweep(file: Path, folder: Path) -> tuple[Sweep, dict[str, Any], dict[st
         raise Refusal(f"Got grid = {found['grid']!r}; expected a section [grid], or several as [[grid]].", WRONG_USE)
     maker, tasks = _TaskMaker(base), []
     for grid in grids:
+        named: Point = {_SHORT.get(str(name), str(name)): value for name, value in grid.items()}
         try:
-            points = grid_points({_SHORT.get(name, name): value for name, value in grid.items()})
+            points = grid_points(named)
         except ValueError as error:
             raise Refusal(str(error), WRONG_USE) from None
         # The closed form among other models leaves out what is not for it.

@@ -1,4 +1,4 @@
-"""Models, their streams and the queue of jobs: what REST, WebSockets and the page's replay ask."""
+"""Models, their streams and the queue of jobs: what REST and WebSockets ask."""
 
 import asyncio
 import itertools

@@ -1,7 +1,6 @@
 """What the page is shown: for every watcher what has come since its last frame, and no more than it can draw."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -27,7 +26,6 @@ class Watcher(msgspec.Struct, eq=False):
     shown: set[str] = set()
     pending: dict[str, dict[str, Any]] = {}
     latencies: list[float] = []
-    replay: Any = None
     reading: bool = False
     """Whether a frame is on its way. What comes meanwhile is not kept: it would grow without a bound."""
 
@@ -55,12 +53,11 @@ class Watcher(msgspec.Struct, eq=False):
         if job.values is not None and not self.reading:
             entry["parts"].append(job.values)
 
-    def frame(self, replay: Any) -> bytes | None:
-        """What is new, as JSON: streams, points, answers, latencies, a replay that has changed; None if nothing is."""
-        changed, self.replay = replay != self.replay, replay
+    def frame(self) -> bytes | None:
+        """What is new, as JSON: streams, points, answers, latencies; None if nothing is."""
         pending, self.pending = self.pending, {}
         latencies, self.latencies = self.latencies, []
-        if not pending and not latencies and not changed:
+        if not pending and not latencies:
             return None
         for name, entry in pending.items():
             if not (parts := entry.pop("parts", [])):
@@ -71,7 +68,7 @@ class Watcher(msgspec.Struct, eq=False):
             drawn = points[::stride] if name == self.focus else points[::stride, :1]
             entry["values"] = drawn.round(5).tolist()  # NaN is written as null
         few = [round(one, 3) for one in latencies[:: max(1, -(-len(latencies) // _LATENCIES))]]
-        return msgspec.json.encode({"streams": pending, "latencies": few} | ({"replay": replay} if changed else {}))
+        return msgspec.json.encode({"streams": pending, "latencies": few})
 
 
 class Hub:
@@ -79,8 +76,6 @@ class Hub:
 
     def __init__(self):
         self.watchers: set[Watcher] = set()
-        self.replay: Callable[[], Any] = lambda: None
-        """What the replay is doing, so that all pages show the same."""
 
     def note(self, job: Job, latency: float) -> None:
         """Tell every page of a push that is done."""
@@ -99,7 +94,7 @@ class Hub:
         try:
             while not reader.done():
                 await asyncio.sleep(FRAME)
-                if (frame := watcher.frame(self.replay())) is not None:
+                if (frame := watcher.frame()) is not None:
                     watcher.reading = True
                     await asyncio.wait_for(socket.send_text(frame.decode()), PATIENCE)
                     watcher.reading = False
