@@ -4,8 +4,12 @@ import contextlib
 import json
 import os
 import secrets
+import shlex
+import signal
 import socket
+import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +19,6 @@ from typing import Any, NamedTuple, Self
 
 from ..._cores import CORES, cores
 from ..._write import private_folder, writing
-from .._ray import start_ray
 from .page import as_page
 from .results import Line, Results, Task, short
 
@@ -111,7 +114,7 @@ class RayPool:
                 options = {"address": "local", "num_cpus": cores(), "include_dashboard": False}
                 options["object_store_memory"] = memory
             try:
-                start_ray(self._ray, **options, logging_level="ERROR")
+                _start(self._ray, **options, logging_level="ERROR")
             except ConnectionError as error:
                 raise ConnectionError(
                     f"Got the address {self._address} and no Ray cluster there; expected one that is running. Start it "
@@ -168,6 +171,20 @@ class RayPool:
         except errors.RayError as error:
             why = f"Its worker died {self._retries + 1} times. The last time: {type(error).__name__}"
             return TaskResult(task, "failed", {"error": why})
+
+
+def _start(ray: Any, **options: Any) -> None:
+    """`ray.init`. It would leave a handler of SIGTERM behind that ends the program: the old one is put back."""
+    if options.get("address") in (None, "local") and shlex.quote(sys.executable) != sys.executable:
+        # Ray starts its workers by a line of a shell, in which it forgets to quote a path with a space.
+        options["runtime_env"] = {"py_executable": shlex.quote(sys.executable)}
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(log_to_driver=False, **options)
+    finally:
+        if in_main_thread and before is not None:  # None is a handler that is not Python's
+            signal.signal(signal.SIGTERM, before)
 
 
 def _run_remotely(function: Function, settings: Any, data: Any, folder: str, key: str, token: str) -> tuple[str, Line]:
