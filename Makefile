@@ -24,7 +24,7 @@ help:
 	@echo "make lint    formatting, lint and types;  make format  puts the formatting right"
 
 demo: $(VENV)/library
-	@$(BIN)/neuralrde demo --out demo
+	@$(BIN)/python examples/demo.py demo
 
 test: $(VENV)/development
 	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not long" $(PAGES:%=--ignore=%)

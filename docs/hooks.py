@@ -52,7 +52,6 @@ FLOW = {
     "plots": "pictures",
     "tools": "on top of the library, which imports none of them",
     "tools._lock": "",
-    "tools._ray": "",
     "tools.stores": "examples on disk, for data larger than memory",
     "tools.serving": "streams of many clients, kept on disk, and a live page",
     "tools.assessment": "metrics with intervals, baselines, a verdict",

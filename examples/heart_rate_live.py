@@ -2,7 +2,7 @@
 
 Pulse (PPG) and ECG of the 53 recordings of BIDMC, at 125 points per second. The model is trained on the first six
 minutes of every recording to follow the monitor's own heart rate, its mean over the last 32 seconds. The last two
-minutes, which it has not seen, go into `bidmc.npz`, so that the service can replay them. The patients are the same in
+minutes, which it has not seen, go into `bidmc.npz`, for `serving/send.py` to send them. The patients are the same in
 both parts: this shows a model at work, not how it does on new patients (see the example *Heart rate from PPG and ECG*).
 
 The data come from the folder that NEURALRDE_DATA names, or from PhysioNet (once).

@@ -1,8 +1,8 @@
 """Try a wheel as a stranger would: `python tests/smoke_wheel.py dist`, after `python -m build`; `make wheel` does both.
 
-The wheel is installed into an empty environment, and used from an empty folder outside the checkout. With `--demo` the
-demo is run too, with `--python` the environment is of another version: one wheel serves them all. Not a test of
-pytest's, because it fetches a few hundred MB of dependencies.
+The wheel is installed into an empty environment, and used from an empty folder outside the checkout. With
+`--python` the environment is of another version: one wheel serves them all. Not a test of pytest's, because it fetches
+a few hundred MB of dependencies.
 """
 
 import argparse
@@ -53,7 +53,6 @@ def contents(dist: Path) -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dist", type=Path)
-    parser.add_argument("--demo", action="store_true", help="run `neuralrde demo` too")
     parser.add_argument("--python", default=sys.executable, help="of the version to try")
     options = parser.parse_args()
     wheel = contents(options.dist)
@@ -75,8 +74,6 @@ def main() -> None:
         call(binaries / "neuralrde", "--version")
         call(binaries / "neuralrde", "fit", "spirals", "--epochs", "2", "--out", "run")
         call(binaries / "neuralrde", "predict", "run", "spirals", "--out", "answers.csv")
-        if options.demo:
-            call(binaries / "neuralrde", "demo", "--out", "demo")
         assert (place / "answers.csv").exists()
 
 

@@ -108,7 +108,7 @@ def test_files_that_the_architecture_names_are_there():
 INSTEAD = {"fit": ["--epochs", "1", "--set", "model.state=4", "--set", "model.width=8"], "sweep": ["--no-ray"]}
 CLOSED = ["--model", "closed-form"]  # which takes a second as it is, and no such settings
 ELSEWHERE = {
-    "make demo": "minutes; CI runs it, and tests/cli/test_demo.py what it must show",
+    "make demo": "minutes; CI runs it, and tests/test_examples.py what it must show",
     "make test": "this is what runs the tests",
     "make bench": "half an hour on a quiet machine",
     "make league": "an hour, and needs the data; tests/benchmarks",

@@ -1,5 +1,6 @@
 """The examples run: each script with --quick, in a folder of its own, as the pages tell."""
 
+import json
 import os
 import subprocess
 import sys
@@ -22,6 +23,32 @@ def test_order_matters(root, tmp_path):
     assert abs(depths[0] - 50) < 6.3
     assert depths[1] > 95
     assert (tmp_path / "order_matters.png").exists()
+
+
+def test_the_demo(root, tmp_path):
+    out = run(root, tmp_path, "demo.py", "--quick")
+    assert "closed form" in out
+    results = json.loads((tmp_path / "results.json").read_text("utf-8"))
+    assert results["closed form"]["order_of_events"]["accuracy"] > 0.9
+    assert [len(values) for values in results["order_of_events"]["accuracies"].values()] == [3, 3]
+    assert [file.name for file in tmp_path.glob("*.png")] == ["accuracy.png"]
+
+
+@pytest.mark.slow
+def test_what_the_demo_must_show(root, tmp_path, real_data, monkeypatch):
+    # What is fetched must not be written beside the real data.
+    (tmp_path / "data").mkdir()
+    for folder in real_data.glob("uea_*"):
+        (tmp_path / "data" / folder.name).symlink_to(folder)
+    monkeypatch.setenv("NEURALRDE_DATA", str(tmp_path / "data"))
+    run(root, tmp_path, "demo.py")
+    results = json.loads((tmp_path / "results.json").read_text("utf-8"))
+    accuracies = results["SelfRegulationSCP1"]["accuracies"]
+    assert sum(accuracies["closed form"]) / 3 >= 0.89
+    assert sum(accuracies["neural default"]) / 3 >= 0.84  # published: NRDE 80.9, Log-NCDE 83.1
+    if "BasicMotions" in results["closed form"]:  # there is a network, or an index of packages
+        assert results["closed form"]["BasicMotions"]["accuracy"] >= 0.95
+        assert (tmp_path / "motions.png").exists()
 
 
 def test_heart_rate(root, tmp_path, real_data):

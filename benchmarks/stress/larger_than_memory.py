@@ -129,7 +129,7 @@ def child(folder: Path, what: str) -> None:
 
     from neuralrde import NeuralRDE, Store
     from neuralrde.devices import use_all_cores
-    from neuralrde.tools.stores.samples import StoredExamples
+    from neuralrde.tools.stores._store import StoredExamples
     from neuralrde.training import CrossEntropy, Settings, fit
 
     use_all_cores()

@@ -17,29 +17,28 @@ import numpy as np
 
 from neuralrde.datasets import read
 from neuralrde.estimators import load
-from neuralrde.tools.serving import Recording
+
+RATE, SIZE = 125, 25  # points per second, and in one push
 
 
 def run(model: str, data: str, *, streams: int, seconds: float) -> dict:
     """Latencies in milliseconds, and how many pushes were answered in time."""
-    estimator, recording = load(model), Recording(read(data, task="regression"))
-    series = [list(recording.pushes(k)) for k in range(min(streams, len(recording)))]
+    estimator, series = load(model), read(data, task="regression").series
     followers = [estimator.stream() for _ in range(streams)]
-    first = series[0][0]
-    for follower in followers[:1]:  # compiles
-        follower.push(first.values, first.times)
-        follower.predict()
+    followers[0].push(series.values[0, :SIZE])  # compiles
+    followers[0].predict()
     followers[0] = estimator.stream()
     start, latencies, lock = time.perf_counter() + 0.5, [], threading.Lock()
 
     def follow(k: int) -> None:
-        own, offset = [], random.Random(k).random() * recording.seconds
-        for push in series[k % len(series)]:
-            due = start + offset + push.due
+        own, values = [], series.values[k % len(series), : series.lengths[k % len(series)]]
+        due = start + random.Random(k).random() * SIZE / RATE
+        for first in range(0, len(values), SIZE):
+            due += SIZE / RATE
             if due > start + seconds:
                 break
             time.sleep(max(0.0, due - time.perf_counter()))
-            followers[k].push(push.values, push.times)
+            followers[k].push(values[first : first + SIZE])
             followers[k].predict(interval=0.9)
             own.append(1000 * (time.perf_counter() - due))
         with lock:

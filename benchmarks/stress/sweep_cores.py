@@ -66,13 +66,12 @@ def _sweep(folder: Path, options: dict) -> float:
     pool = None
     for name, seeds in (("warm", [100, 101]), ("timed", list(range(8)))):
         (folder / f"{name}.toml").write_text(CONFIG.format(seeds=seeds, **options))
-        planned = read_sweep(folder / f"{name}.toml", folder / name)
+        sweep, shared, on_ray = read_sweep(folder / f"{name}.toml", folder / name)
         if pool is None:
-            shared = {"data": planned.data, "folder": folder / "runs", "cores": planned.cores}
-            pool = RayPool(run_one, **shared).__enter__()
+            pool = RayPool(run_one, **shared | {"folder": folder / "runs"}, **on_ray).__enter__()
         begun = time.monotonic()
-        progress = planned.sweep.run(pool)
-        assert progress.done == len(seeds), progress
+        sweep.run(pool)
+        assert sweep.finished()
         taken.append(time.monotonic() - begun)
     pool.__exit__()
     return taken[-1]

@@ -52,8 +52,6 @@ def assert_a_sentence(outcome, code, *words):
         (["fit", "spirals", "--config", "absent.toml"], 2, ["absent.toml"]),
         (["predict", "absent", "spirals"], 1, ["no model at absent"]),
         (["inspect", "absent.nrde"], 1, ["no model at absent.nrde"]),
-        (["plot", "curves", "absent"], 1, ["no history"]),
-        (["plot", "windows", "spirals", "--sample", "5000"], 2, ["--sample 5000"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
 )
@@ -154,7 +152,7 @@ def test_an_interrupt_keeps_what_was_done(hearts, tmp_path):
     assert not (folder / "model.nrde").exists()
 
 
-@pytest.mark.parametrize("command", ["", "fit", "predict", "evaluate", "inspect", "parts", "plot", "data", "demo"])
+@pytest.mark.parametrize("command", ["", "fit", "predict", "evaluate", "inspect", "parts", "data"])
 def test_help(run, command):
     outcome = run(*filter(None, [command]), "--help")
     assert outcome.code == 0

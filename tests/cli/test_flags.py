@@ -89,7 +89,7 @@ def test_a_run_remembers_how_its_table_was_read(run, asked, table, tmp_path, mon
     assert asked[-1]["duplicates"] == "last"
 
 
-@pytest.mark.parametrize("name", ["fit", "predict", "evaluate", "inspect", "plot predictions", "plot windows"])
+@pytest.mark.parametrize("name", ["fit", "predict", "evaluate", "inspect"])
 def test_every_command_has_the_same_flags_of_tables(name):
     command = typer.main.get_command(app)
     for word in name.split():

@@ -84,33 +84,6 @@ def test_from_physionets_tables(recordings):
         load("BIDMC32HR")
 
 
-@pytest.mark.filterwarnings("ignore:The inplace keyword")  # in wfdb
-def test_from_physionets_wfdb_records(recordings):
-    wfdb = pytest.importorskip("wfdb", reason="wfdb is not installed: pip install 'neuralrde[physionet]'")
-    folder = data_folder() / "bidmc"
-    folder.mkdir(parents=True)
-    signals, numerics = recordings
-    for i in range(2):
-        for name, names, array, rate in (
-            (f"bidmc{i + 1:02d}", ["RESP,", "PLETH,", "II,"], signals[i], 125),
-            (f"bidmc{i + 1:02d}n", ["HR,", "PULSE,", "RESP,", "SpO2,"], numerics[i], 1),
-        ):
-            wfdb.wrsamp(
-                name,
-                fs=rate,
-                units=["NU"] * len(names),
-                sig_name=names,
-                p_signal=array.astype(np.float64),
-                fmt=["32"] * len(names),
-                adc_gain=[1e6] * len(names),
-                baseline=[0] * len(names),
-                write_dir=str(folder),
-            )
-    data = load("BIDMC32HR")
-    np.testing.assert_allclose(data.series.values[4], signals[1, 375:4375, 1:], atol=1e-6)
-    assert data.target[2] == pytest.approx(np.nanmean(numerics[0, 6:38, 0]))
-
-
 def test_from_physionet_itself_with_its_checksums(recordings, server, monkeypatch):
     folder, address = server
     monkeypatch.setattr(bidmc, "_ADDRESS", address)

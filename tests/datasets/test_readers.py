@@ -8,7 +8,7 @@ import pytest
 
 from neuralrde import LogSignatureClassifier, datasets
 from neuralrde.datasets import Dataset, Reader, ReadError, endings, read, register_reader
-from neuralrde.datasets.readers import READERS
+from neuralrde.datasets._read import READERS
 from neuralrde.paths import Series
 from neuralrde.tools.cli import main
 
@@ -47,7 +47,7 @@ def read_blocks(path, *, task=None, name=None):
 @pytest.fixture
 def blocks(monkeypatch):
     """The reader of the format, entered for one test."""
-    monkeypatch.setattr("neuralrde.datasets.readers.READERS", list(READERS))
+    monkeypatch.setattr("neuralrde.datasets._read.READERS", list(READERS))
     return register_reader(Reader("blocks of points", (".blocks",), read_blocks))
 
 

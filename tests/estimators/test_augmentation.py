@@ -9,8 +9,8 @@ from sklearn.model_selection import GridSearchCV
 
 from neuralrde import Config, NeuralRDE, NeuralRDEClassifier, NeuralRDERegressor, OscillatorRDE, Series, Windows
 from neuralrde.estimators import load
-from neuralrde.estimators.conformal import VersionOutputs, median_of, median_scores
 from neuralrde.estimators.division import AugmentedSamples, Samples
+from neuralrde.estimators.fitted import VersionOutputs, median_of, median_scores
 from neuralrde.estimators.saving import FORMAT
 from neuralrde.estimators.sources import SeriesInMemory
 from neuralrde.tools.cli.settings import RunSettings, as_toml, assignments, estimator_of, settings_of, with_settings

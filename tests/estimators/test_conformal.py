@@ -5,8 +5,8 @@ import pytest
 
 from neuralrde import Config, LogSignatureRegressor, NeuralRDE, NeuralRDEClassifier, NeuralRDERegressor
 from neuralrde.estimators import LogSignatureClassifier, trainer
-from neuralrde.estimators.conformal import conformal_score, held_out_scores
 from neuralrde.estimators.division import folds
+from neuralrde.estimators.fitted import conformal_score, held_out_scores
 from neuralrde.tools.serving.served import ServedModel
 
 TINY = {"model": Config(NeuralRDE, state=3, width=4, layers=1), "windows": 8, "epochs": 1, "verbose": False}

@@ -338,7 +338,7 @@ def _start() -> Any:
     import optax
 
     from neuralrde.models import NeuralRDE
-    from neuralrde.training.state import TrainingState
+    from neuralrde.training.checkpoint import TrainingState
 
     model = NeuralRDE(channels=2, outputs=1, depth=1, state=2, width=2, layers=1, key=jax.random.key(0))
     return TrainingState.start(model, optax.adam(1e-3))

@@ -1,4 +1,4 @@
-"""The page in a real browser: a replay is started, the trace moves, the prediction changes, in both colour schemes.
+"""The page in a real browser: streams arrive, the trace moves, the prediction changes, in both colour schemes.
 
 With NEURALRDE_SCREENSHOTS, a folder, pictures of the page are left there. With NEURALRDE_PAGE_MODEL and
 NEURALRDE_PAGE_DATA, as `examples/heart_rate_live.py` makes them, they show that model: this is how the picture in the
@@ -8,6 +8,8 @@ docs was made.
 import io
 import os
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -24,11 +26,12 @@ from .servers import running
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("page")]
 
 CHROMIUM = shutil.which("chromium")
+SEND = Path(__file__).parents[2] / "examples" / "serving" / "send.py"
 
 
 @pytest.fixture(scope="module")
 def shown(trained, tmp_path_factory):
-    """A server with something to replay: twelve walks of two minutes, with the truth every three seconds."""
+    """A server to which the example sends twelve walks of two minutes, with the truth every three seconds."""
     folder = tmp_path_factory.mktemp("page")
     model, data = os.environ.get("NEURALRDE_PAGE_MODEL"), os.environ.get("NEURALRDE_PAGE_DATA")
     if not (model and data):
@@ -38,8 +41,13 @@ def shown(trained, tmp_path_factory):
         ids = np.array([f"walk {k + 1}" for k in range(12)])
         write_npz(Dataset(Series.from_array(X, ids=ids), target, task="regression", name="walks"), folder / "walks.npz")
         model, data = trained.files[0], folder / "walks.npz"
-    with running(folder, model, "--replay", data, "--batch", 16) as server:
+    with running(folder, model, "--batch", 16) as server:
+        host, name = server.url.removeprefix("http://"), Path(model).stem
+        script = [sys.executable, str(SEND), str(data), name, "--host", host, "--streams", "12"]
+        sender = subprocess.Popen(script, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         yield server
+        sender.kill()
+        assert not sender.communicate()[0]
 
 
 @pytest.fixture(scope="module")
@@ -68,36 +76,22 @@ def pixels(page, canvas: str) -> str:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_replay_is_seen(shown, browser, scheme):
+def test_streams_are_seen(shown, browser, scheme):
     context = browser.new_context(color_scheme=scheme, viewport={"width": 1360, "height": 900}, device_scale_factor=1.5)
     page, errors, asked = context.new_page(), [], []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     page.on("request", lambda request: asked.append(request.url))
     page.goto(shown.url)
-    page.wait_for_selector("#replay:not([hidden])")
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     brightness = np.mean([int(part) for part in ground[4:-1].split(",")])
     assert (brightness > 128) == (scheme == "light")
-    if page.locator("#play").get_attribute("aria-pressed") == "false":
-        page.click("#play")
-    until(page, "document.querySelectorAll('.tile').length >= 8")
+    until(page, "document.querySelectorAll('.tile').length >= 12")
     until(page, "!document.getElementById('numbers').hidden")
     before, drawn, said = page.evaluate("Number(document.body.dataset.cursor)"), pixels(page, "channels"), says(page)
     until(page, f"Number(document.body.dataset.cursor) > {before} + 100")  # it moves
     until(page, f"document.getElementById('answer').textContent !== {said!r}")
     assert pixels(page, "channels") != drawn
-    slide(page, "streams", 12)
-    slide(page, "speed", 1)  # its logarithm: twice as fast
-    until(page, "document.getElementById('speed-text').textContent === '2×'")
-    until(page, "document.querySelectorAll('.tile').length >= 12")
-    other = context.new_page()  # a second page changes it: the first one shows that
-    other.goto(shown.url)
-    other.wait_for_selector("#replay:not([hidden])")
-    slide(other, "speed", 0)
-    until(page, "document.getElementById('speed-text').textContent === '1×'")
-    other.close()
-    assert page.locator("#streams-text").text_content() == page.locator("#streams").input_value() == "12"
     until(page, "!document.getElementById('truth-box').hidden")
     second = page.locator(".tile").nth(1)
     second.click()
@@ -107,18 +101,9 @@ def test_a_replay_is_seen(shown, browser, scheme):
         picture = Image.open(io.BytesIO(page.screenshot()))
         name = "serving.png" if scheme == "light" else f"serving-{scheme}.png"
         picture.convert("RGB").quantize(256).save(Path(folder) / name, optimize=True)
-    page.click("#play")  # pauses
-    until(page, "document.getElementById('play').getAttribute('aria-pressed') === 'false'")
     assert errors == []
     assert all(url.startswith(shown.url) for url in asked)  # nothing from elsewhere
     context.close()
-
-
-def slide(page, name: str, value: float) -> None:
-    """Move a slider."""
-    page.evaluate(
-        f"const one = document.getElementById('{name}'); one.value = {value}; one.dispatchEvent(new Event('change'))"
-    )
 
 
 def says(page) -> str:

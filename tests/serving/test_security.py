@@ -30,7 +30,7 @@ def raw(server, method: str, path: str, body: str | None = None, **headers: str)
     return connection.getresponse()
 
 
-PATHS = ["/", "/docs", "/page.js", "/replay", "/metrics", "/openapi.json", "/nowhere", "/v2", "/v2/models/rate"]
+PATHS = ["/", "/docs", "/page.js", "/metrics", "/openapi.json", "/nowhere", "/v2", "/v2/models/rate"]
 PATHS += [f"/v2/models/rate/{name}" for name in ("ready", "streams", "streams/a")]
 
 

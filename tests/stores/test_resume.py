@@ -173,15 +173,6 @@ def test_object_storage(data, tmp_path):
     np.testing.assert_array_equal(again.take(slice(None)).inputs[1], local.take(slice(None)).inputs[1])
 
 
-@pytest.mark.slow  # Ray takes ten seconds to start
-def test_ray_tasks_write_the_same(data, tmp_path):
-    pytest.importorskip("ray")
-    here = prepare(data, tmp_path / "here", windows=WINDOWS)
-    there = prepare(data, tmp_path / "there", windows=WINDOWS, ray=True)
-    assert digests(tmp_path / "here") == digests(tmp_path / "there")
-    assert here.fingerprint == there.fingerprint
-
-
 def test_the_command_line(data, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     windows = ["--step", "7", "--depth", "2", "--model", "neural-rde"]

@@ -17,7 +17,7 @@ from neuralrde import (
     prepare,
 )
 from neuralrde.tools.stores import StoreError
-from neuralrde.tools.stores.samples import StoredExamples
+from neuralrde.tools.stores._store import StoredExamples
 from neuralrde.training import CrossEntropy, Examples, Settings, fit, predict, weights_of
 from neuralrde.training.examples import prefetched
 

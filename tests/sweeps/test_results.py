@@ -125,16 +125,15 @@ def test_a_page_shows_every_run_and_loads_nothing():
         line(f"k{s}", 0.5 + s / 10, data="<b>x</b>", model={"name": "log-ncde", "state": 8}, seed=s) for s in range(3)
     ]
     lines.append(line("bad", status="failed", data="<b>x</b>", model="m", seed=0) | {"error": "Got </table> & co."})
-    lines.append(line("t", 0.4, data="y", seed=0) | {"search": ["y", 3], "objective": 0.25})
-    running = [{"data": "y", "seed": 1}]
-    text = as_page(lines, name="a & b", total=9, running=running)
+    lines.append(line("t", 0.4, data="y", seed=0) | {"objective": 0.25})
+    text = as_page(lines, name="a & b", total=9, running=True)
     page = Cells()
     page.feed(text)
     assert not page.open
     assert not page.sources
     assert "http" not in text
     assert "<title>a &amp; b</title>" in text
-    assert "5 of 9 runs, 1 running, 1 failed" in text
+    assert "5 of 9 runs, 1 failed" in text
     assert {"<b>x</b>", "log-ncde state=8", "0.6", "0.1", "failed: Got </table> & co."} <= set(page.cells)
     assert "location.reload(), 1000 * 5" in text
     assert "if (0 > 0)" in as_page(lines)  # nothing runs: it stays as it is

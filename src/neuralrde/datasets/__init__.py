@@ -1,13 +1,12 @@
 """Data sets: readers of files, named and simulated sets, and how to divide them."""
 
-from ._read import column_names, read
+from ._read import Reader, column_names, endings, read, register_reader
 from .arff import read_arff
 from .cache import data_folder
 from .catalogue import available, load
 from .dataset import Dataset, concatenate
 from .files import DatasetUnavailable, ReadError
 from .npz import read_npz, write_npz
-from .readers import Reader, endings, register_reader
 from .simulated import fractional_brownian_motion, order_of_events, spirals
 from .splits import Split, by_group, duplicates, folds, given, in_order, random_split, stratified
 from .targets import guess_task

@@ -8,7 +8,6 @@ some patients were recorded several times, so only a split by patient shows what
 
 import contextlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -42,7 +41,7 @@ _SOURCE = "PhysioNet, BIDMC PPG and Respiration Dataset 1.0.0, doi:10.13026/C220
 def find_bidmc() -> Path | None:
     """Where in the data folder the recordings lie; None if they do not."""
     last = f"bidmc_{SIZES[0]:02d}_Signals.csv"  # of each kind: a download that broke off has the first
-    files = ("bidmc_records.npz", f"bidmc_csv/{last}", last, f"bidmc{SIZES[0]:02d}n.hea")
+    files = ("bidmc_records.npz", f"bidmc_csv/{last}", last)
     return next((path for file in files if (path := data_folder() / "bidmc" / file).exists()), None)
 
 
@@ -52,8 +51,7 @@ def load_bidmc(name: str) -> Dataset:
     Window k of a recording is the samples [375 k, 375 k + 4000) of PLETH and II at 125 Hz, and its target the
     mean over the seconds [3 k, 3 k + 32) of the monitor's number, as far as it is known. BIDMC32RR leaves
     out windows whose breathing rate is 0. The recordings are taken from `bidmc/bidmc_records.npz` in the data
-    folder, or made from PhysioNet's files there (`bidmc_csv/*.csv`, or `bidmc01.hea` and so on, which needs
-    the package wfdb), or from PhysioNet itself.
+    folder, or made from PhysioNet's files there (`bidmc_csv/*.csv`), or from PhysioNet itself.
     """
     signals, numerics = _records()
     starts = STRIDE * np.arange(WINDOWS)
@@ -134,34 +132,13 @@ def _checksums(files: list[str], path: Path) -> dict[str, str]:
 
 
 def _read_records(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    from_wfdb = (folder / "bidmc01.hea").exists()
     signals = np.zeros((SIZES[0], SIZES[1], len(CHANNELS)), np.float32)
     numerics = np.zeros((SIZES[0], SIZES[2], len(NUMERICS)), np.float32)
     for i in range(SIZES[0]):
         for array, names, kind in ((signals, CHANNELS, "Signals"), (numerics, NUMERICS, "Numerics")):
-            if from_wfdb:
-                path = folder / f"bidmc{i + 1:02d}{'n' if kind == 'Numerics' else ''}"
-                values = _read_wfdb(path, names)
-            else:
-                path = folder / f"bidmc_{i + 1:02d}_{kind}.csv"
-                values = read(path, time="Time [s]", columns=names).series.values[0]
+            path = folder / f"bidmc_{i + 1:02d}_{kind}.csv"
+            values = read(path, time="Time [s]", columns=names).series.values[0]
             if values.shape != array.shape[1:]:
                 raise ReadError(path, f"Got {values.shape[0]} rows; expected {array.shape[1]}.")
             array[i] = values
     return signals, numerics
-
-
-def _read_wfdb(path: Path, names: tuple[str, ...]) -> np.ndarray:
-    try:
-        import wfdb  # type: ignore
-    except ImportError:
-        raise ImportError(
-            f"Got the WFDB record {path}, and no wfdb to read it with. Write `pip install "
-            "'neuralrde[physionet]'`, or fetch PhysioNet's CSV files."
-        ) from None
-    record: Any = wfdb.rdrecord(str(path))
-    there = [name.strip(" ,") for name in record.sig_name]
-    absent = [name for name in names if name not in there]
-    if absent:
-        raise ReadError(path, f"Got the signals {there}; expected also {absent}.")
-    return record.p_signal[:, [there.index(name) for name in names]]

@@ -13,9 +13,8 @@ from ..features import FeatureSizes, LinearModel, SeriesFeatures, ridge_of_class
 from ..paths import Series
 from ..transforms import Resample
 from .base import SeriesEstimator, Streaming
-from .conformal import held_out_scores
 from .division import Samples, check_several_groups
-from .fitted import FittedClosedForm, FittedFeatures
+from .fitted import FittedClosedForm, FittedFeatures, held_out_scores
 from .inputs import InputDescription
 from .parameters import Learned
 from .sources import whole_series

@@ -15,6 +15,7 @@ from ..devices import keep_programs, try_all_cores
 from ..errors import ParameterError, setting
 from ..models import MultiScaleRDE
 from ..paths import Windows
+from ..paths.checks import check_flag, check_number, check_whole
 from ..processes import Processes
 from ..registry import FROM_DATA, Config
 from ..training import (
@@ -30,7 +31,7 @@ from .base import SeriesEstimator, Streaming
 from .closed_form import LogSignatureClassifier, LogSignatureRegressor
 from .division import Samples, check_several_groups
 from .fitted import FittedNeural
-from .parameters import Learned, check_augmentation, check_flag, check_number, check_whole
+from .parameters import Learned, check_augmentation
 from .saving import check_transform
 from .sources import HasSource
 from .targets import ClassTargets, NumberTargets, class_weights
@@ -253,16 +254,6 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
         )
         warm = self.warm_start and hasattr(self, "fitted_")
         samples.source.check_possible(trainer, per_time=targets.per_time, warm=warm)
-        if trainer.windows.shifts > 1 and targets.per_time:
-            raise ValueError(
-                f"Got windows with shifts and a target at every point; expected {setting('shifts', 1)}, because "
-                "predictions come at the windows' ends, which differ from shift to shift."
-            )
-        if trainer.augmentation is not None and targets.per_time:
-            raise ValueError(
-                f"Got {setting('augmentation', trainer.augmentation)} and a target at every point; expected "
-                f"{setting('augmentation', None)}, because another version of a series may have its points elsewhere."
-            )
         if previous is None:
             vars(self).pop("fitted_", None)  # so that an interrupted `fit` leaves nothing behind
         for name, first in ((previous and previous.given) or {}).items():
@@ -279,15 +270,6 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
     # Parameters.
 
     def _check_parameters(self) -> SimpleNamespace:
-        if isinstance(self.model, str) and self.model == "auto":
-            raise ParameterError(
-                "model",
-                "auto",
-                "one model",
-                because="estimators do not choose among models",
-                remedy='Compare some with `GridSearchCV(estimator, {"model": ["multi-scale-rde", "log-ncde"]})`, or '
-                "look at the league in the documentation.",
-            )
         parts = super()._check_parameters()
         config = parts.model
         config.made_options()  # a short name that there is none of is found here

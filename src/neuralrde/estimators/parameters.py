@@ -9,16 +9,10 @@ import inspect
 import operator
 from typing import Any, ClassVar, Generic, TypeVar
 
-import numpy as np
-
 from .._types import Options
 from ..errors import ParameterError, setting
-from ..paths.checks import check_whole, is_number
 from ..registry import FROM_DATA, Registry, accepted, did_you_mean, make, params_of
 from ..training import AbstractAugmentation
-
-__all__ = ["Parameters", "check_augmentation", "check_flag", "check_number", "check_whole"]
-
 
 T = TypeVar("T")
 
@@ -121,23 +115,6 @@ def part_with(name: str, parts: dict[str, str]) -> tuple[str, str] | None:
                 made = f"Config({cls.__name__}, {name}=...)" if family == "model" else f"{cls.__name__}({name}=...)"
                 return parameter, f"{parameter}={made}"
     return None
-
-
-def check_number(
-    name: str, value: Any, *, low: float = 0.0, high: float = np.inf, above: bool = False, also: tuple = ()
-) -> None:
-    """With `above`, the number must be larger than `low`, and not `low` itself."""
-    if value is None and None in also:
-        return
-    if not (is_number(value) and low <= float(value) <= high) or (above and value == low):  # type: ignore
-        others = "".join(f", or {other!r}" for other in also)
-        span = f"above {low:g}" if above and high == np.inf else f"from {low:g} to {high:g}"
-        raise ParameterError(name, value, f"a number {span}{others}")
-
-
-def check_flag(name: str, value: object) -> None:
-    if not isinstance(value, bool | np.bool):
-        raise ParameterError(name, value, "True or False")
 
 
 def check_augmentation(augmentation: object, task: str) -> None:

@@ -171,9 +171,10 @@ def check_transform(transform: Transform, expected: Transform, inputs: InputDesc
 
     What was learned is the file's, all else is not: two transforms of the same class and text differ in nothing else.
     """
-    if [*map(type, transform.parts)] != [*map(type, expected.parts)] or repr(transform) != repr(expected):
+    kinds = [type(part) for part in transform.parts]
+    if kinds != [type(part) for part in expected.parts] or repr(transform) != repr(expected):
         raise ValueError(f"Got the transform {transform!r}; expected {expected!r}, which these settings make")
-    if not {type(one) for one in transform.parts} <= _STANDARD:
+    if not set(kinds) <= _STANDARD:
         return None
     with np.errstate(all="ignore"):
         times = [[0.0, 1.0]] if transform.timed else None

@@ -18,9 +18,10 @@ from sklearn.utils.validation import assert_all_finite, column_or_1d
 
 from ..errors import ParameterError
 from ..paths import Series, Windows, window_counts
+from ..paths.checks import check_number, check_whole
 from ..training import label_scale
 from .inputs import check_as_many, dimensions, is_list_of_series
-from .parameters import Learned, check_number, check_whole
+from .parameters import Learned
 
 # Cutting at labels too may multiply the windows, and with them the work, by this factor at most.
 _MOST_TIMES = 2

@@ -47,9 +47,8 @@ from ..training.archive import arrays_of, with_arrays
 from ..training.listeners import Listeners
 from ..transforms import Transform
 from .closed_form import fit_closed_form
-from .conformal import VersionOutputs, calibration_scores
 from .division import FEWEST_TO_DECIDE, AugmentedSamples, Samples, divide, folds
-from .fitted import Blend, FittedClosedForm, FittedNeural
+from .fitted import Blend, FittedClosedForm, FittedNeural, VersionOutputs, calibration_scores
 from .inputs import InputDescription
 from .saving import from_parts, to_parts
 from .targets import TargetCoding, are_known, class_weights, share_at_cuts

@@ -8,12 +8,13 @@ import numpy as np
 from sklearn.base import TransformerMixin
 
 from ..paths import Windows
+from ..paths.checks import check_flag, check_whole
 from ..signatures import basis_channels, lyndon_words
 from ..signatures.rounding import driving_log_signatures
-from ..transforms import BasePoint, Standard, TimeChannel, Transform
+from ..transforms import Standard, Transform
 from .base import SeriesEstimator
 from .inputs import InputDescription
-from .parameters import Learned, check_flag, check_whole
+from .parameters import Learned
 from .saving import check_transform
 from .sources import whole_series
 
@@ -128,24 +129,12 @@ class LogSignatureTransformer(TransformerMixin, SeriesEstimator):
             raise ValueError(
                 f"Got path_channels={fitted.path_channels}; expected {list(channels)}, those of the transform"
             )
-        windows, most = parts.windows, np.inf
-        if windows.count == 1:
-            most = 1
-        elif isinstance(self._part("prepare"), Standard):
-            most = _most_windows(fitted.transform, windows.step, windows.every)
-        if fitted.windows_per_series > most:
-            raise ValueError(f"Got windows_per_series={fitted.windows_per_series}; expected at most {most:g}")
+        windows = parts.windows
+        if windows.count == 1 and fitted.windows_per_series > 1:
+            raise ValueError(f"Got windows_per_series={fitted.windows_per_series}; expected at most 1")
         features = fitted.windows_per_series * basis_channels(
             len(fitted.path_channels), windows.depth, scales=windows.scales
         )
         if features > 2**24:
             raise ValueError(f"Got {features} features; expected at most {2**24}")
         return fitted
-
-
-def _most_windows(transform: Transform, step: int | None, every: float | None) -> float:
-    """Windows of the longest series that transforms were fitted on, as far as a channel of time tells its length."""
-    durations = [one.duration_ or 0.0 for one in transform.parts if isinstance(one, TimeChannel)]
-    gaps = [one.gap_ or 1.0 for one in transform.parts if isinstance(one, BasePoint)]
-    # One more, for the part of a window at the end.
-    return (sum(durations) + sum(gaps)) // (every or step or 1) + 1 if durations else np.inf

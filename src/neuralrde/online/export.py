@@ -24,7 +24,7 @@ from .._write import private_folder, writing
 from ..errors import setting
 from ..models import Ensemble
 from .model import Programs, StreamModel
-from .state import fingerprint
+from .stream import fingerprint
 
 # float32, by another compiler: some hundred products and sums, each rounded to 6e-8 of its size.
 _RELATIVE, _ABSOLUTE = 1e-4, 1e-5

@@ -20,6 +20,9 @@ import onnx
 from onnx import helper, numpy_helper
 
 Names = list[str]
+Params = dict[str, Any]
+Shapes = list[Any]
+"""Of JAX's abstract values, which have a shape and a type."""
 # ONNX slices up to the end with this.
 _END = 2**62
 # Of 2022: old enough for the runtimes that people have, and reductions take their axes as inputs.
@@ -132,7 +135,7 @@ class Graph:
         for eqn in jaxpr.eqns:
             inputs, primitive, params = [read(one) for one in eqn.invars], eqn.primitive.name, eqn.params
             if primitive in OPERATORS:
-                shapes: list[Any] = [one.aval for one in eqn.invars]
+                shapes: Shapes = [one.aval for one in eqn.invars]
                 found = OPERATORS[primitive](self, params, shapes, *inputs)
                 if found is None:
                     briefly = ", ".join(shape.str_short() for shape in shapes)
@@ -148,7 +151,7 @@ class Graph:
             known.update(zip(eqn.outvars, [found] if isinstance(found, str) else found, strict=True))
         return [read(one) for one in jaxpr.outvars]
 
-    def scan(self, params: Any, names: Names) -> Names:
+    def scan(self, params: Params, names: Names) -> Names:
         """Unrolled: each pass takes its slice of what is scanned over, and all slices are put together."""
         first, length = params["num_consts"], params["length"]
         last = first + params["num_carry"]
@@ -160,7 +163,7 @@ class Graph:
             carried, passes[number] = found[: last - first], found[last - first :]
         return [*carried, *map(self.stacked, zip(*passes, strict=True))]
 
-    def loop(self, params: Any, names: Names, results: list[Any]) -> Names:
+    def loop(self, params: Params, names: Names, results: Shapes) -> Names:
         """An ONNX loop. Its body sees the names outside of it, and says at its end whether to go on.
 
         Of a batch, each stream has a condition of its own: the loop goes on while any holds, and a stream whose
@@ -205,7 +208,7 @@ class Graph:
         return self.nodes("Loop", ["", begins, *start], len(start), body=body)
 
 
-def _log1p(g: Graph, p: Any, shapes: Any, x: str) -> str:
+def _log1p(g: Graph, p: Params, shapes: Shapes, x: str) -> str:
     """log(u) x / (u - 1) with u = 1 + x as it is rounded, and x where that is 1: right near zero, too."""
     one = g.constant(1, shapes[0].dtype)
     u = g.node("Add", x, one)
@@ -213,13 +216,13 @@ def _log1p(g: Graph, p: Any, shapes: Any, x: str) -> str:
     return g.node("Where", g.node("Equal", u, one), x, usual)
 
 
-def _expm1(g: Graph, p: Any, shapes: Any, x: str) -> str:
+def _expm1(g: Graph, p: Params, shapes: Shapes, x: str) -> str:
     """tanh(x / 2) (exp(x) + 1), which loses nothing near zero, where exp(x) - 1 would."""
     half, one = g.constant(0.5, shapes[0].dtype), g.constant(1, shapes[0].dtype)
     return g.node("Mul", g.node("Tanh", g.node("Mul", x, half)), g.node("Add", g.node("Exp", x), one))
 
 
-def _integer_pow(g: Graph, p: Any, shapes: Any, x: str) -> str | None:
+def _integer_pow(g: Graph, p: Params, shapes: Shapes, x: str) -> str | None:
     if not p["y"]:
         return None
     found = x
@@ -228,7 +231,7 @@ def _integer_pow(g: Graph, p: Any, shapes: Any, x: str) -> str | None:
     return g.node("Reciprocal", found) if p["y"] < 0 else found
 
 
-def _broadcast(g: Graph, p: Any, shapes: Any, x: str) -> str:
+def _broadcast(g: Graph, p: Params, shapes: Shapes, x: str) -> str:
     shape, kept = p["shape"], list(p["broadcast_dimensions"])
     if new := [axis for axis in range(len(shape)) if axis not in kept]:
         x = g.node("Unsqueeze", x, g.axes(new))
@@ -236,19 +239,19 @@ def _broadcast(g: Graph, p: Any, shapes: Any, x: str) -> str:
     return g.node("Expand", x, g.shape(shape)) if grown else x
 
 
-def _slice(g: Graph, p: Any, shapes: Any, x: str) -> str:
+def _slice(g: Graph, p: Params, shapes: Shapes, x: str) -> str:
     sizes = shapes[0].shape
     ends = [_END if one == size else one for one, size in zip(p["limit_indices"], sizes, strict=True)]
     strides = p["strides"] or [1] * len(sizes)
     return g.node("Slice", x, *map(g.axes, (p["start_indices"], ends, range(len(sizes)), strides)))
 
 
-def _pad(g: Graph, p: Any, shapes: Any, x: str, value: str) -> str | None:
+def _pad(g: Graph, p: Params, shapes: Shapes, x: str, value: str) -> str | None:
     lows, highs, inside = zip(*p["padding_config"], strict=True)
     return None if any(inside) or min(*lows, *highs) < 0 else g.node("Pad", x, g.axes([*lows, *highs]), value)
 
 
-def _iota(g: Graph, p: Any, shapes: Any) -> str | None:
+def _iota(g: Graph, p: Params, shapes: Shapes) -> str | None:
     shape, axis = p["shape"], p["dimension"]
     if not all(isinstance(size, int) for size in shape):
         return None
@@ -264,7 +267,7 @@ def _reduce_truth(operator: str) -> Callable[..., str]:
     return lambda g, p, shapes, x: g.cast(_reduce(operator)(g, p, shapes, g.cast(x, np.int32)), bool)
 
 
-def _dot_general(g: Graph, p: Any, shapes: Any, *x: str) -> str:
+def _dot_general(g: Graph, p: Params, shapes: Shapes, *x: str) -> str:
     (left, right), (left_batch, right_batch) = p["dimension_numbers"]
     ranks = [len(one.shape) for one in shapes]
     if not left_batch and ranks[1] == 2 and tuple(left) == (ranks[0] - 1,) and tuple(right) == (0,) and ranks[0] > 1:
@@ -282,7 +285,7 @@ def _dot_general(g: Graph, p: Any, shapes: Any, *x: str) -> str:
     return g.node("Einsum", *x, equation=f"{''.join(a)},{''.join(b)}->{''.join(result)}")
 
 
-def _gather(g: Graph, p: Any, shapes: Any, x: str, indices: str) -> str | None:
+def _gather(g: Graph, p: Params, shapes: Shapes, x: str, indices: str) -> str | None:
     """`array[..., indices, ...]`: whole slices by their numbers along one axis."""
     numbers, sizes = p["dimension_numbers"], shapes[0].shape
     collapsed = tuple(map(int, numbers.collapsed_slice_dims))
@@ -298,7 +301,7 @@ def _gather(g: Graph, p: Any, shapes: Any, x: str, indices: str) -> str | None:
     return g.transposed(found, [next(rest if k in offsets else between) for k in range(rank)])
 
 
-def _scatter_add(g: Graph, p: Any, shapes: Any, x: str, indices: str, updates: str) -> str | None:
+def _scatter_add(g: Graph, p: Params, shapes: Shapes, x: str, indices: str, updates: str) -> str | None:
     """`array.at[..., indices, ...].add(updates)` along one axis, as a product with zeros and ones."""
     numbers, operand = p["dimension_numbers"], shapes[0]
     inserted = tuple(map(int, numbers.inserted_window_dims))

@@ -127,6 +127,23 @@ def check_whole(name: str, value: Any, *, low: int = 1, high: int = 2**20, also:
         raise ParameterError(name, value, f"a whole number from {low} to {high}{others}")
 
 
+def check_number(
+    name: str, value: Any, *, low: float = 0.0, high: float = np.inf, above: bool = False, also: tuple = ()
+) -> None:
+    """With `above`, the number must be larger than `low`, and not `low` itself."""
+    if value is None and None in also:
+        return
+    if not (is_number(value) and low <= float(value) <= high) or (above and value == low):  # type: ignore
+        others = "".join(f", or {other!r}" for other in also)
+        span = f"above {low:g}" if above and high == np.inf else f"from {low:g} to {high:g}"
+        raise ParameterError(name, value, f"a number {span}{others}")
+
+
+def check_flag(name: str, value: object) -> None:
+    if not isinstance(value, bool | np.bool):
+        raise ParameterError(name, value, "True or False")
+
+
 # Always there, and asked for so often that looking would take longer than the work.
 SMALL = 2**24
 

@@ -16,9 +16,9 @@ from ..paths import check_finite
 from ..paths.checks import check_fits
 from ..paths.windows import as_scales, depths_of
 from . import _jax_form, _kernel
-from ._arrays import check_path, namespace
 from ._windows import Spans, WindowSpan, join_pieces, plan_joins, spans_of
 from .bases import Basis, basis_channels, change_bases
+from .tensor import check_path, namespace
 
 
 def log_signature(

@@ -14,10 +14,9 @@ from jax.core import Tracer
 from jaxtyping import Float, Int
 
 from ..paths import cuts_by_count
-from ._arrays import namespace
 from .bases import change_basis
 from .lyndon import log_signature_channels, lyndon_words
-from .tensor import chen_product, tensor_exp, tensor_log
+from .tensor import chen_product, namespace, tensor_exp, tensor_log
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from ..paths.windows import depths_of
 from . import lyndon
-from ._arrays import as_floating, namespace
+from .tensor import as_floating, namespace
 
 Basis = Literal["words", "brackets", "expanded"]
 BASES: tuple[Basis, ...] = ("words", "brackets", "expanded")

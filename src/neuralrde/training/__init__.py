@@ -4,11 +4,10 @@ from ..frozen import Frozen, partition_weights, weights_of
 from ..registry import Registry
 from .archive import FileRefused
 from .augmentation import AUGMENTATIONS, AbstractAugmentation, RandomChoice, TimeStretch, stretch_time
-from .cache import LogSignatureCache
-from .checkpoint import TrainingWarning, fingerprint_of, load_checkpoint, save_checkpoint
-from .examples import Examples, Source, predict, targets_at_cuts
+from .checkpoint import Settings, TrainingState, TrainingWarning, fingerprint_of, load_checkpoint, save_checkpoint
+from .examples import Examples, LogSignatureCache, Source, predict, targets_at_cuts
 from .interrupt import Terminated, interrupts_between_steps
-from .listeners import EventFile, JSONLines, Listener, ProgressBar
+from .listeners import JSONLines, Listener, ProgressBar
 from .loop import fit
 from .losses import (
     AbstractLoss,
@@ -33,7 +32,6 @@ from .optimizers import (
     Schedule,
     WarmupCosine,
 )
-from .state import Settings, TrainingState
 
 LOSSES = Registry(
     "loss",
@@ -58,7 +56,6 @@ __all__ = [
     "ConstantRate",
     "CrossEntropy",
     "EachMember",
-    "EventFile",
     "Examples",
     "FileRefused",
     "Frozen",

@@ -1,20 +1,16 @@
 """Listeners follow a training. A new one overrides the methods it needs."""
 
 import functools
-import itertools
 import json
-import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, TextIO
 
 from tqdm import tqdm
 
 from .._types import Record
-from .._write import private_folder
 
 
 class Listener:
@@ -151,44 +147,3 @@ class JSONLines(Listener):
 
     def say(self, message):
         print(json.dumps({"message": message}), file=self.stream, flush=True)
-
-
-# Numbers of the event files of this process, because two runs may begin in the same second.
-_COUNTER = itertools.count()
-
-
-class EventFile(Listener):
-    """Writes loss, metric and rate of every epoch for `tensorboard --logdir FOLDER`.
-
-    Needs tensorboardX: `pip install 'neuralrde[tensorboard]'`.
-
-    Args:
-        folder: of this run; it is made.
-    """
-
-    def __init__(self, folder: str | os.PathLike):
-        try:
-            # Not its SummaryWriter: that writes from a thread, which a full disk ends, and then the training waits for
-            # ever for room in the queue; and its flush does not wait for what is in the queue.
-            from tensorboardX.event_file_writer import EventsWriter  # type: ignore
-            from tensorboardX.proto.event_pb2 import Event  # type: ignore
-            from tensorboardX.summary import scalar  # type: ignore
-        except ImportError:
-            raise ImportError(
-                "Got an EventFile, and no tensorboardX to write it with. Write `pip install 'neuralrde[tensorboard]'`."
-            ) from None
-        self.folder, self._library = Path(folder), (EventsWriter, Event, scalar)
-
-    def start(self, *, epochs, steps, done):
-        private_folder(self.folder)
-        self.writer = self._library[0](str(self.folder / "events"), f".{os.getpid()}.{next(_COUNTER)}")
-
-    def epoch(self, record):
-        _, event, scalar = self._library
-        for name, value in record.items():
-            if name not in ("epoch", "monitored"):
-                self.writer.write_event(event(wall_time=time.time(), step=record["epoch"], summary=scalar(name, value)))
-        self.writer.flush()
-
-    def close(self):
-        self.writer.close()

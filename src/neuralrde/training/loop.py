@@ -32,12 +32,19 @@ from ..frozen import weights_of
 from ..models import as_model
 from ..processes import Processes
 from .augmentation import RandomChoice
-from .checkpoint import TrainingWarning, agreed_state, fingerprint_of, same_training, save_checkpoint
+from .checkpoint import (
+    Settings,
+    TrainingState,
+    TrainingWarning,
+    agreed_state,
+    fingerprint_of,
+    same_training,
+    save_checkpoint,
+)
 from .examples import Examples, Source, batch_size, batches, check_weights, predict, prefetched
 from .interrupt import interrupts_between_steps
 from .listeners import Listener, Listeners
 from .optimizers import total_share
-from .state import Settings, TrainingState
 
 # A loss that is still not finite at 1/1024 of the rate will not become finite by going slower.
 _SMALLEST_FACTOR = 2.0**-10
@@ -81,7 +88,7 @@ def fit(
         checkpoint: a file for the state, written after the first epoch, every so often, and at the end. If it cannot
             be written, there is a `TrainingWarning`, and training goes on.
         resume: whether to continue from the checkpoint, if there is one.
-        listeners: `ProgressBar()`, `JSONLines()`, `EventFile(folder)`.
+        listeners: `ProgressBar()`, `JSONLines()`, or a `Listener` of your own.
         mesh: the devices, a list or a mesh; None takes all, as long as each has eight examples of a batch.
 
     >>> from neuralrde.models import NeuralRDE

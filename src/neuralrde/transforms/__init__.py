@@ -5,12 +5,10 @@ from typing import Any
 
 from ..errors import ParameterError
 from ..registry import Config, Registry
-from .channels import ObservationCounts, TimeChannel
+from .channels import Integral, ObservationCounts, Products, TimeChannel
 from .compose import Compose, Standard
 from .filling import FillForward, FillLinear
-from .moments import Integral, Products
-from .points import BasePoint, WithBoundaries
-from .resampling import Resample
+from .points import BasePoint, Resample, WithBoundaries
 from .scaling import Scale, ScaleEach
 from .spectrogram import Spectrogram
 from .transform import Transform

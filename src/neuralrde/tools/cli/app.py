@@ -1,4 +1,4 @@
-"""The Typer application and its error handling: every error becomes a sentence and an exit code."""
+"""The Typer application, `neuralrde data`, and error handling: every error becomes a sentence and an exit code."""
 
 import difflib
 import io
@@ -6,23 +6,60 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ..._version import __version__
 from ...errors import notation
-from .console import FAILED, WRONG_USE, Refusal, drop, how_stopped
-from .data import data_app
+from . import flags
+from .console import FAILED, WRONG_USE, Refusal, drop, how_stopped, print_json, table
 from .fit import fit
 from .flags import as_flag
 from .inspect import inspect, parts
-from .plot import plot_app
 from .predict import evaluate, export, predict
 from .prepare import prepare
 from .serve import serve
 from .sweep import sweep
+
+data_app = typer.Typer(
+    no_args_is_help=True, help="List the named data sets and the file formats, or download a data set."
+)
+
+
+@data_app.command("list")
+def list_(json: flags.AsJson = False) -> None:
+    """List the named data sets: size (samples x length x channels), task, and whether they are here."""
+    from ...datasets import available, data_folder
+
+    entries = available()
+    where = ["simulated" if entry.find is None else "here" if entry.present else "to be fetched" for entry in entries]
+    if json:
+        keys = ("name", "size", "task", "origin")
+        print_json([{key: getattr(e, key) for key in keys} | {"where": w} for e, w in zip(entries, where, strict=True)])
+        return
+    rows = [[e.name, e.size, e.task, w, e.origin] for e, w in zip(entries, where, strict=True)]
+    print(table(rows, header=["name", "size", "task", "where", "origin"], indent=0))
+    print(f"\nAny other set of the UEA, UCR and TSER archives can be loaded by name. They are kept in {data_folder()}.")
+
+
+@data_app.command()
+def formats() -> None:
+    """List the file formats that can be read, by their endings."""
+    from ...datasets._read import READERS
+
+    rows = [[" ".join(filter(None, r.endings)), "table" if r.load else "series", r.about] for r in READERS]
+    print(table(rows, header=["endings", "holds", "what it is"], indent=0))
+    print("\nA table's columns are explained by --id, --time, --target and so on. Text may be gzipped (.gz).")
+
+
+@data_app.command()
+def get(name: Annotated[str, typer.Argument(help="A name that `neuralrde data list` shows.")]) -> None:
+    """Download a data set, unless it is here, and describe it."""
+    from ...datasets import load
+
+    print(load(name).summary())
+
 
 app = typer.Typer(
     name="neuralrde",
@@ -36,25 +73,10 @@ app = typer.Typer(
 )
 
 
-def demo(
-    out: Annotated[Path, typer.Option(help="The folder for pictures and results.json.")] = Path("demo"),
-) -> None:
-    """Show a result in seconds on real data, a neural model beside it, and what depth and scale bring.
-
-    On real data (movements of a wrist, spoken vowels, slow cortical potentials) it compares the closed form with aeon's
-    Rockets, and then a Neural RDE with published accuracies on three random splits. On simulated data it shows that
-    depth 2 sees which of two channels moves first, and depth 1 at the same step cannot.
-    """
-    from .demo import show
-
-    show(out)
-
-
 for command in (fit, predict, evaluate, inspect, prepare, sweep, parts):
     app.command()(command)
-app.add_typer(plot_app, name="plot")
 app.add_typer(data_app, name="data")
-for command in (demo, serve, export):
+for command in (serve, export):
     app.command()(command)
 
 

@@ -54,7 +54,6 @@ def fit(
     progress: Annotated[
         str, option("bar (a line per half minute in a log), json (a line per epoch on stderr) or none.", "HOW")
     ] = "bar",
-    tensorboard: Annotated[bool, option("Write event files into the run folder.", None, "--tensorboard")] = False,
     json: flags.AsJson = False,
 ) -> None:
     """Train a model, test it on data it has not seen, and say whether the result is good.
@@ -98,7 +97,7 @@ def fit(
     from .run import QUIET, Output, train
 
     say = QUIET.say if json else partial(print, flush=True)  # a log shows it now
-    output = Output(say, progress, plots=plots, tensorboard=tensorboard)
+    output = Output(say, progress, plots=plots)
     with going_on_unread():
         result = train(settings, out, output, resume=resume)
         if json:

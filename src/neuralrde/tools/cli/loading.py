@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...datasets import Dataset, Split, column_names, duplicates, endings, folds, given, in_order, load, read
-from ...datasets.roles import USUAL
 from ...datasets.splits import USUAL as FRACTIONS
 from ...datasets.splits import WAYS, TooFewSamples, usual_way
+from ...datasets.table import USUAL
 from ...paths import Series
 from .console import WRONG_USE, Refusal, count
 from .flags import Table

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from . import flags
-from .console import WRONG_USE, Refusal, count, number, pairs, print_json
+from .console import count, number, pairs, print_json
 from .flags import option
 
 
@@ -103,16 +103,10 @@ def export(
 
         neuralrde export runs/hearts --out hearts
     """
-    from ...online.export import FORMATS, export_model
+    from ...online import export_model
     from .evaluation import load_model
 
     formats = [one.strip() for one in format.split(",")]
-    if unknown := [one for one in formats if one not in FORMATS]:
-        raise Refusal(
-            f"Got --format {format}, and there is no format {unknown[0]!r}; expected onnx, stablehlo, or both with a "
-            "comma.",
-            WRONG_USE,
-        )
     files = export_model(load_model(model), out, formats=list(dict.fromkeys(formats)), neural_part=neural_part)
     if json:
         print_json({"folder": str(out), "files": [path.name for path in files]})

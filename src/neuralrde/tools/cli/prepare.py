@@ -38,7 +38,6 @@ def prepare(
     scales: Annotated[str | None, _windows("How many windows each one looks back over. [1]", "N,N,...")] = None,
     memory: Annotated[float, option("Memory to work with, beside 0.3 GiB of libraries.", "GIB")] = 1.0,
     workers: Annotated[int | None, option("Threads. [all cores]", "N", min=1)] = None,
-    ray: Annotated[str | None, option("Run as tasks of a Ray cluster; `local` starts one here.", "ADDRESS")] = None,
     check: Annotated[bool, option("Read the store afterwards and compare all checksums.", None, "--check")] = False,
     json: flags.AsJson = False,
 ) -> None:
@@ -67,7 +66,6 @@ def prepare(
         task=task,
         memory=memory,
         workers=workers,
-        ray=True if ray == "local" else ray,
         progress=None if json or not sys.stderr.isatty() else _bar(),
     )
     if check:

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from ...datasets import Dataset, ReadError, read
-from ...datasets.readers import reader_of
-from ...datasets.roles import USUAL, TableOptions
-from ...datasets.table import numbered
+from ...datasets._read import reader_of
+from ...datasets.table import USUAL, TableOptions, numbered
 from ...datasets.times import DayOrMonth, WrongTime, are_times, as_times
 from .console import FAILED, Refusal, count
 from .console import table as as_table

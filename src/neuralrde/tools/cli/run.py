@@ -54,10 +54,9 @@ class Output:
     progress: str
     """One of "bar", "json" and "none"."""
     plots: bool
-    tensorboard: bool
 
 
-QUIET = Output(say=lambda text: None, progress="none", plots=False, tensorboard=False)
+QUIET = Output(say=lambda text: None, progress="none", plots=False)
 
 
 @dataclass(frozen=True)
@@ -183,7 +182,7 @@ def train(
     run = replace(run, estimator=estimator_for(run.settings, run.data))
     with RunFolder.new(run.data.name, out, resume=resume) as folder:
         verbose = None if output.progress == "bar" else False
-        run = replace(run, verbose=verbose, listeners=[*listeners, *_listeners(output, folder)])
+        run = replace(run, verbose=verbose, listeners=[*listeners, *_listeners(output)])
         fitted = _fit(run, folder, output.say, resume=resume, with_closed_form=with_closed_form)
         judged = _judge(run, fitted)
         said = _write(run, folder, fitted, judged, plots=output.plots)
@@ -225,15 +224,15 @@ def _open(settings: RunSettings, data: Dataset | None, say: Say) -> Run:
     return Run(settings, data, y, rows, how_split, splits, store, summary)
 
 
-def _listeners(output: Output, folder: RunFolder) -> list[Any]:
+def _listeners(output: Output) -> list[Any]:
     """What shows how the training goes: a log gets lines, and a terminal has the estimator's own bar."""
-    from ...training import EventFile, JSONLines
+    from ...training import JSONLines
     from ...training.listeners import ProgressLines
 
     found: list[Any] = [JSONLines(sys.stderr)] if output.progress == "json" else []
     if output.progress == "bar" and not sys.stderr.isatty():
         found.append(ProgressLines(output.say))
-    return [*found, EventFile(folder.path / "events")] if output.tensorboard else found
+    return found
 
 
 def _fit(run: Run, folder: RunFolder, say: Say, *, resume: bool, with_closed_form: bool) -> Fitted:

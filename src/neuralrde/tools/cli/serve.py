@@ -35,8 +35,6 @@ def serve(
     state: Annotated[
         Path | None, option("Keep streams here, so that they survive a restart.", "FOLDER", show_default=False)
     ] = None,
-    replay: Annotated[str | None, option("A file that the page can replay.", "DATA", show_default=False)] = None,
-    rate: Annotated[float, option("Points per second of --replay, if it has no times.")] = 125.0,
     interval: Annotated[
         float, option("The share of true values that intervals should hold.", min=0.01, max=0.999)
     ] = 0.9,
@@ -63,13 +61,12 @@ def serve(
     import jax
 
     from ...devices import keep_programs
-    from .evaluation import is_classifier, load_model
-    from .loading import open_data
+    from .evaluation import load_model
 
     try:
         import uvicorn
 
-        from ..serving import Limits, Recording, Service, create_app
+        from ..serving import Limits, Service, create_app
         from ..serving.security import BoundedHttp, allow_connections, be_quiet_about_strangers, is_loopback
     except ImportError as error:
         raise Refusal(
@@ -98,13 +95,7 @@ def serve(
     named = _named(models)
     estimators = {name: load_model(path) for name, path in named.items()}
     service = Service(estimators, state=state, limits=limits, interval=interval, last=last)
-    recording = None
-    if replay is not None:
-        name = next(iter(estimators))
-        task = "classification" if is_classifier(estimators[name]) else "regression"
-        data = open_data(replay, {"task": task} if Path(replay).expanduser().exists() else {})
-        recording = name, Recording(data, rate=rate, timed=service.models[name].timed)
-    app = create_app(service, token=token, loopback=loopback, replay=recording)
+    app = create_app(service, token=token, loopback=loopback)
     config = uvicorn.Config(
         app,
         host=host,

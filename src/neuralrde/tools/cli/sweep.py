@@ -27,7 +27,7 @@ def sweep(
     ] = False,
     json: flags.AsJson = False,
 ) -> None:
-    """Run every combination of a grid, or a search by Optuna, as tasks on Ray.
+    """Run every combination of a grid as tasks on Ray.
 
     Ray starts by itself, on the cores that this process may use; --address joins a cluster. A run whose worker or node
     dies continues from its checkpoint. What has a result is never run again, so the same command continues after
@@ -38,7 +38,7 @@ def sweep(
         neuralrde sweep hearts.toml --address 10.0.0.1:6379
     """
     from ...datasets.dataset import safe_name
-    from ..sweeps import InProcess, Progress, RayPool, Results, Sweep
+    from ..sweeps import InProcess, RayPool, Results, Sweep
 
     if address is not None and no_ray:
         raise Refusal("Got --address with --no-ray; expected one of them.", WRONG_USE)
@@ -51,34 +51,32 @@ def sweep(
     from .sweep_tasks import read_sweep, run_one
 
     say: Callable[[str], None] = (lambda text: None) if json else print
-    left, last = "", ""
+    left = 0
 
-    def on_progress(progress: Progress) -> None:
-        nonlocal left, last
-        left = f" with the other {count(progress.total - progress.finished, 'run')}"
-        if progress.last != last:
-            last = progress.last
-            say(f"  [{progress.finished}/{progress.total}] {last}")
+    def on_progress(done: int, total: int, said: str) -> None:
+        nonlocal left
+        left = total - done
+        if said:
+            say(f"  [{done}/{total}] {said}")
 
     with going_on_unread():
-        read = read_sweep(config, folder)
-        if retry_failed and read.sweep.results.exists():
-            with Results(read.sweep.results) as results:
+        sweep, options, on_ray = read_sweep(config, folder)
+        if retry_failed and sweep.results.exists():
+            with Results(sweep.results) as results:
                 results.forget({line["key"] for line in results if line["status"] == "failed"})
-        if read.sweep.finished():
-            read.sweep.remember()
-            say(f"Nothing to run: every task has a result in {read.sweep.results}.")
+        if sweep.finished():
+            sweep.remember()
+            say(f"Nothing to run: every task has a result in {sweep.results}.")
         else:
-            say(f"Results: {read.sweep.results}\nPage:    {folder / 'page.html'}")
-            options: dict[str, Any] = {"data": read.data, "folder": read.sweep.runs.resolve()}
-            cluster = {"cores": read.cores, "gpus": read.gpus, "address": address}
-            pool = InProcess(run_one, **options) if no_ray else RayPool(run_one, **cluster, **options)
+            say(f"Results: {sweep.results}\nPage:    {folder / 'page.html'}")
+            pool = InProcess(run_one, **options) if no_ray else RayPool(run_one, **options, **on_ray, address=address)
             try:
                 with pool if isinstance(pool, RayPool) else contextlib.nullcontext():
-                    read.sweep.run(pool, on_progress)
+                    sweep.run(pool, on_progress)
             except (KeyboardInterrupt, SystemExit) as error:  # Ray makes an exit of SIGTERM
                 word, code = how_stopped(error)
-                raise Refusal(f"{word}. What is done is kept; the same command goes on{left}.", code) from None
+                others = f" with the other {count(left, 'run')}"
+                raise Refusal(f"{word}. What is done is kept; the same command goes on{others}.", code) from None
         _show(Sweep.lines_of(folder), folder, json)
 
 

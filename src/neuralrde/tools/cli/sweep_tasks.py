@@ -13,13 +13,6 @@ depth = [1, 2]                     # short for "windows.depth"
 "model.state" = [16, 32]           # any name that --set takes
 seed = [0, 1, 2]
 
-[search]                           # or a search, one for each combination of the grid
-trials = 40
-sampler = "tpe"                    # or "random"
-
-[search.ranges]
-"optimizer.learning_rate" = {low = 1e-4, high = 1e-1, log = true}
-
 [sweep]                            # how it is run
 cores = 1                          # of each run
 retries = 5
@@ -28,9 +21,8 @@ retries = 5
 import inspect
 import itertools
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +30,7 @@ from ..._version import __version__
 from ...datasets import Dataset
 from ...training import FileRefused, Listener
 from .._lock import Lock
-from ..sweeps import Search, Sweep, Task, content_key, grid_points
-from ..sweeps.results import short
+from ..sweeps import Sweep, Task, content_key, grid_points
 from .console import INTERRUPTED, TERMINATED, WRONG_USE, Refusal
 from .loading import open_data, targets, with_channels
 from .run import QUIET, train
@@ -47,29 +38,18 @@ from .run_folder import RunFolder, fingerprint_with_targets
 from .settings import TOP, RunSettings, check_names, estimator_for, read_toml, resolve, sections, settings_of
 
 # Sections of the file that a run has not, and what is in them.
-_OWN = {
-    "grid": (),
-    "search": ("trials", "sampler", "ranges"),
-    "sweep": ("cores", "gpus", "retries"),
-}
+_OWN = {"grid": (), "sweep": ("cores", "gpus", "retries")}
 # As the flags of `fit` call them.
 _SHORT = {name: f"windows.{name}" for name in ("depth", "step", "every")} | {"learning_rate": "optimizer.learning_rate"}
 
 Point = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class ConfiguredSweep:
-    """A sweep and how to run it. `data` are the data sets, by the names that tasks know them by."""
+def read_sweep(file: Path, folder: Path) -> tuple[Sweep, dict[str, Any], dict[str, Any]]:
+    """The sweep that a file describes, the options of the pool that runs it, and those of a pool on Ray.
 
-    sweep: Sweep
-    data: dict[str, Dataset]
-    cores: int
-    gpus: float
-
-
-def read_sweep(file: Path, folder: Path) -> ConfiguredSweep:
-    """The sweep that a file describes. Wrong names and values are refused here, before anything runs."""
+    Wrong names and values are refused here, before anything runs.
+    """
     found = read_toml(file)
     base = sections({name: value for name, value in found.items() if name not in _OWN}, file, more=_OWN)
     how = _section(found, "sweep")
@@ -78,32 +58,23 @@ def read_sweep(file: Path, folder: Path) -> ConfiguredSweep:
         raise Refusal(
             f"Got gpus = {gpus!r} in [sweep]; expected a number from 0; 0.5 lets two runs share one.", WRONG_USE
         )
-    grids = found.get("grid", {})
+    on_ray = {"cores": _whole(how, "cores", 1), "gpus": gpus, "retries": _whole(how, "retries", 5, least=0)}
+    grids: Any = found.get("grid", {})
     grids = grids if isinstance(grids, list) else [grids]
     if not all(isinstance(one, dict) for one in grids):
         raise Refusal(f"Got grid = {found['grid']!r}; expected a section [grid], or several as [[grid]].", WRONG_USE)
-    maker, tasks, searches = _TaskMaker(base), [], []
+    maker, tasks = _TaskMaker(base), []
     for grid in grids:
-        with _wrong_use():
-            points = grid_points(_long(grid))
+        named: Point = {_SHORT.get(str(name), str(name)): value for name, value in grid.items()}
+        try:
+            points = grid_points(named)
+        except ValueError as error:
+            raise Refusal(str(error), WRONG_USE) from None
         # The closed form among other models leaves out what is not for it.
         mixed = not all(_settings(base, point).closed_form for point in points)
-        if "search" in found:
-            searches += [_search(_section(found, "search"), maker, point) for point in points]
-        else:
-            tasks += [maker.task(point, mixed=mixed) for point in points]
-    retries = _whole(how, "retries", 5, least=0)
-    return ConfiguredSweep(
-        Sweep(folder, tasks, searches, retries=retries, name=file.stem), maker.data, _whole(how, "cores", 1), gpus
-    )
-
-
-@contextmanager
-def _wrong_use() -> Iterator[None]:
-    try:
-        yield
-    except ValueError as error:
-        raise Refusal(str(error), WRONG_USE) from None
+        tasks += [maker.task(point, mixed=mixed) for point in points]
+    sweep = Sweep(folder, tasks, name=file.stem)
+    return sweep, {"data": maker.data, "folder": sweep.runs.resolve()}, on_ray
 
 
 def _settings(base: Mapping[str, Any], point: Point) -> RunSettings:
@@ -114,33 +85,6 @@ def _settings(base: Mapping[str, Any], point: Point) -> RunSettings:
     return settings_of(base, table=table, estimator={}, assigned=own, **top)
 
 
-def _search(how: Mapping[str, Any], maker: "_TaskMaker", point: Point) -> Search:
-    ranges = how.get("ranges")
-    if not isinstance(ranges, dict) or not ranges:
-        raise Refusal(
-            "Got a [search] without ranges; expected a section [search.ranges] with for example "
-            '"model.state" = [16, 32].',
-            WRONG_USE,
-        )
-    # Other ranges are another search, whose trials are its own.
-    name = ", ".join([*map(short, point.values()), f"search {content_key(ranges)[:6]}"])
-    ranges = _long(ranges)
-    if both := sorted(set(ranges) & set(point)):
-        raise Refusal(f"Got {both[0]} in [grid] and in [search.ranges]; expected it in one of them.", WRONG_USE)
-    if _settings(maker.base, point).closed_form:
-        raise Refusal(
-            "Got a [search] with the model closed-form; expected a neural model, because the closed form has no "
-            "validation loss to search by. Put it into a [grid].",
-            WRONG_USE,
-        )
-    make = lambda params, number: maker.task({**point, **params}, search=(name, number))
-    with _wrong_use():
-        search = Search(name, ranges, trials=_whole(how, "trials", 20), make=make, sampler=how.get("sampler", "tpe"))
-    # The first value of each range: a name that there is none of is found now, and not by the first trial.
-    make({one: value[0] if isinstance(value, list) else value["low"] for one, value in ranges.items()}, 0)
-    return search
-
-
 class _TaskMaker:
     """Makes tasks from points of a grid. Each data set is read once."""
 
@@ -149,7 +93,7 @@ class _TaskMaker:
         self.data: dict[str, Dataset] = {}
         self._prints: dict[str, str] = {}
 
-    def task(self, point: Point, *, mixed: bool = False, search: tuple[str, int] | None = None) -> Task:
+    def task(self, point: Point, *, mixed: bool) -> Task:
         settings = _settings(self.base, point)
         if mixed and settings.closed_form:
             settings = _only_for_closed_form(settings)
@@ -163,7 +107,7 @@ class _TaskMaker:
         resolved = resolve(settings, estimator_for(settings, data))
         content = {"neuralrde": __version__, "data": self._prints[word], "estimator": resolved.estimator}
         content |= {name: getattr(resolved, name) for name in ("seed", "divide", "folds")}
-        return Task(content_key(content), _shown(point, settings, data), settings, word, search)
+        return Task(content_key(content), _shown(point, settings, data), settings, word)
 
 
 def _shown(point: Point, settings: RunSettings, data: Dataset) -> Point:
@@ -187,10 +131,6 @@ def _only_for_closed_form(settings: RunSettings) -> RunSettings:
     if isinstance(model, dict):
         model = {name: value for name, value in model.items() if name == "name" or name in known}
     return replace(settings, estimator={"model": model})
-
-
-def _long(section: Mapping[str, Any]) -> Point:
-    return {_SHORT.get(name, name): value for name, value in section.items()}
 
 
 def _section(found: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -5,8 +5,7 @@ It needs the packages of `pip install 'neuralrde[serve]'`.
 
 from .app import create_app
 from .limits import Limits, RequestError
-from .replay import Recording
 from .service import Service
 from .store import Store
 
-__all__ = ["Limits", "Recording", "RequestError", "Service", "Store", "create_app"]
+__all__ = ["Limits", "RequestError", "Service", "Store", "create_app"]

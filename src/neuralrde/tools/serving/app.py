@@ -23,7 +23,6 @@ from .jobs import Job, Kind
 from .limits import RequestError, wrong
 from .page import FILES
 from .protocol import HEADER, VERSION
-from .replay import Recording, Replay, ReplayRequest, ReplayStatus
 from .security import COOKIE, Guard, cookie_of, same
 from .served import ServedModel
 from .service import Service
@@ -38,25 +37,20 @@ _POLICY = (
 )
 
 
-def create_app(
-    service: Service, *, token: str | None = None, loopback: bool = True, replay: tuple[str, Recording] | None = None
-) -> Guard:
+def create_app(service: Service, *, token: str | None = None, loopback: bool = True) -> Guard:
     """An ASGI application of a service.
 
     Args:
         service: which models, with which limits.
         token: what clients must send; None, or an empty one, asks for none.
         loopback: whether it listens on this machine only; then requests for another host are refused.
-        replay: the name of a model, and what the page can play to it.
     """
-    rest = Rest(service, token or None, replay)
+    rest = Rest(service, token or None)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         await service.start()
         yield
-        if rest.replay is not None:
-            await rest.replay.stop()
         await service.stop()
 
     methods: dict[str, dict[str, Operation]] = {}
@@ -115,12 +109,9 @@ _STREAMS = "/v2/models/{model}/streams"
 class Rest:
     """Handlers of requests."""
 
-    def __init__(self, service: Service, token: str | None, replay: tuple[str, Recording] | None):
+    def __init__(self, service: Service, token: str | None):
         self.service, self.token = service, token
         self.guard: Guard | None = None
-        self.replay = None if replay is None else Replay(service, *replay)
-        if self.replay is not None:
-            service.hub.replay = self.replay.status
 
     def answer(self, operations: dict[str, Operation]) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
@@ -329,22 +320,6 @@ class Rest:
             await connection.run()
 
     # The page.
-
-    @at("GET", "/replay", answer=ReplayStatus, refusals=(404,))
-    async def replay_status(self, request: Request) -> ReplayStatus:
-        """The replay"""
-        if self.replay is None:
-            raise RequestError(404, "This service has nothing to replay; start it with `--replay FILE`.")
-        return self.replay.status()
-
-    @at("POST", "/replay", answer=ReplayStatus, body=ReplayRequest, refusals=(400, 404, 413))
-    async def replay_change(self, request: Request) -> ReplayStatus:
-        """Start, pause or change it"""
-        example = 'JSON such as {"running": true, "speed": 2}'
-        asked = await self._read(request, ReplayRequest, "no request to replay", example)
-        if self.replay is not None:
-            self.replay.change(asked)
-        return await self.replay_status(request)
 
     async def login(self, request: Request) -> Response:
         """The page's form: the right token becomes a cookie."""

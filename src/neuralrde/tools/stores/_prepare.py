@@ -3,10 +3,8 @@
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
-from itertools import islice
 from threading import Event
 from typing import Any
 
@@ -19,13 +17,11 @@ from ...models import MODELS
 from ...paths import Windows
 from ...registry import make
 from ...transforms import Transform
-from .._ray import start_ray
 from ._store import Store
 from .files import INDEX, MANIFEST, PLAN, SERIES, Location, SourceError, checksum, packed, record_name
-from .plan import Plan, StoreSpec, as_labels, make_plan
+from .plan import Plan, StoreSpec, as_labels, is_done, make_plan, make_shard
 from .rows import PIECE, open_source
 from .scan import joined, scan_block
-from .shard import is_done, make_shard
 
 Progress = Callable[[str, int, int], None]
 _GIB = 2**30
@@ -49,7 +45,6 @@ def prepare(
     task: str | None = None,
     memory: float = 1.0,
     workers: int | None = None,
-    ray: str | bool | None = None,
     progress: Progress | None = None,
 ) -> Store:
     """Write the log-signatures of series that need not fit in memory into a store, from which models are trained.
@@ -76,8 +71,6 @@ def prepare(
         memory: GiB to work with, beside what the libraries take (about 0.3 GiB). A series that needs more is cut in
             time, and its log-signatures are joined exactly.
         workers: threads; None takes as many as there are cores and memory.
-        ray: instead of threads, tasks on a Ray cluster: its address, or True for one on this machine. All nodes must
-            reach the data and the store.
         progress: called with the stage, how much of it is done, and of how much.
 
     >>> import tempfile
@@ -120,30 +113,29 @@ def prepare(
             "nothing is overwritten."
         )
     report = progress or (lambda stage, done, of: None)
-    with _cluster(ray) as cluster:
-        run = partial(_on_ray, cluster) if cluster else partial(_in_threads, workers, memory * _GIB)
-        if location.size(PLAN) is not None and location.size(INDEX) is not None:
-            plan = Plan.read(location)
-        else:
-            tasks = ((source, block, not spec.transform.is_fitted) for block in range(len(source.blocks)))
-            scanned = run(scan_block, tasks, len(source.blocks), 8 * PIECE)
-            series = joined(source, _reported(scanned, "first look", 0, len(source.blocks), report))
-            found = None if series.target is None else as_labels(series.target, task, classes)
-            arrays = {"lengths": series.lengths, "ids": series.ids}
-            arrays |= {} if found is None else {"target": found[0]}
-            index = packed(arrays | ({} if series.groups is None else {"groups": series.groups}))
-            plan = make_plan(spec, series, found, checksum(index), int(memory * _GIB))
-            location.write(INDEX, index)
-            location.write_json(PLAN, asdict(plan))  # last: where it is, the index is whole
-        if plan.key != key:
-            raise another
-        index = location.read_arrays(INDEX, plan.index)
-        left = [number for number in range(len(plan.shards)) if not is_done(location, number)]
-        done = len(plan.shards) - len(left)
-        report("log-signatures", done, len(plan.shards))
-        tasks = ((source, plan, i, index["lengths"][slice(*plan.shards[i])], location) for i in left)
-        made = run(make_shard, tasks, len(left), plan.most * plan.per_point)
-        deque(_reported(made, "log-signatures", done, len(plan.shards), report), maxlen=0)
+    run = partial(_in_threads, workers, memory * _GIB)
+    if location.size(PLAN) is not None and location.size(INDEX) is not None:
+        plan = Plan.read(location)
+    else:
+        tasks = ((source, block, not spec.transform.is_fitted) for block in range(len(source.blocks)))
+        scanned = run(scan_block, tasks, len(source.blocks), 8 * PIECE)
+        series = joined(source, _reported(scanned, "first look", 0, len(source.blocks), report))
+        found = None if series.target is None else as_labels(series.target, task, classes)
+        arrays = {"lengths": series.lengths, "ids": series.ids}
+        arrays |= {} if found is None else {"target": found[0]}
+        index = packed(arrays | ({} if series.groups is None else {"groups": series.groups}))
+        plan = make_plan(spec, series, found, checksum(index), int(memory * _GIB))
+        location.write(INDEX, index)
+        location.write_json(PLAN, asdict(plan))  # last: where it is, the index is whole
+    if plan.key != key:
+        raise another
+    index = location.read_arrays(INDEX, plan.index)
+    left = [number for number in range(len(plan.shards)) if not is_done(location, number)]
+    done = len(plan.shards) - len(left)
+    report("log-signatures", done, len(plan.shards))
+    tasks = ((source, plan, i, index["lengths"][slice(*plan.shards[i])], location) for i in left)
+    made = run(make_shard, tasks, len(left), plan.most * plan.per_point)
+    deque(_reported(made, "log-signatures", done, len(plan.shards), report), maxlen=0)
     _finish(location, plan, index)
     return Store(store)
 
@@ -169,9 +161,6 @@ def _finish(location: Location, plan: Plan, index: dict[str, np.ndarray]) -> Non
     location.remove_work()
 
 
-# Tasks on threads of this machine or on a Ray cluster. Both give results in order.
-
-
 def _in_threads(
     workers: int | None,
     memory: float,
@@ -180,7 +169,7 @@ def _in_threads(
     count: int,
     needs: float,
 ) -> Iterator[Any]:
-    """Run tasks on all cores, as many at a time as fit into the memory. The first error ends all.
+    """Run tasks on all cores, as many at a time as fit into the memory; results in order. The first error ends all.
 
     The kernel, pyarrow and NumPy release the interpreter's lock where they work.
     """
@@ -194,47 +183,3 @@ def _in_threads(
         yield from run(delayed(function)(*task, stopped.is_set) for task in tasks)  # type: ignore
     finally:
         stopped.set()
-
-
-@contextmanager
-def _cluster(address: str | bool | None) -> Iterator[Any]:
-    """Ray, connected to a cluster, or with True to one on this machine; None if none is asked for."""
-    if not address:
-        yield None
-        return
-    try:
-        import ray
-    except ImportError:
-        raise ImportError(
-            "Got ray=..., and Ray is not installed. Write `pip install 'neuralrde[ray]'`, or leave it out: threads "
-            "then do the work on this machine."
-        ) from None
-    started = not ray.is_initialized()
-    if started:
-        start_ray(ray, include_dashboard=False, **({} if address is True else {"address": address}))
-    try:
-        yield ray
-    finally:
-        if started:
-            ray.shutdown()
-
-
-def _on_ray(
-    ray: Any, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], count: int, needs: float
-) -> Iterator[Any]:
-    """Run tasks on the nodes of a cluster. Ray starts as many at a time as fit, and repeats those of lost nodes."""
-    remote = ray.remote(num_cpus=1, memory=int(needs), max_retries=3)(function)
-    most = 4 * max(1, int(ray.cluster_resources().get("CPU", 1)))
-    running: deque[Any] = deque()
-    waiting = iter(tasks)
-    try:
-        while True:
-            running.extend(remote.remote(*task) for task in islice(waiting, most - len(running)))
-            if not running:
-                return
-            yield ray.get(running.popleft())
-    except ray.exceptions.RayTaskError as error:
-        raise error.as_instanceof_cause() from None
-    finally:
-        for task in running:
-            ray.cancel(task, force=True)

@@ -1,8 +1,13 @@
-"""A store: a training set whose log-signatures are on a disk and are read when they are needed."""
+"""A store: a training set whose log-signatures are on a disk and are read when they are needed.
+
+They were transformed and cut into windows when the store was prepared. So whatever needs whole series is refused: an
+augmentation, and the closed form beside an ensemble.
+"""
 
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
@@ -11,9 +16,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from ...errors import setting
+from ...models import AbstractDrivenModel, Ensemble, LogSignatureSizes
+from ...models.base import ForeignModel
+from ...paths import Series, Windows
 from ...paths.checks import check_fits
 from ...signatures.bases import Basis, change_bases
 from ...training import Examples
+from ...training.examples import prefetched
 from ...transforms import Transform
 from .files import MANIFEST, OTHER_CHECKSUM, PLAN, SERIES, Classes, Json, Location, Selection, StoreError, shard_name
 from .plan import windows_from_json
@@ -98,10 +108,8 @@ class Store:
             return np.array(self.classes)[self.target]
         return self.target[:, 0] if self.target.shape[1] == 1 else self.target
 
-    def as_source(self) -> Any:
+    def as_source(self) -> "StoreSource":
         """This store as estimators take it: a source of samples."""
-        from .samples import StoreSource  # it is made of stores
-
         return StoreSource(self)
 
     def __len__(self) -> int:
@@ -262,3 +270,180 @@ def _damaged(location: Location, cache: Path, number: int, what: str) -> StoreEr
     if location.remote:
         (cache / shard_name(number)).unlink(missing_ok=True)
     return location.damaged(shard_name(number), what)
+
+
+# Numbers that are read at once for statistics.
+_NUMBERS = 2**23
+
+
+@dataclass(frozen=True)
+class StoredExamples:
+    """A source of examples, like `Examples`, whose log-signatures stay on the disk.
+
+    Args:
+        store: the series.
+        basis: of the log-signatures.
+        target: one per series, as the loss takes it.
+        weight: how much each series counts.
+        extra_inputs: one per series each, which come after the store's own.
+    """
+
+    store: Store
+    basis: Basis = "words"
+    target: Any = None
+    weight: np.ndarray | None = None
+    extra_inputs: Sequence[np.ndarray] = ()
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def take(self, rows: Selection) -> Examples:
+        rows = np.arange(len(self))[rows]
+        examples = self.store.take(rows, basis=self.basis)
+        chosen = lambda array: None if array is None else array[rows]
+        extra = tuple(array[rows] for array in self.extra_inputs)
+        return Examples((*examples.inputs, *extra), chosen(self.target), examples.windows, chosen(self.weight))
+
+    @property
+    def fingerprint(self) -> str:
+        """A checksum of the store, and of the arrays that came with it."""
+        digest = blake2b(f"{self.store.fingerprint} {self.basis}".encode(), digest_size=16)
+        for array in (self.target, self.weight, *self.extra_inputs):
+            digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    def sizes(self) -> LogSignatureSizes:
+        """The statistics that a model's scale is fitted to, from one pass over the store in its order."""
+        most = max(1, _NUMBERS // (self.store.most_windows * self.store.controls))
+        rows = (slice(start, start + most) for start in range(0, len(self), most))
+        counts, take = self.store.window_counts, self.store.take
+        with prefetched((take(part, basis=self.basis, padded=False).inputs[1], counts[part]) for part in rows) as parts:
+            return LogSignatureSizes.of(parts)
+
+
+def _basis_of(store: Store, model: Any) -> Basis:
+    """The basis in which a model takes log-signatures; an error if it takes something else than the store holds."""
+    model = model.first if isinstance(model, Ensemble) else model
+    if isinstance(model, ForeignModel):
+        return "words"
+    if not isinstance(model, AbstractDrivenModel):
+        raise StoreError(
+            f"Got the model {type(model).__name__}, which is not driven by log-signatures; expected one that is, "
+            "because a store holds nothing else. Train it on series in memory."
+        )
+    if model.takes_increments != store.mixed or (store.mixed and model.basis != "words"):
+        raise StoreError(
+            f"Got the model {type(model).__name__} and a store that was prepared for {store.model!r}; expected one "
+            f"that was prepared for it, because a path of {len(store.path_channels)} channels is mixed for one of "
+            "them and not for the other. Prepare the data again with the model's name: `neuralrde prepare --model ...`."
+        )
+    return model.basis
+
+
+@dataclass(frozen=True)
+class StoreSource:
+    """The series of a store, whose log-signatures stay on the disk."""
+
+    store: Store
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def __getitem__(self, rows: Selection) -> "StoreSource":
+        return StoreSource(self.store[rows])
+
+    @property
+    def series(self) -> Series:
+        return Series.from_array(np.arange(float(len(self)))[:, None])  # all different: equal ones are not divided
+
+    @property
+    def groups(self) -> np.ndarray | None:
+        return self.store.groups
+
+    def targets(self, y: Any, task: str) -> Any:
+        if y is not None:
+            return y
+        own = self.store.task
+        if own is None:
+            raise StoreError(f"Got a store without a target; expected y=..., or one prepared with {setting('target')}.")
+        if own != task:
+            names = {"classification": "NeuralRDEClassifier", "regression": "NeuralRDERegressor"}
+            raise StoreError(
+                f"Got a store of a {own} for {names[task]}; expected a {task}. Write "
+                f"`{names[own]}()`, or prepare it with {setting('task', task)}."
+            )
+        return self.store.labels
+
+    def check_possible(self, trainer: Any, *, per_time: bool, warm: bool) -> None:
+        windows, given, augmentation = self.store.windows, trainer.given, trainer.augmentation
+        other_windows = given["windows"] is not None and trainer.windows != windows
+        for refused, got, expected, why in (
+            (other_windows, setting("windows", given["windows"]), "None", f"the store was cut into {windows!r}"),
+            (augmentation is not None, setting("augmentation", augmentation), "None", "its series are as they are"),
+            (warm, "warm_start=True", "False", "a store has its own transform; go on by checkpoint= and resume=True"),
+            (
+                given["transform"] != "standard",
+                setting("transform", given["transform"]),
+                '"standard"',
+                "`prepare` has applied the store's own transform",
+            ),
+            (per_time, "a target at every point", "one per series", "it holds nothing between the ends of windows"),
+        ):
+            if refused:
+                raise StoreError(f"Got {got} for a store; expected {expected}, because {why}.")
+
+    def whole(self) -> None:
+        return None
+
+    def fit_and_prepare(self, transform: Transform) -> tuple[Transform, "StoreSource"]:
+        return self.store.transform, self
+
+    def prepared(self, transform: Callable[[Series], Series]) -> "StoreSource":
+        if transform != self.store.transform:
+            raise self._prepared_otherwise()
+        return self
+
+    @property
+    def n_channels(self) -> int:
+        return len(self.store.path_channels)
+
+    def resolved(self, windows: Windows) -> Windows:
+        return self.store.windows
+
+    def window_counts(self, windows: Windows) -> Int[np.ndarray, "samples"]:
+        return self.store.window_counts
+
+    def examples(
+        self,
+        model: Any,
+        windows: Windows,
+        target: np.ndarray | None = None,
+        *,
+        weight: np.ndarray | None = None,
+        extra_inputs: Sequence[np.ndarray] = (),
+        per_time: bool = False,
+        **_: Any,
+    ) -> StoredExamples:
+        if windows != self.store.windows:
+            raise self._prepared_otherwise()
+        if per_time:
+            raise StoreError("Got a store for an estimator that predicts at every point; expected series.")
+        return StoredExamples(self.store, _basis_of(self.store, model), target, weight, extra_inputs)
+
+    def fit_inputs(self, model: Any, examples: "StoredExamples") -> Any:
+        return model.fit_inputs((None, examples.sizes()))
+
+    def check_finite(self, outputs: np.ndarray) -> None:
+        wrong = ~np.isfinite(outputs).all(axis=tuple(range(1, outputs.ndim)))
+        if wrong.any():
+            raise StoreError(
+                f"Got series {self.store.ids[int(wrong.argmax())]}, for which the model's prediction is not a finite "
+                "number. Look for values in it that are no measurements, and write NaN for them."
+            )
+
+    def _prepared_otherwise(self) -> StoreError:
+        return StoreError(
+            f"Got a store with the windows {self.store.windows!r} and statistics of its own; expected the windows and "
+            "the statistics of the training set. Prepare it like the store that was trained from: `neuralrde prepare "
+            "DATA STORE --like TRAINED`, or `prepare(..., like=Store(...))`."
+        )

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
-from ...datasets.roles import Roles, TableOptions, find_roles
+from ...datasets.table import Roles, TableOptions, find_roles
 from ...datasets.targets import is_number_text
 from ...errors import setting
 from .files import Json, SourceError, files_at, identity, open_file

@@ -5,18 +5,15 @@ is given a function that runs one task. It sees to it that each is run once, wha
 can be read at any time. `neuralrde sweep` is built on it.
 """
 
-from .driver import Progress, Search, Sweep
+from .driver import InProcess, RayPool, Sweep
 from .page import as_page
-from .pool import InProcess, RayPool
 from .results import Group, Results, Task, content_key, grid_points, summarise
 
 __all__ = [
     "Group",
     "InProcess",
-    "Progress",
     "RayPool",
     "Results",
-    "Search",
     "Sweep",
     "Task",
     "as_page",

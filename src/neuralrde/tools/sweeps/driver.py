@@ -1,294 +1,281 @@
-"""The driver of a sweep: gives tasks out, writes each result down once, gives lost tasks out again.
+"""The driver of a sweep, which writes each result down once, and where its tasks run: in this process, or on Ray."""
 
-Tasks are those of a grid, or of a search by Optuna, which decides what to try next.
-"""
-
+import contextlib
 import json
+import os
+import secrets
+import shlex
+import signal
+import socket
+import sys
+import tempfile
+import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
+from ..._cores import CORES, cores
 from ..._write import private_folder, writing
 from .page import as_page
-from .pool import InProcess, RayPool, TaskResult
 from .results import Line, Results, Task, short
+
+Function = Callable[[Any, Any, Path], Line]
+"""Runs a task, given settings, data and the task's folder; returns what goes into the line of results."""
 
 # The page is written at most this often, in seconds: a browser reads it every few.
 _PAGE_EVERY = 3.0
-SAMPLERS = ("tpe", "random")
+_TOKEN = ".sweep"
+# Ray's shared memory, beside the data that tasks share: arguments and results are small.
+_LEAST_STORE = 200 * 2**20
+# An interrupted run writes a checkpoint before it ends.
+_GRACE = 30.0
 
 
-class Search:
-    """A number of trials over ranges of settings; the lowest objective is the best.
+class TaskResult(NamedTuple):
+    """How a task ended, "done" or "failed", and what goes into its line."""
 
-    Every trial is kept in a file as soon as it is asked for, so that a second start goes on where the first ended.
-    With several trials at a time, what is tried next depends on what has ended by then: two searches may differ.
+    task: Task
+    status: str
+    values: Line
+
+
+class InProcess:
+    """Runs tasks in this process, one after another, each on all of its cores.
 
     Args:
-        name: of the search, for its lines in the file.
-        ranges: what to choose for each setting: a list of values, or `{"low": ..., "high": ...}` with `log = true` or a
-            `step`. Two whole numbers are a range of whole numbers.
-        trials: their number.
-        make: makes the task for a choice and a trial's number.
-        sampler: "tpe" learns from earlier trials, "random" does not.
-        seed: of the sampler.
+        function: runs a task.
+        data: objects that tasks work on, by name.
+        folder: each task gets a folder of its own in it.
+    """
+
+    def __init__(self, function: Function, *, data: Mapping[str, Any], folder: Path):
+        self._function, self._data, self._folder = function, data, folder
+
+    def run(self, tasks: Iterable[Task]) -> Iterator[TaskResult]:
+        """The results as they come."""
+        for task in tasks:
+            data = None if task.data is None else self._data[task.data]
+            yield TaskResult(task, *_run(self._function, task.settings, data, self._folder / task.key))
+
+
+class RayPool:
+    """Runs tasks on Ray, each on a number of cores. Use it in a `with` block.
+
+    Without an address, Ray is started on this machine, on the cores that this process may use, and stopped at the end.
+    Nothing is sent anywhere: usage statistics are off, and there is no dashboard.
+
+    Args:
+        function: runs a task. A module that the workers can import must have it.
+        data: objects that tasks work on, by name. Each is copied to a node once, and tasks there share it.
+        folder: each task gets a folder of its own in it. A worker that does not see it, because it is on another host
+            and the folder is not shared, works in a temporary one and cannot resume.
+        cores: of each task.
+        gpus: of each task; a fraction lets tasks share one.
+        retries: how often Ray runs a task again after its worker or node died.
+        address: of a cluster, "auto" for the one on this machine; None starts Ray here.
     """
 
     def __init__(
         self,
-        name: str,
-        ranges: Mapping[str, Any],
+        function: Function,
         *,
-        trials: int,
-        make: Callable[[dict[str, Any], int], Task],
-        sampler: str = "tpe",
-        seed: int = 0,
+        data: Mapping[str, Any],
+        folder: Path,
+        cores: int = 1,
+        gpus: float = 0,
+        retries: int = 5,
+        address: str | None = None,
     ):
+        # Before the import: Ray reads them then. Nothing is to be sent anywhere.
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         try:
-            import optuna
+            import ray
         except ImportError:
             raise ImportError(
-                "Got a search, and no Optuna to search with. Write `pip install 'neuralrde[sweep]'`, or a [grid] "
-                "instead of the [search]."
+                "Got a sweep on Ray, and no Ray to run it on. Write `pip install 'neuralrde[ray]'`, or --no-ray to "
+                "run one task after another in this process."
             ) from None
-        if sampler not in SAMPLERS:
-            raise ValueError(f"Got the sampler {sampler!r}; expected one of {', '.join(SAMPLERS)}.")
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self.name, self.trials = name, trials
-        self._optuna, self._make, self._sampler, self._seed = optuna, make, sampler, seed
-        self._distributions = {name: _distribution(optuna, name, value) for name, value in ranges.items()}
-        self._study = optuna.create_study(direction="minimize")
-        self._again: list[tuple[int, dict[str, Any]]] = []
-        self._live: dict[int, Any] = {}
-        self._asked = 0
-        self._records: Results | None = None
+        self._ray, self._function, self._data, self._folder = ray, function, data, folder
+        self._cores, self._gpus, self._retries, self._address = cores, gpus, retries, address
 
-    def restore(self, records: Results, results: Results) -> None:
-        """Go on from what is in the files: trials with a result are known, the others are run first."""
-        self._records = records
-        for line in [line for line in records if line["search"] == self.name]:
-            self._asked += 1
-            if (found := results.get(line["task"])) is None:
-                self._again.append((line["number"], line["params"]))
-            else:
-                made = {"params": line["params"], "distributions": self._distributions}
-                self._study.add_trial(self._optuna.trial.create_trial(**made, **self._outcome(found)))
-        # With the seed alone, the first draws of this start would be those of the last one.
-        seed, kinds = self._seed + self._asked, self._optuna.samplers
-        # Trials that have not ended count as bad, so that no two at a time are alike.
-        tpe = self._sampler == "tpe"
-        self._study.sampler = kinds.TPESampler(seed=seed, constant_liar=True) if tpe else kinds.RandomSampler(seed)
+    def __enter__(self) -> Self:
+        self._ours = not self._ray.is_initialized()
+        if self._ours:
+            options: dict[str, Any] = {"address": self._address}
+            if self._address is None:
+                import cloudpickle
 
-    @property
-    def left(self) -> int:
-        """Trials that are still to be begun."""
-        return len(self._again) + max(0, self.trials - self._asked)
-
-    def next(self) -> Task | None:
-        """The task of the next trial; None if all have been begun."""
-        if self._again:
-            number, params = self._again.pop(0)
-            self._study.enqueue_trial(params)
-            self._live[number] = self._study.ask(self._distributions)
-            return self._make(params, number)
-        if self._asked >= self.trials:
-            return None
-        number, self._asked = self._asked, self._asked + 1
-        trial = self._live[number] = self._study.ask(self._distributions)
-        task = self._make(dict(trial.params), number)
-        line = {"search": self.name, "number": number, "params": dict(trial.params), "task": task.key}
-        assert self._records is not None
-        self._records.append({"key": f"{self.name}/{number}", **line})
-        return task
-
-    def finish(self, task: Task, line: Line) -> None:
-        """The end of a trial, with its line of results."""
-        assert task.search is not None
-        outcome = self._outcome(line)
-        self._study.tell(self._live.pop(task.search[1]), outcome.get("value"), state=outcome["state"])
-
-    def _outcome(self, line: Line) -> dict[str, Any]:
-        states, value = self._optuna.trial.TrialState, line.get("objective")
-        if line.get("status") != "done" or value is None:
-            return {"state": states.FAIL}
-        return {"state": states.COMPLETE, "value": float(value)}
-
-
-def _distribution(optuna: Any, name: str, value: Any) -> Any:
-    kinds = optuna.distributions
-    if isinstance(value, list) and value:
-        return kinds.CategoricalDistribution(value)
-    if not isinstance(value, dict) or not {"low", "high"} <= set(value) <= {"low", "high", "log", "step"}:
-        raise ValueError(
-            f"Got {value!r} as the range of {name}; expected a list of values, or a lowest and a highest one. "
-            f'Write for example "{name}" = {{low = 1e-4, high = 1e-2, log = true}}.'
+                memory = _LEAST_STORE + 2 * sum(len(cloudpickle.dumps(one)) for one in self._data.values())
+                # "local" is not a cluster that happens to run on this machine.
+                options = {"address": "local", "num_cpus": cores(), "include_dashboard": False}
+                options["object_store_memory"] = memory
+            try:
+                _start(self._ray, **options, logging_level="ERROR")
+            except ConnectionError as error:
+                raise ConnectionError(
+                    f"Got the address {self._address} and no Ray cluster there; expected one that is running. Start it "
+                    f"with `ray start --head` on its first machine. Ray says: {error}"
+                ) from None
+        self._token = secrets.token_hex(8)
+        private_folder(self._folder)
+        with writing(self._folder / _TOKEN, "w") as file:
+            file.write(self._token)
+        self._remote = self._ray.remote(_run_remotely).options(
+            num_cpus=self._cores,
+            num_gpus=self._gpus,
+            max_retries=self._retries,
+            runtime_env={"env_vars": {CORES: str(self._cores)}},
         )
-    low, high, log, step = value["low"], value["high"], bool(value.get("log")), value.get("step")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        (self._folder / _TOKEN).unlink(missing_ok=True)
+        if self._ours:
+            self._ray.shutdown()
+
+    def run(self, tasks: Iterable[Task]) -> Iterator[TaskResult]:
+        """The results as they come. An interrupt stops all runs, which write checkpoints; those that end well count."""
+        shared = {name: self._ray.put(one) for name, one in self._data.items()}
+        running = {}
+        for task in tasks:
+            data = None if task.data is None else shared[task.data]
+            call = (self._function, task.settings, data, str(self._folder), task.key, self._token)
+            running[self._remote.remote(*call)] = task
+        try:
+            while running:
+                [ended], _ = self._ray.wait(list(running))
+                if (result := self._result(ended, running.pop(ended))) is not None:
+                    yield result
+        except (KeyboardInterrupt, SystemExit):  # Ray makes an exit of SIGTERM
+            for reference in running:
+                self._ray.cancel(reference, force=False)
+            ready = self._ray.wait(list(running), num_returns=len(running), timeout=_GRACE)[0] if running else []
+            results = [self._result(reference, running[reference]) for reference in ready]
+            yield from (result for result in results if result is not None and result.status == "done")
+            raise
+
+    def _result(self, reference: Any, task: Task) -> TaskResult | None:
+        """How a task ended; None if it was interrupted, and is to be run at the next start."""
+        errors = self._ray.exceptions
+        try:
+            return TaskResult(task, *self._ray.get(reference))
+        except errors.TaskCancelledError:
+            return None
+        except errors.RayTaskError as error:  # not from the run, whose errors are results: from around it
+            interrupted = isinstance(error.cause, KeyboardInterrupt)
+            return None if interrupted else TaskResult(task, "failed", {"error": str(error.cause or error)})
+        except errors.RayError as error:
+            why = f"Its worker died {self._retries + 1} times. The last time: {type(error).__name__}"
+            return TaskResult(task, "failed", {"error": why})
+
+
+def _start(ray: Any, **options: Any) -> None:
+    """`ray.init`. It would leave a handler of SIGTERM behind that ends the program: the old one is put back."""
+    if options.get("address") in (None, "local") and shlex.quote(sys.executable) != sys.executable:
+        # Ray starts its workers by a line of a shell, in which it forgets to quote a path with a space.
+        options["runtime_env"] = {"py_executable": shlex.quote(sys.executable)}
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
     try:
-        if type(low) is type(high) is int:
-            return kinds.IntDistribution(low, high, log=log, step=step or 1)
-        return kinds.FloatDistribution(float(low), float(high), log=log, step=step)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"Got {value!r} as the range of {name}: {error}") from None
+        ray.init(log_to_driver=False, **options)
+    finally:
+        if in_main_thread and before is not None:  # None is a handler that is not Python's
+            signal.signal(signal.SIGTERM, before)
 
 
-@dataclass
-class Progress:
-    """How far a sweep is. `running` has the tasks that run, by key."""
+def _run_remotely(function: Function, settings: Any, data: Any, folder: str, key: str, token: str) -> tuple[str, Line]:
+    """Run a task in a worker."""
+    with contextlib.ExitStack() as stack:
+        place = Path(folder)
+        try:  # a host may have another folder of the same name
+            shared = (place / _TOKEN).read_text() == token
+        except OSError:
+            shared = False
+        place = place if shared else Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        return _run(function, settings, data, place / key)
 
-    total: int
-    known: int
-    done: int = 0
-    failed: int = 0
-    lost: int = 0
-    running: dict[str, Task] = field(default_factory=dict)
-    last: str = ""
 
-    @property
-    def finished(self) -> int:
-        """Tasks with a result, from this start or an earlier one."""
-        return self.known + self.done + self.failed
+def _run(function: Function, settings: Any, data: Any, folder: Path) -> tuple[str, Line]:
+    """Status and result of a task; an error is its result too. Interrupts pass."""
+    begun = time.monotonic()
+    try:
+        status, values = "done", function(settings, data, folder)
+    except Exception as error:
+        message = str(error) or f"{type(error).__name__}: "
+        status, values = "failed", {"error": message, "trace": traceback.format_exc(limit=-3)}
+    return status, {"seconds": round(time.monotonic() - begun, 3), "host": socket.gethostname(), **values}
 
 
 class Sweep:
     """All tasks of a sweep, and the folder of its results.
 
     `results.jsonl` has a line per finished task, `page.html` shows them, `plan.json` says which tasks are the sweep's,
-    `trials.jsonl` is the memory of searches, and `runs/` holds the tasks' folders.
+    and `runs/` holds the tasks' folders.
 
     Args:
         folder: of the sweep.
-        tasks: of a grid. Tasks of the same key are run once.
-        searches: which ask for tasks of their own.
-        retries: how often a task is given out again after its worker or node died.
+        tasks: those of the same key are run once.
         name: for the page's title.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        tasks: Sequence[Task],
-        searches: Sequence[Search] = (),
-        *,
-        retries: int = 5,
-        name: str = "sweep",
-    ):
-        self.folder, self.retries, self.name = folder, retries, name
+    def __init__(self, folder: Path, tasks: Sequence[Task], *, name: str = "sweep"):
+        self.folder, self.name = folder, name
         self.tasks = {task.key: task for task in tasks}
-        self.searches = {search.name: search for search in searches}
-        self.total = len(self.tasks) + sum(search.trials for search in searches)
-        self.runs, self.results, self._trials = (folder / name for name in ("runs", "results.jsonl", "trials.jsonl"))
+        self.runs, self.results = folder / "runs", folder / "results.jsonl"
 
     def remember(self) -> None:
-        """Write down which tasks and searches are the sweep's now, so that its folder alone tells."""
-        private_folder(self.folder)
-        with writing(self.folder / "plan.json", "w") as file:
-            json.dump({"name": self.name, "total": self.total, **self._plan()}, file)
-
-    def _plan(self) -> dict[str, list[str]]:
-        return {"keys": list(self.tasks), "searches": list(self.searches)}
+        """Write down which tasks are the sweep's now, so that its folder alone tells."""
+        with writing(private_folder(self.folder) / "plan.json", "w") as file:
+            json.dump({"keys": list(self.tasks)}, file)
 
     @staticmethod
     def lines_of(folder: Path) -> list[Line]:
         """The results in a folder that are the sweep's still: its file may have changed since they came."""
         plan, lines = folder / "plan.json", Results.read(folder / "results.jsonl")
-        return _current(lines, json.loads(plan.read_text())) if plan.exists() else lines
+        keys = json.loads(plan.read_text())["keys"] if plan.exists() else [line["key"] for line in lines]
+        return [line for line in lines if line["key"] in set(keys)]
 
     def finished(self) -> bool:
         """Whether there is nothing left to run."""
-        known = {line["key"] for line in Results.read(self.results)}
-        trials = [line for line in Results.read(self._trials) if line["search"] in self.searches]
-        wanted = {*self.tasks, *(line["task"] for line in trials)}
-        return wanted <= known and len(self.tasks) + len(trials) >= self.total
+        return set(self.tasks) <= {line["key"] for line in Results.read(self.results)}
 
     def run(
-        self, pool: InProcess | RayPool, on_progress: Callable[[Progress], None] = lambda progress: None
-    ) -> Progress:
+        self, pool: InProcess | RayPool, on_progress: Callable[[int, int, str], None] = lambda done, total, said: None
+    ) -> None:
         """Run what has no result yet. An interrupt stops it; a second start goes on.
 
         Args:
             pool: where tasks run.
-            on_progress: called after every change, for a line of progress.
+            on_progress: called at the beginning and after each result with the number of tasks that have one, the
+                number of all tasks, and a sentence.
         """
         self.remember()
-        with Results(self.results) as results, Results(self._trials) as trials:
-            waiting = deque(task for task in self.tasks.values() if task.key not in results)
-            for search in self.searches.values():
-                search.restore(trials, results)
-            left = len(waiting) + sum(search.left for search in self.searches.values())
-            progress = Progress(self.total, known=self.total - left)
-            attempts: Counter[str] = Counter()
-            page_written = 0.0
-
-            def next_task() -> Task | None:
-                if waiting:
-                    return waiting.popleft()
-                for search in self.searches.values():
-                    while (task := search.next()) is not None:
-                        line = results.get(task.key)
-                        if line is None and task.key not in progress.running:
-                            return task
-                        search.finish(task, line or {})  # another trial has chosen alike
-                        progress.known += 1
-                return None
-
-            def take(result: TaskResult) -> None:
-                """Write a result down, or give a lost task out again."""
-                task, status, values = result.task, result.status, result.values
-                del progress.running[task.key]
-                if status == "lost":
-                    progress.lost += 1
-                    if attempts[task.key] <= self.retries:
-                        progress.last = f"{_title(task)}: {values['error']}"
-                        waiting.appendleft(task)
-                        return
-                    why = f"Its worker died {attempts[task.key]} times. The last time: {values['error']}"
-                    status, values = "failed", {"error": why}
-                line = {"key": task.key, "point": task.point, "status": status, **values}
-                line |= {"attempts": attempts[task.key], "ended": datetime.now(UTC).isoformat(timespec="seconds")}
-                if task.search is not None:
-                    line["search"] = list(task.search)
-                    self.searches[task.search[0]].finish(task, line)
-                results.append(line)
-                progress.done += status == "done"
-                progress.failed += status == "failed"
-                outcome = f"failed: {line['error']}" if status == "failed" else "done"
-                if line.get("value") is not None:
-                    outcome = f"{line.get('metric')} {line['value']:.4g} in {line.get('seconds', 0):.1f} s"
-                progress.last = f"{_title(task)}: {outcome}"
-
-            def write_page() -> None:
-                running = [task.point for task in progress.running.values()]
-                lines = _current(list(results), self._plan())
-                with writing(self.folder / "page.html", "w") as file:
-                    file.write(as_page(lines, name=self.name, total=self.total, running=running))
-
+        with Results(self.results) as results:
+            left, total = [task for key, task in self.tasks.items() if key not in results], len(self.tasks)
+            known, page_written = total - len(left), time.monotonic()
+            on_progress(known, total, "")
+            self._write_page(running=True)
             try:
-                while True:
-                    while len(progress.running) < pool.slots() and (task := next_task()) is not None:
-                        progress.running[task.key] = task
-                        attempts[task.key] += 1
-                        pool.submit(task)
-                    on_progress(progress)
+                for done, (task, status, values) in enumerate(pool.run(left), known + 1):
+                    ended = datetime.now(UTC).isoformat(timespec="seconds")
+                    results.append({"key": task.key, "point": task.point, "status": status, **values, "ended": ended})
+                    outcome = f"failed: {values['error']}" if status == "failed" else "done"
+                    if values.get("value") is not None:
+                        outcome = f"{values.get('metric')} {values['value']:.4g} in {values.get('seconds', 0):.1f} s"
+                    on_progress(done, total, f"{_title(task)}: {outcome}")
                     if time.monotonic() - page_written >= _PAGE_EVERY:  # that of thousands of runs takes a while
-                        write_page()
+                        self._write_page(running=done < total)
                         page_written = time.monotonic()
-                    if not progress.running:
-                        return progress
-                    for result in pool.wait(0.5):
-                        take(result)
-                        on_progress(progress)
-            except (KeyboardInterrupt, SystemExit):  # Ray makes an exit of SIGTERM
-                for result in pool.interrupt():
-                    take(result)
-                raise
             finally:
-                progress.running.clear()
-                write_page()
+                self._write_page(running=False)
+
+    def _write_page(self, *, running: bool) -> None:
+        with writing(self.folder / "page.html", "w") as file:
+            file.write(as_page(self.lines_of(self.folder), name=self.name, total=len(self.tasks), running=running))
 
 
 def _title(task: Task) -> str:
@@ -296,8 +283,3 @@ def _title(task: Task) -> str:
         short(value) if name in ("data", "model") else f"{name.split('.')[-1]} {short(value)}"
         for name, value in task.point.items()
     )
-
-
-def _current(lines: list[Line], plan: Mapping[str, Any]) -> list[Line]:
-    keys, searches = set(plan["keys"]), set(plan["searches"])
-    return [line for line in lines if line["key"] in keys or (line.get("search") or [None])[0] in searches]

@@ -11,15 +11,11 @@ from ..assessment.metrics import title_of
 from .results import names, short, summarise
 
 _TEMPLATE = Path(__file__).with_name("page_template.html")
-_SHOWN = ("status", "value", "objective", "epochs", "seconds", "attempts", "host", "key")
+_SHOWN = ("status", "value", "objective", "epochs", "seconds", "host", "key")
 
 
 def as_page(
-    lines: Sequence[Mapping[str, Any]],
-    *,
-    name: str = "sweep",
-    total: int | None = None,
-    running: Sequence[Mapping[str, Any]] = (),
+    lines: Sequence[Mapping[str, Any]], *, name: str = "sweep", total: int | None = None, running: bool = False
 ) -> str:
     """The text of an HTML file.
 
@@ -31,20 +27,11 @@ def as_page(
         lines: of results.
         name: the page's title.
         total: how many runs there will be; None if these are all.
-        running: the points of tasks that run now. While there are any, the page loads itself anew.
+        running: whether more is to come, so that the page loads itself anew.
     """
     total = max(len(lines), total or 0)
     failed = sum(line.get("status") == "failed" for line in lines)
-    said = [f"{len(lines)} of {total} runs"]
-    said += [f"{number} {state}" for number, state in ((len(running), "running"), (failed, "failed")) if number]
-    body = [
-        f'<p class="state">{escape(", ".join(said))}</p>',
-        f'<div class="share"><div style="width: {100 * len(lines) / max(1, total):.1f}%"></div></div>',
-    ]
-    if running:
-        columns = names(running)
-        rows = [[point.get(name) for name in columns] for point in running]
-        body.append(f"<h2>Running</h2>{table(columns, rows, id='running')}")
+    said = f"{len(lines)} of {total} runs" + (f", {failed} failed" if failed else "")
     groups = summarise(lines)
     columns = names(group.point for group in groups)
     rows = [
@@ -55,17 +42,19 @@ def as_page(
         ]
         for group in groups
     ]
-    header = [*columns, "metric", "mean", "deviation", "seeds", "seconds"]
-    body.append(f"<h2>Over seeds</h2>{table(header, rows, id='groups')}")
-
+    over_seeds = table([*columns, "metric", "mean", "deviation", "seeds", "seconds"], rows, id="groups")
     columns = names(line["point"] for line in lines)
     shown = [name for name in _SHOWN if any(line.get(name) is not None for line in lines)]
     rows = []
     for line in lines:
-        status = {"status": f"failed: {line['error']}"} if line.get("error") else {}
-        found = {**line, **status}
+        found = {**line, "status": f"failed: {line['error']}"} if line.get("error") else line
         rows.append([*(line["point"].get(name) for name in columns), *(found.get(name) for name in shown)])
-    body.append(f"<h2>Runs</h2>{table([*columns, *shown], rows, id='runs')}")
+    body = [
+        f'<p class="state">{said}</p>',
+        f'<div class="share"><div style="width: {100 * len(lines) / max(1, total):.1f}%"></div></div>',
+        f"<h2>Over seeds</h2>{over_seeds}",
+        f"<h2>Runs</h2>{table([*columns, *shown], rows, id='runs')}",
+    ]
     return page(name, "\n".join(body), refresh=5 if running else 0)
 
 

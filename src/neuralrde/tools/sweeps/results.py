@@ -28,14 +28,12 @@ class Task:
         point: what tells it from others, for people: `{"data": "hearts", "windows.depth": 2, "seed": 0}`.
         settings: for the function that runs it; they travel to other processes and hosts.
         data: the name of the object among the sweep's `data` that it works on; None if it needs none.
-        search: the name of the search that asked for it, and the number of its trial; None in a grid.
     """
 
     key: str
     point: dict[str, Any] = field(compare=False)
     settings: Any = field(compare=False, default=None)
     data: str | None = field(compare=False, default=None)
-    search: tuple[str, int] | None = field(compare=False, default=None)
 
 
 def grid_points(lists: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -135,10 +133,6 @@ class Results:
         self._lines = {}
         for line in kept:
             self.append(line)
-
-    def get(self, key: str) -> Line | None:
-        """The line of a key."""
-        return self._lines.get(key)
 
     def __contains__(self, key: str) -> bool:
         return key in self._lines

@@ -1,9 +1,9 @@
-// The page: watches the service's streams, and starts, pauses and paces its replay.
+// The page: watches the service's streams.
 import { Ring, SHOWN, colour, drawAnswers, drawChannels, drawTile, readColours } from "/trace.js";
 
 const $ = (id) => document.getElementById(id);
 const streams = new Map();
-let models = {}, model = null, focus = null, socket = null, latencies = [], replay = null, chosenByHand = false;
+let models = {}, model = null, focus = null, socket = null, latencies = [], chosenByHand = false;
 
 class Stream {
   constructor(name) {
@@ -71,7 +71,6 @@ function connect() {
     const frame = JSON.parse(event.data);
     latencies.push(...frame.latencies);
     latencies = latencies.slice(-3000);
-    if (frame.replay) showReplay(frame.replay);
     for (const [name, news] of Object.entries(frame.streams)) {
       let stream = streams.get(name);
       if (news.ended) { if (stream) { stream.tile.remove(); streams.delete(name); if (focus === name) { focus = null; chosenByHand = false; } } continue; }
@@ -139,13 +138,13 @@ function draw(now) {
     const behind = stream.points - stream.cursor;
     if (behind > SHOWN || behind < 0) stream.cursor = stream.points;
     else stream.cursor += behind * (1 - Math.exp(-passed / 350)); // points come in bursts, the picture moves evenly
-    drawChannels($("channels"), stream.whole, stream.cursor, channels(), models[model]?.parameters?.window?.step, replay?.rate);
+    drawChannels($("channels"), stream.whole, stream.cursor, channels(), models[model]?.parameters?.window?.step);
     document.body.dataset.cursor = Math.round(stream.cursor);
   }
   if (now - told > 120) {
     told = now;
     showFocus();
-    if (stream) drawAnswers($("answers"), stream.history, classes(), replay?.rate);
+    if (stream) drawAnswers($("answers"), stream.history, classes());
     for (const one of streams.values()) one.show();
   }
   requestAnimationFrame(draw);
@@ -161,37 +160,15 @@ function legends() {
     : [["predicted", "c0"], ...(share ? [[`${Math.round(100 * share)} % interval`, "band c0"]] : []), ["true", "dots ct"]]));
 }
 
-async function setReplay(wish) {
-  const response = await fetch("/replay", wish ? { method: "POST", body: JSON.stringify(wish) } : {});
-  if (response.ok) showReplay(await response.json());
-}
-
-// Also told by the service when another page has changed it.
-function showReplay(status) {
-  replay = status;
-  $("replay").hidden = false;
-  $("play").setAttribute("aria-pressed", replay.running);
-  $("play-text").textContent = replay.running ? "Pause" : "Start";
-  $("play-icon").className = replay.running ? "icon-pause" : "icon-play";
-  $("speed").value = Math.log2(replay.speed); $("speed-text").textContent = `${replay.speed.toFixed(replay.speed < 1 || replay.speed % 1 ? 1 : 0)}×`;
-  $("streams").max = Math.min(64, replay.series); $("streams").value = replay.streams; $("streams-text").textContent = replay.streams;
-}
-
 async function begin() {
   readColours();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readColours(); for (const one of streams.values()) one.stale = true; });
   const index = await (await fetch("/v2/repository/index", { method: "POST" })).json();
   for (const { name } of index) models[name] = await (await fetch(`/v2/models/${encodeURIComponent(name)}`)).json();
   $("model").replaceChildren(...Object.keys(models).map((name) => new Option(name, name)));
-  await setReplay(null);
-  model = replay?.model ?? Object.keys(models)[0];
+  model = Object.keys(models)[0];
   $("model").value = model;
   $("model").addEventListener("change", () => { model = $("model").value; for (const one of streams.values()) one.tile.remove(); streams.clear(); focus = null; chosenByHand = false; legends(); tell(); });
-  $("play").addEventListener("click", () => setReplay({ running: !replay.running }));
-  $("speed").addEventListener("change", () => setReplay({ speed: Number((2 ** $("speed").value).toFixed(3)) }));
-  $("streams").addEventListener("change", () => setReplay({ streams: Number($("streams").value) }));
-  $("speed").addEventListener("input", () => { $("speed-text").textContent = `${(2 ** $("speed").value).toFixed(1)}×`; });
-  $("streams").addEventListener("input", () => { $("streams-text").textContent = $("streams").value; });
   legends(); connect(); requestAnimationFrame(draw);
 }
 begin();

@@ -47,20 +47,19 @@ export function fitted(canvas, height) {
 }
 
 const nice = (span) => { const power = 10 ** Math.floor(Math.log10(span)), lead = span / power; return power * (lead < 1.5 ? 1 : lead < 3.5 ? 2 : lead < 7.5 ? 5 : 10); };
-const clock = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.round(seconds % 60)).padStart(2, "0")}`;
 
-function ticks(context, from, to, x, top, bottom, rate) {
-  const unit = rate || 1, step = nice((to - from) / unit / 7);
+function ticks(context, from, to, x, top, bottom) {
+  const step = nice((to - from) / 7);
   context.fillStyle = style["--quiet"];
   context.font = "11px system-ui, sans-serif";
   context.textAlign = "center";
-  for (let value = Math.ceil(Math.max(0, from) / unit / step) * step; value <= to / unit; value += step) {
-    context.fillText(rate ? clock(value) : value.toLocaleString("en"), x(value * unit), bottom + 15);
+  for (let value = Math.ceil(Math.max(0, from) / step) * step; value <= to; value += step) {
+    context.fillText(value.toLocaleString("en"), x(value), bottom + 15);
   }
 }
 
 // One lane per channel, windows as hairlines, the newest point at the right.
-export function drawChannels(canvas, ring, end, names, step, rate) {
+export function drawChannels(canvas, ring, end, names, step) {
   const height = 250, [context, width] = fitted(canvas, height);
   const bottom = height - 20, from = end - SHOWN, x = (at) => ((at - from) / SHOWN) * (width - 12);
   if (step) {
@@ -71,7 +70,7 @@ export function drawChannels(canvas, ring, end, names, step, rate) {
     for (let at = Math.ceil(Math.max(0, from) / every) * every; at <= end; at += every) { context.moveTo(x(at), 2); context.lineTo(x(at), bottom); }
     context.stroke();
   }
-  ticks(context, from, end, x, 0, bottom, rate);
+  ticks(context, from, end, x, 0, bottom);
   const start = ring.from(from), count = names.length || 1, lane = bottom / count;
   for (let c = 0; c < count; c++) {
     let low = Infinity, high = -Infinity;
@@ -96,7 +95,7 @@ export function drawChannels(canvas, ring, end, names, step, rate) {
 }
 
 // The predictions so far, with their intervals and what is true; or the probability of each class.
-export function drawAnswers(canvas, history, classes, rate) {
+export function drawAnswers(canvas, history, classes) {
   const height = 170, [context, width] = fitted(canvas, height);
   if (history.length < 2) return;
   const left = 42, bottom = height - 20, from = history[0].at, to = Math.max(history[history.length - 1].at, from + 1);
@@ -117,7 +116,7 @@ export function drawAnswers(canvas, history, classes, rate) {
     context.fillStyle = style["--quiet"];
     context.fillText(Number(value.toPrecision(6)).toLocaleString("en"), left - 8, y(value) + 4);
   }
-  ticks(context, from, to, x, 0, bottom, rate);
+  ticks(context, from, to, x, 0, bottom);
   const line = (points, stroke, wide) => {
     context.strokeStyle = stroke; context.lineWidth = wide; context.lineJoin = "round"; context.beginPath();
     points.forEach(([px, py], k) => (k ? context.lineTo(px, py) : context.moveTo(px, py))); context.stroke();

@@ -1,4 +1,4 @@
-"""Recordings as pushes, the load of the stress tests, and what compiles and a full disk do to a whole service."""
+"""The load of the stress tests, and what compiles and a full disk do to a whole service."""
 
 import asyncio
 import os
@@ -10,44 +10,13 @@ import numpy as np
 import pytest
 
 from benchmarks.stress import load
-from neuralrde import Series
-from neuralrde.datasets import Dataset
-from neuralrde.tools.serving import Limits, Recording, Service
+from neuralrde.tools.serving import Limits, Service
 from neuralrde.tools.serving.jobs import Job
 
 from .conftest import walks
 from .test_rest import TOLERANCE
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("server")]
-
-
-def recording(**options) -> Recording:
-    X, target = walks(3, 500, seed=1), np.full((3, 500, 1), np.nan)
-    target[:, 100::100, 0] = np.arange(100, 500, 100)
-    return Recording(Dataset(Series.from_array(X), target, task="regression", name="w"), **options)
-
-
-def test_pushes_are_the_series():
-    played = recording(rate=100, seconds=0.25)
-    pushes = list(played.pushes(1))
-    assert np.array_equal(np.concatenate([push.values for push in pushes]), played.data.series.values[1])
-    assert [push.first for push in pushes] == list(range(0, 500, 25))
-    assert [push.due for push in pushes] == pytest.approx(
-        [(push.first + len(push.values) - 1) / 100 for push in pushes]
-    )
-    truths = {push.first: push.truth for push in pushes}
-    assert (truths[100], truths[75]) == (100.0, None)
-
-
-def test_irregular_times_are_due_at_their_time():
-    times = np.array([[5.0, 5.1, 5.9, 7.05]])
-    played = Recording(Dataset(Series(np.zeros((1, 4, 1)), times=times)), seconds=0.5)
-    assert [(push.first, len(push.values), round(push.due, 6)) for push in played.pushes(0)] == [
-        (0, 2, 0.1),
-        (2, 1, 0.9),
-        (3, 1, 2.05),
-    ]
-    assert [push.times.tolist() for push in played.pushes(0)] == [[5.0, 5.1], [5.9], [7.05]]
 
 
 def test_every_push_is_answered_and_latency_counts_from_when_it_was_due(server):

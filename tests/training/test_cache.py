@@ -1,4 +1,4 @@
-"""The log-signature cache, and TensorBoard's files."""
+"""The log-signature cache."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-import neuralrde.training.cache as cache_module
+import neuralrde.training.examples as cache_module
 from neuralrde.signatures import log_signatures
-from neuralrde.training import EventFile, LogSignatureCache
+from neuralrde.training import LogSignatureCache
 
 PATH = np.random.default_rng(0).normal(size=(3, 50, 2))
 
@@ -81,38 +81,3 @@ def test_eight_threads_share_a_cache():
     for i, result in zip(asked, found, strict=True):
         np.testing.assert_array_equal(result, expected[i])
     assert cache._bytes == sum(array.nbytes for array in cache._kept.values()) <= cache.size
-
-
-def scalars(folder, name):
-    """As TensorBoard itself reads them."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    accumulator = EventAccumulator(str(folder))
-    accumulator.Reload()
-    return [(event.step, event.value) for event in accumulator.Scalars(name)]
-
-
-def test_tensorboard_reads_what_is_written_while_training_goes_on(tmp_path):
-    events = EventFile(tmp_path / "run")
-    events.start(epochs=300, steps=1, done=0)
-    events.epoch({"epoch": 1, "loss": 1.0, "monitored": 1.0})
-    assert scalars(tmp_path / "run", "loss") == [(1, 1.0)]
-    events.epoch({"epoch": 300, "loss": 0.25, "monitored": 0.25})
-    events.close()
-    assert scalars(tmp_path / "run", "loss") == [(1, 1.0), (300, 0.25)]
-    with pytest.raises(KeyError):
-        scalars(tmp_path / "run", "monitored")
-
-
-def test_runs_of_the_same_second_have_files_of_their_own(tmp_path):
-    for _ in range(3):
-        events = EventFile(tmp_path)
-        events.start(epochs=1, steps=1, done=0)
-        events.close()
-    assert len(list(tmp_path.glob("events.out.tfevents.*"))) == 3
-
-
-def test_without_tensorboardx_a_sentence_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tensorboardX.event_file_writer", None)
-    with pytest.raises(ImportError, match=r"pip install 'neuralrde\[tensorboard\]'"):
-        EventFile(tmp_path)
