@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Sequence
 from itertools import product
 
+from .data import DAMAGED_SETS, LEAGUES, SEEDS, SETS, SPLIT_SETS, SPLITS
+
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
@@ -12,7 +14,8 @@ def parser() -> argparse.ArgumentParser:
         "results/league/lines.jsonl; runs that have a line are not repeated, so it can be interrupted at any time.",
     )
     several = {"metavar": "A,B,...", "type": lambda text: text.split(",")}
-    made.add_argument("--sets", **several, help="names of sets; all of the split's unless given")
+    made.add_argument("--league", choices=list(LEAGUES), default="regular", help="whose sets to run and to show")
+    made.add_argument("--sets", **several, help="names of sets; all of the league or of the split unless given")
     made.add_argument("--classifiers", **several, help="short names; all unless given")
     made.add_argument("--seeds", **several, help="0,1,2 unless given; for the walker splits their five seeds")
     made.add_argument("--damage", **several, default=["none"], help="none, dropped, missing, cut, or several of them")
@@ -30,24 +33,27 @@ def wanted(options: argparse.Namespace) -> list[tuple]:
     """The keys of all runs that the options ask for, seed by seed."""
     from .classifiers import CLASSIFIERS
     from .damage import DAMAGES
-    from .data import SEEDS, SETS, SPLIT_SETS, SPLITS
 
     chosen = {
         "--splits": ([options.splits], SPLITS),
         "--damage": (options.damage, DAMAGES),
         "--seeds": ([_whole(seed) for seed in options.seeds or SEEDS.get(options.splits, ())], None),
-        "--sets": (options.sets or SPLIT_SETS.get(options.splits, SETS), SETS),
-        "--classifiers": (options.classifiers or PLAYING, CLASSIFIERS),
+        "--sets": (options.sets or SPLIT_SETS.get(options.splits, LEAGUES[options.league]), SETS),
+        "--classifiers": (options.classifiers or PLAYING[options.league], CLASSIFIERS),
     }
     for option, (names, known) in chosen.items():
         strange = [name for name in names if known is not None and name not in known]
         if strange:
             raise SystemExit(f"Got {option} {','.join(strange)}; expected names among {', '.join(known)}.")
-    return list(product(*(names for names, _ in chosen.values())))
+    keys = product(*(names for names, _ in chosen.values()))
+    return [key for key in keys if options.sets or key[1] == "none" or key[3] in DAMAGED_SETS]
 
 
 # Without names, all but the defaults of old, which have been run once.
-PLAYING = ("closed-form", "neural", "statistics", "minirocket", "multirocket")
+PLAYING = {
+    "regular": ("closed-form", "neural", "statistics", "minirocket", "multirocket", "multirocket-hydra"),
+    "irregular": ("closed-form", "neural", "statistics"),
+}
 
 
 def main(arguments: Sequence[str] = ()) -> None:
