@@ -123,11 +123,13 @@ def test_what_is_known_of_a_sample_becomes_channels_at_its_first_point():
     known = np.nan_to_num(whole.series.values, nan=-1).tolist()
     assert known == [[[1, 7, 70], [2, 3, -1]], [[4, 5, 50], [6, -1, -1]]]  # a value of its own comes first
     assert whole.target.tolist() == [0, 1]
+    some = with_static_channels(Dataset(Series(values), ["a", "b", "b"], static=static), ["x1"]).series
+    assert np.nan_to_num(some.values, nan=-1).tolist() == [[[1, 7], [2, 3]], [[4, 5], [6, -1]]]
 
 
 def test_leagues_share_one_set():
     assert set(LEAGUES["regular"]) & set(LEAGUES["irregular"]) == {"JapaneseVowels"}
-    assert (len(LEAGUES["regular"]), len(LEAGUES["irregular"]), len(SETS)) == (23, 14, 36)
+    assert (len(LEAGUES["regular"]), len(LEAGUES["irregular"]), len(SETS)) == (23, 14, 37)
 
 
 @pytest.mark.parametrize("name", [*SETS[:3], *WALKER_SETS])

@@ -23,8 +23,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--again", action="store_true", help="repeat runs whose line has another tag than this run's")
     made.add_argument("--tag", help="a name for this run; unless given, a digest of the library's source")
     made.add_argument("--table", action="store_true", help="run nothing, only print the tables")
-    made.add_argument("--picture", action="store_true", help="run nothing, draw docs/images/league.png")
-    made.add_argument("--page", action="store_true", help="run nothing, make the tables and picture of docs/league.md")
+    made.add_argument("--picture", action="store_true", help="run nothing, draw the league's ranks for its page")
+    made.add_argument(
+        "--page", action="store_true", help="run nothing, make the tables and picture of the league's page"
+    )
     made.add_argument("--tidy", action="store_true", help="run nothing, delete lines that later ones have replaced")
     return made
 
@@ -81,28 +83,29 @@ def main(arguments: Sequence[str] = ()) -> None:
         from .page import compared, write_page
         from .picture import draw
 
-        wide = compared(results.read_lines())
+        wide = compared(results.of_league(results.read_lines(), options.league))
         if wide is None or wide.shape[1] < 2:
             raise SystemExit("Got no two classifiers with all sets; expected them for a picture of ranks.")
-        print(f"Picture: {draw(wide)}")
+        print(f"Picture: {draw(wide, options.league)}")
         if options.page:
-            print(f"Page: {write_page(results.read_lines())}")
+            print(f"Page: {write_page(results.read_lines(), options.league)}")
     if options.table:
         show(options)
 
 
 def show(options: argparse.Namespace) -> None:
-    from .lines import read_lines
+    from .lines import of_league, read_lines
     from .page import tests
-    from .tables import accuracy_table, damage_table, split_table
+    from .tables import accuracy_table, damage_table, ranking_table, split_table
 
-    lines = read_lines()
+    lines = of_league(read_lines(), options.league)
     if options.splits != "official":
         print(f"\n# Random splits, {options.splits}\n\n{split_table(lines, options.splits)}")
         return
     for damage in options.damage:
         print(f"\n# Accuracy in %, damage: {damage}\n\n{accuracy_table(lines, damage=damage)}")
-    print(f"\n{tests(lines)}\n\n# What damage costs, points of accuracy in brackets\n\n{damage_table(lines)}")
+    print(f"\n{tests(lines)}\n\n# Two classes\n\n{ranking_table(lines)}")
+    print(f"\n# What damage costs, points of accuracy in brackets\n\n{damage_table(lines)}")
 
 
 def _whole(text: str | int) -> int:

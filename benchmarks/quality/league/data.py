@@ -1,7 +1,7 @@
 """The league's data sets: series, labels, and which series to learn from."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -57,7 +57,11 @@ IRREGULAR_SETS = (
     "PhysioNet2012",
 )
 LEAGUES = {"regular": (*DAMAGED_SETS, *ALIGNED_SETS), "irregular": IRREGULAR_SETS}
-SETS = tuple(dict.fromkeys(name for sets in LEAGUES.values() for name in sets))
+# Runs of their own, and no part of a league's means: a set with what the league's form of it leaves out.
+VARIANTS = {"PhysioNet2012Static": "PhysioNet2012"}
+SETS = tuple(dict.fromkeys([*(name for sets in LEAGUES.values() for name in sets), *VARIANTS]))
+# Pyrregular leaves descriptors out, all but a weight, which is a channel: then its first value is that at admission.
+IN_CHANNELS = ("Weight",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +100,9 @@ def load_set(name: str) -> LeagueSet:
         raise ValueError(f"Got the set {name!r}; expected one of {', '.join(SETS)}.")
     file = find_data() / "league" / f"{name}.npz"
     if not file.exists():
-        data = load(name)
-        data = data if data.static is None else with_static_channels(data)
+        data = load(VARIANTS.get(name, name))
+        if data.static is not None:
+            data = with_static_channels(data, None if name in VARIANTS else IN_CHANNELS)
         labels = np.asarray(data.classes)[np.asarray(data.target)]
         train, test = (np.flatnonzero(np.asarray(data.split) == part) for part in ("train", "test"))
         return LeagueSet(name, data.series, labels, train, test)
@@ -108,12 +113,12 @@ def load_set(name: str) -> LeagueSet:
     return LeagueSet(name, series, labels, np.arange(n_train), np.arange(n_train, len(labels)))
 
 
-def with_static_channels(data: Dataset) -> Dataset:
-    """What is known of each sample as a whole as channels with a value at the first point, as Pyrregular has it.
+def with_static_channels(data: Dataset, names: Sequence[str] | None = None) -> Dataset:
+    """What is known of each sample as a whole, all or the names, as channels with a value at the first point.
 
-    Samples in which no channel has a value are left out, as there: PhysioNet 2012 has ten of them.
+    Samples in which nothing was measured are left out, as in Pyrregular: PhysioNet 2012 has ten of them.
     """
-    series, table = data.series, data.static.astype(np.float32)
+    series, table = data.series, data.static[list(names or data.static)].astype(np.float32)
     new = [name for name in table if name not in series.channels]
     channels = [*series.channels, *new]
     values = np.full((*series.values.shape[:2], len(channels)), np.nan, np.float32)

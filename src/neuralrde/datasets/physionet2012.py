@@ -53,7 +53,7 @@ def load_physionet2012() -> Dataset:
     folder = data_folder() / "physionet2012"
     sets = [_arrays(name, _find(name) or _fetch(name, folder)) for name in SETS]
     record, minute, value, death = (np.concatenate([one[key] for one in sets]) for key in KEYS[:4])
-    names = np.unique(np.concatenate([one["names"] for one in sets]))
+    names = np.unique(np.concatenate([DESCRIPTORS, *(one["names"] for one in sets)]))
     variable = np.concatenate([np.searchsorted(names, one["names"])[one["variable"]] for one in sets])
     stay = np.repeat(np.arange(len(record)), np.concatenate([np.diff(one["offsets"]) for one in sets]))
 
