@@ -169,6 +169,7 @@ def test_published_classifiers_stand_beside_ours():
     assert len(found["set"]) == 13
     assert list(found)[2:16] == list(IRREGULAR_SETS)
     assert found["PLAID"][:3] == ["90.0", "90.1", "91.1"]
+    assert found["won : lost against ROCKET"][:3] == ["12 : 2", "-", "2 : 10"]  # better on PLAID and PhysioNet 2012
     assert found["mean"][:3] == ["90.0", "72.1", "65.6"]
     assert found["seconds, fit"] == ["14.0", *["-"] * 12]
     assert found["seeds on all sets"] == ["1", *["-"] * 12]

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from itertools import product
 
-from .data import DAMAGED_SETS, LEAGUES, SEEDS, SETS, SPLIT_SETS, SPLITS
+from .data import FIRST_SETS, LEAGUES, SEEDS, SETS, SPLIT_SETS, SPLITS
 
 
 def parser() -> argparse.ArgumentParser:
@@ -48,7 +48,7 @@ def wanted(options: argparse.Namespace) -> list[tuple]:
         if strange:
             raise SystemExit(f"Got {option} {','.join(strange)}; expected names among {', '.join(known)}.")
     keys = product(*(names for names, _ in chosen.values()))
-    return [key for key in keys if options.sets or key[1] == "none" or key[3] in DAMAGED_SETS]
+    return [key for key in keys if options.sets or key[1] == "none" or key[3] in FIRST_SETS]
 
 
 # Without names, all but the defaults of old, which have been run once.

@@ -12,7 +12,8 @@ from neuralrde.datasets import Dataset, load
 
 VARIABLE = "NEURALRDE_DATA"
 WALKER_SETS = ("SelfRegulationSCP1", "SelfRegulationSCP2")
-DAMAGED_SETS = (
+# With which the league began; only these are damaged too.
+FIRST_SETS = (
     "ACSF1",
     "AtrialFibrillation",
     "BasicMotions",
@@ -56,7 +57,7 @@ IRREGULAR_SETS = (
     "PLAID",
     "PhysioNet2012",
 )
-LEAGUES = {"regular": (*DAMAGED_SETS, *ALIGNED_SETS), "irregular": IRREGULAR_SETS}
+LEAGUES = {"regular": (*FIRST_SETS, *ALIGNED_SETS), "irregular": IRREGULAR_SETS}
 # Runs of their own, and no part of a league's means: a set with what the league's form of it leaves out.
 VARIANTS = {"PhysioNet2012Static": "PhysioNet2012"}
 SETS = tuple(dict.fromkeys([*(name for sets in LEAGUES.values() for name in sets), *VARIANTS]))

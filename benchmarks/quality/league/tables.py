@@ -15,6 +15,7 @@ from .lines import KEY, Line
 
 NOTHING = "No results yet."
 GAP = "-"
+RIVALS = ("multirocket-hydra", "ROCKET")  # the strongest of each league, against whom sets won and lost are counted
 
 
 def frame_of(
@@ -72,6 +73,10 @@ def accuracy_table(lines: Sequence[Line], *, damage: str = "none", bold: str = "
     for title, cell in sums.items():
         cells = [cell(name) if name in full else GAP for name in wide]
         rows += [[title, *cells]] if set(cells) != {GAP} else []
+    for rival in (name for name in RIVALS if name in wide):
+        gaps = wide.sub(wide[rival], axis=0).round(9)
+        cells = [f"{(gaps[name] > 0).sum()} : {(gaps[name] < 0).sum()}" if name != rival else GAP for name in wide]
+        rows.append([f"won : lost against {rival}", *cells])
     rows.append(["seeds on all sets", *(str(seeds[name]) if name in CLASSIFIERS else GAP for name in wide)])
     return table(["set", *wide], rows)
 
