@@ -58,27 +58,23 @@ def load_physionet2012() -> Dataset:
     stay = np.repeat(np.arange(len(record)), np.concatenate([np.diff(one["offsets"]) for one in sets]))
 
     described = np.isin(names, DESCRIPTORS)[variable] & (minute == 0)
-    known = np.where(value[described] < 0, np.nan, value[described])  # -1 is unknown
     static = np.full((len(record), len(names)), np.nan)
-    static[stay[described], variable[described]] = known
+    static[stay[described], variable[described]] = value[described]
+    static[static < 0] = np.nan  # -1 is unknown
 
-    stay, minute, variable, value = (array[~described] for array in (stay, minute.astype(int), variable, value))
+    is_channel = ~np.isin(names, DESCRIPTORS[:-1])
+    channel, measured = np.cumsum(is_channel)[variable] - 1, is_channel[variable] & ~described
+    stay, minute, channel, value = (array[measured] for array in (stay, minute.astype(int), channel, value))
     moments, place = np.unique(stay * _LATER + minute, return_inverse=True)
     lengths = np.bincount(moments // _LATER, minlength=len(record))
     ends = np.cumsum(lengths)
-    values = np.full((len(record), lengths.max(), len(names)), np.nan, np.float32)
-    values[stay, place - (ends - lengths)[stay], variable] = value
+    values = np.full((len(record), lengths.max(), is_channel.sum()), np.nan, np.float32)
+    values[stay, place - (ends - lengths)[stay], channel] = value
     times = np.zeros(values.shape[:2])
     times[np.arange(lengths.max()) < lengths[:, None]] = moments % _LATER / 60
-    channels = np.flatnonzero(~np.isin(names, DESCRIPTORS[:-1]))
+    ids, lengths = record.astype(str), np.maximum(lengths, 1)
     return Dataset(
-        Series(
-            values[..., channels],
-            times=times,
-            lengths=np.maximum(lengths, 1),
-            channels=names[channels].tolist(),
-            ids=record.astype(str),
-        ),
+        Series(values, times=times, lengths=lengths, channels=names[is_channel].tolist(), ids=ids),
         death.astype(int),
         classes=CLASSES,
         split=np.repeat(list(SETS.values()), [len(one["record"]) for one in sets]),
