@@ -18,7 +18,7 @@ help:
 	@echo "make fuzz    100,000 damaged and forged files for every reader and for models"
 	@echo "make sanitize  the kernel under the address, undefined-behaviour and thread sanitizers"
 	@echo "make bench   our speed beside the peers', in one run (keep the machine quiet)"
-	@echo "make league  our classifiers beside MiniRocket and MultiRocket on real data sets (an hour; can be interrupted)"
+	@echo "make league  our classifiers beside aeon's Rockets on real data sets (an hour; can be interrupted)"
 	@echo "make docs    the documentation as a site, in site/;  make examples  renews its pictures and numbers"
 	@echo "make wheel   sdist and wheel in dist/, installed into an empty environment and tried"
 	@echo "make lint    formatting, lint and types;  make format  puts the formatting right"
@@ -93,7 +93,7 @@ league: $(VENV)/development $(LEAGUE)/ready
 $(LEAGUE)/ready:
 	@echo "Setting up $(LEAGUE): aeon ..."
 	@rm -rf $(LEAGUE) && $(PYTHON) -m venv $(LEAGUE)
-	@$(LEAGUE)/bin/python -m pip --disable-pip-version-check --quiet install aeon==1.6.0
+	@$(LEAGUE)/bin/python -m pip --disable-pip-version-check --quiet install aeon==1.6.0 $$(grep ^torch== constraints.txt)
 	@touch $@
 
 docs: $(VENV)/docs

@@ -1,15 +1,21 @@
 """Pages of the documentation that are made of results say what the results say. `make test-docs` runs this."""
 
-from benchmarks.quality.league.lines import read_lines
-from benchmarks.quality.league.page import BLOCKS, MARK, PAGE, rendered
+import pytest
+
+from benchmarks.quality.league.lines import of_league, read_lines
+from benchmarks.quality.league.page import BLOCKS, MARK, PAGES, rendered
 from reproduction.__main__ import main
 
 
-def test_the_page_of_the_league_is_what_its_lines_say():
+@pytest.mark.parametrize("league", PAGES)
+def test_the_page_of_a_league_is_what_its_lines_say(league):
     """`python -m benchmarks league --page` makes it so."""
-    text = PAGE.read_text("utf-8")
-    assert {name for _, name, _ in MARK.findall(text)} == set(BLOCKS)
-    assert rendered(text, read_lines()) == text
+    text = PAGES[league].read_text("utf-8")
+    assert rendered(text, of_league(read_lines(), league)) == text
+
+
+def test_every_table_is_on_a_page():
+    assert {name for path in PAGES.values() for _, name, _ in MARK.findall(path.read_text("utf-8"))} == set(BLOCKS)
 
 
 def test_the_page_of_the_reproduction_is_of_the_results(root, tmp_path):

@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 from ..timing import table
-from .league.data import SETS, SPLITS, load_set
+from .league.data import FIRST_SETS, SETS, SPLITS, load_set
 from .league.lines import ROOT, append_line, code_tag
 
 RESULTS = ROOT / "results" / "league" / "ablations.jsonl"
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks ablations", description=__doc__)
     several = {"metavar": "A,B,...", "type": lambda text: text.split(",")}
     parser.add_argument("--variants", **several, default=list(CLOSED), help=f"of {', '.join(VARIANTS)}")
-    parser.add_argument("--sets", **several, default=list(SETS))
+    parser.add_argument("--sets", **several, default=list(FIRST_SETS))
     parser.add_argument("--table", action="store_true", help="run nothing, only print the table")
     options = parser.parse_args(list(arguments))
     for name in [] if options.table else options.variants:

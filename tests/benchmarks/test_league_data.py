@@ -5,9 +5,20 @@ import numpy as np
 import pytest
 
 from benchmarks.quality.league.damage import DAMAGES, damaged
-from benchmarks.quality.league.data import BY_NAME, SEEDS, SETS, LeagueSet, load_set, old_generator, walker_split
+from benchmarks.quality.league.data import (
+    LEAGUES,
+    SEEDS,
+    SETS,
+    WALKER_SETS,
+    LeagueSet,
+    load_set,
+    old_generator,
+    walker_split,
+    with_static_channels,
+)
 from benchmarks.quality.league.grid import on_grid
 from neuralrde import Series
+from neuralrde.datasets import Dataset
 
 
 @pytest.fixture
@@ -104,7 +115,24 @@ def test_random_splits_divide_all_series():
     assert len(SEEDS["walker"]) == 5
 
 
-@pytest.mark.parametrize("name", [*SETS[:3], *BY_NAME])
+def test_what_is_known_of_a_sample_becomes_channels_at_its_first_point():
+    values = np.array([[[1.0, np.nan], [2.0, 3.0]], [[np.nan] * 2] * 2, [[4.0, 5.0], [6.0, np.nan]]], np.float32)
+    static = {"age": [70, 60, 50], "x1": [7.0, 8.0, 9.0]}
+    whole = with_static_channels(Dataset(Series(values), ["a", "b", "b"], static=static))
+    assert whole.series.channels == ("x0", "x1", "age")
+    known = np.nan_to_num(whole.series.values, nan=-1).tolist()
+    assert known == [[[1, 7, 70], [2, 3, -1]], [[4, 5, 50], [6, -1, -1]]]  # a value of its own comes first
+    assert whole.target.tolist() == [0, 1]
+    some = with_static_channels(Dataset(Series(values), ["a", "b", "b"], static=static), ["x1"]).series
+    assert np.nan_to_num(some.values, nan=-1).tolist() == [[[1, 7], [2, 3]], [[4, 5], [6, -1]]]
+
+
+def test_leagues_share_one_set():
+    assert set(LEAGUES["regular"]) & set(LEAGUES["irregular"]) == {"JapaneseVowels"}
+    assert (len(LEAGUES["regular"]), len(LEAGUES["irregular"]), len(SETS)) == (23, 14, 37)
+
+
+@pytest.mark.parametrize("name", [*SETS[:3], *WALKER_SETS])
 def test_sets_are_as_the_archives_have_them(real_data, name):
     sizes = {
         "ACSF1": (100, 100, 1460, 1, 10),

@@ -9,11 +9,21 @@ from benchmarks.quality.league import lines as results
 from benchmarks.quality.league import play as playing
 from benchmarks.quality.league.classifiers import CLASSIFIERS, ENVIRONMENT, Absent, Classifier, Outcome, ours
 from benchmarks.quality.league.command import main, parser, wanted
-from benchmarks.quality.league.data import LeagueSet
-from benchmarks.quality.league.page import PAGE, rendered
+from benchmarks.quality.league.data import IRREGULAR_SETS, LeagueSet
+from benchmarks.quality.league.page import PAGES, rendered
 from benchmarks.quality.league.ranking import rank
-from benchmarks.quality.league.tables import NOTHING, accuracy_table, complete, damage_table, frame_of, mean_over_seeds
+from benchmarks.quality.league.tables import (
+    NOTHING,
+    accuracy_table,
+    complete,
+    damage_table,
+    frame_of,
+    mean_over_seeds,
+    ranking_table,
+)
 from neuralrde import Series
+
+DETAILS = ("average precision", "log loss", "s, fit")
 
 
 def line(name: str, classifier: str, accuracy: float, **others) -> dict:
@@ -144,10 +154,50 @@ def test_the_table_has_means_and_ranks_of_those_with_all_sets(lines):
     assert found["ACSF1"] == ["80.0", "*90.0*", "-"]
     assert found["mean"] == ["85.5", "80.0", "-"]
     assert found["mean rank"] == ["1.50", "1.50", "-"]
+    assert found["sets on which it is best"] == ["1", "1", "-"]
     assert found["deviation of the mean over seeds"] == ["0.5", "0.0", "-"]
     assert found["log loss"] == ["0.400", "-", "-"]
     assert found["seconds, fit"] == ["2.0", "2.0", "-"]
     assert found["seeds on all sets"] == ["2", "2", "0"]
+
+
+def test_published_classifiers_stand_beside_ours():
+    own = [line(name, "neural", 0.9) for name in IRREGULAR_SETS]
+    lines = results.of_league([*own, line("ERing", "neural", 0.1)], "irregular")
+    found = cells(accuracy_table(lines))
+    assert found["set"][:2] == ["neural", "ROCKET"]
+    assert len(found["set"]) == 13
+    assert list(found)[2:16] == list(IRREGULAR_SETS)
+    assert found["PLAID"][:3] == ["90.0", "90.1", "91.1"]
+    assert found["won : lost against ROCKET"][:3] == ["12 : 2", "-", "2 : 10"]  # better on PLAID and PhysioNet 2012
+    assert found["mean"][:3] == ["90.0", "72.1", "65.6"]
+    assert found["seconds, fit"] == ["14.0", *["-"] * 12]
+    assert found["seeds on all sets"] == ["1", *["-"] * 12]
+
+
+def test_of_two_classes_the_rarer_is_ranked():
+    """Of three deaths two come first; a reader of AUROC alone would not see that half of the alarms are false."""
+    labels = np.array(["alive"] * 8 + ["dead"] * 4)
+    test = np.arange(5, 12)
+    risk = np.array([0.8, 0.2, 0.1, 0.9, 0.3, 0.7, 0.05])
+    found = Outcome(labels[test], 0, 0, np.stack([1 - risk, risk], axis=1), ("alive", "dead"))
+    scores = playing.ranked(found, labels, test)
+    assert scores["auroc"] == pytest.approx((3 + 2 + 2 + 0) / 12)
+    assert scores["average_precision"] == pytest.approx((1 / 1 + 2 / 3 + 3 / 4 + 4 / 7) / 4)
+    assert playing.ranked(Outcome(labels[test], 0, 0), labels, test) == {}
+    assert playing.ranked(found, np.array([*labels[:-1], "unknown"]), test) == {}
+
+
+def test_two_classes_are_ranked_beside_published_values():
+    own = [line("PhysioNet2012", "neural", 0.9, auroc=0.86 + 0.02 * seed, average_precision=0.5, seed=seed)
+           for seed in (0, 1)]  # fmt: skip
+    own += [line("PhysioNet2012Static", "neural", 0.9, auroc=0.9, average_precision=0.6, log_loss=0.25)]
+    own += [line("PLAID", "neural", 0.9, classes=11)]
+    found = cells(ranking_table(results.of_league(own, "irregular")))
+    assert found["AUROC"] == ["PhysioNet2012", *DETAILS, "PhysioNet2012Static", *DETAILS]
+    assert found["neural"] == ["0.870", "0.500", "-", "1.0", "0.900", "0.600", "0.250", "1.0"]
+    assert found["RIFC"] == ["0.827", *["-"] * 7]
+    assert ranking_table([line("PLAID", "neural", 0.9, classes=11)]) == NOTHING
 
 
 def test_what_damage_costs_is_of_sets_and_seeds_that_both_have(lines):
@@ -171,9 +221,16 @@ def test_ranks_tell_apart_what_differs():
     assert found.cliques == []
 
 
-def test_the_page_can_be_made_of_any_lines(lines):
-    text = PAGE.read_text("utf-8")
-    for some in ([], lines[:1], lines, [*lines, line("ERing", "neural", 0.5, split="walker", seed=2345)]):
+@pytest.mark.parametrize("league", PAGES)
+def test_the_page_can_be_made_of_any_lines(lines, league):
+    text = PAGES[league].read_text("utf-8")
+    for some in (
+        [],
+        lines[:1],
+        lines,
+        results.of_league(lines, "irregular"),
+        [*lines, line("ERing", "neural", 0.5, split="walker", seed=2345)],
+    ):
         page = rendered(text, some)
         assert rendered(page, some) == page
     with pytest.raises(ValueError, match=r"league: acuracy .*expected one of players"):
@@ -185,6 +242,9 @@ def test_options_are_checked():
     assert keys == [("official", damage, seed, "ERing", "neural") for damage in ("none", "cut") for seed in (0, 1, 2)]
     walker = wanted(parser().parse_args(["--splits", "walker", "--classifiers", "neural"]))
     assert (len(walker), walker[0]) == (10, ("walker", "none", 2345, "SelfRegulationSCP1", "neural"))
+    league = wanted(parser().parse_args(["--league", "irregular", "--seeds", "0", "--damage", "none,cut"]))
+    assert {key[3] for key in league if key[1] == "none"} == set(IRREGULAR_SETS)
+    assert {key[3] for key in league if key[1] == "cut"} == {"JapaneseVowels"}  # only some sets are damaged
     with pytest.raises(SystemExit, match=r"Got --sets ERong; expected names among ACSF1"):
         wanted(parser().parse_args(["--sets", "ERong"]))
     with pytest.raises(SystemExit, match=r"Got --seeds x; expected whole numbers"):

@@ -53,6 +53,17 @@ def test_files_in_the_data_folder_are_read_and_nothing_is_written():
         load("Example")
 
 
+def test_the_ucr_archives_tables_are_read_from_the_data_folder():
+    """The class comes first, and gaps fill up series that are shorter; one within a series stays."""
+    rows = {"TRAIN": "2\t0.5\t1.5\tNaN\n10\t1\tNaN\t3\n", "TEST": "2\t7\t8\t9\n"}
+    put(data_folder() / "uea_Example", {f"Example_{part}.tsv": text for part, text in rows.items()})
+    data = load("Example")
+    assert data.series.lengths.tolist() == [2, 3, 3]
+    np.testing.assert_array_equal(data.series.values[1, :, 0], np.float32([1, np.nan, 3]))
+    assert [data.classes[k] for k in data.target] == ["2", "10", "2"]
+    assert data.split.tolist() == ["train", "train", "test"]
+
+
 def test_a_download_is_checked_kept_with_its_checksum(server, monkeypatch):
     folder, address = server
     monkeypatch.setattr(archive, "_ZENODO", address)

@@ -3,6 +3,7 @@
 from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from neuralrde.datasets import Dataset, concatenate
@@ -80,6 +81,20 @@ def test_what_was_checked_stays_as_it_was():
     assert all(getattr(again, name) is getattr(data, name) for name in ("target", "groups", "split"))  # no new copies
 
 
+def test_what_is_known_of_a_sample_as_a_whole_stays_with_it():
+    table = pd.DataFrame({"age": [70, 60, np.nan], 4: ["f", None, "m"]}, index=[5, 5, 9])
+    data = Dataset(THREE, ["b", "a", "b"], static=table)
+    table.loc[5, "age"] = 0
+    assert data.static["age"].tolist()[:2] == [70, 60]
+    assert "static  age, 4" in data.summary()
+    part = data[[2, 1]]
+    assert part.static["4"].fillna("?").tolist() == ["m", "?"]
+    both = concatenate([part, data])
+    assert both.static.index.tolist() == [0, 1, 2, 3, 4]
+    assert both.static["4"].fillna("?").tolist() == ["m", "?", "f", "?", "m"]
+    assert concatenate([part, Dataset(THREE, ["b", "a", "b"])]).static is None
+
+
 def test_summary_says_what_there_is():
     data = Dataset(THREE, ["b", "a", "b"], groups=[7, 7, 9], split=["train", "test", "test"], source="a lab")
     for part in ("a (1), b (2)", "groups  2, of 1 to 2", "train 1, test 2", "a lab", "3 samples, 2 points"):
@@ -103,6 +118,8 @@ def test_summary_says_what_there_is():
         ({"target": [0, 1, 1], "classes": ["a", "a"]}, "one of them twice"),
         ({"classes": ["a"]}, "without a target"),
         ({"groups": [1, 2]}, "Got 2 in groups"),
+        ({"static": {"age": [70, 60]}}, "Got 2 in static for 3 samples"),
+        ({"static": pd.DataFrame(np.zeros((3, 2)), columns=[1, "1"])}, "static with \\['1'\\] twice"),
         ({"groups": [[1], [2], [3]]}, "shape"),
         ({"split": ["train", "test", "exam"]}, "exam"),
     ],

@@ -6,6 +6,7 @@ import zipfile
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 
@@ -31,6 +32,12 @@ def test_what_was_written_is_read(folder, data):
     np.testing.assert_array_equal(again.groups, groups)
     np.testing.assert_array_equal(again.split, data.split)
     assert [path.name for path in folder.iterdir()] == ["example.npz"]
+
+
+def test_static_columns_are_written_and_read_in_their_order_with_their_gaps(tmp_path):
+    static = pd.DataFrame({"unit": ["icu", None], "age": [70, np.nan], "X": [1, 2], "old": [True, False]})
+    write_npz(Dataset(Series.from_array([[1.0], [2.0]]), static=static), tmp_path / "a.npz")
+    pd.testing.assert_frame_equal(read(tmp_path / "a.npz").static, static)
 
 
 def save(tmp_path, **arrays):
@@ -65,6 +72,7 @@ def test_gaps_at_the_end_are_padding_unless_lengths_or_times_say_otherwise(tmp_p
         ({"X": np.array([[None, 1]])}, "pickled objects"),
         ({"X": np.zeros((2, 3)), "y": np.array([{}, 1])}, "pickled objects"),
         ({"X": np.zeros((2, 3)), "y": [1]}, "Got 1 in target for 2 samples"),
+        ({"X": np.zeros((2, 3)), "static age": [1]}, "Got 1 in static for 2 samples"),
         ({"X": np.zeros((2, 3)), "lengths": [3, 4]}, "length 4 for sample 1"),
         ({"X": np.zeros((2, 3)), "times": np.zeros(3)}, "increas"),
         ({"X": np.zeros((2, 3)), "y": [0, 2], "classes": ["a", "b"]}, "does not number"),

@@ -100,6 +100,41 @@ def options_before() -> dict[str, Any]:
     }
 
 
+def on_statistics(make: Callable[[int], Any]) -> Run:
+    """A classifier of scikit-learn on seven statistics per channel, for sets where probabilities matter."""
+
+    def run(train: Series, labels: np.ndarray, test: Series, seed: int) -> Outcome:
+        from neuralrde.tools.assessment import summary_statistics
+
+        begin = time.perf_counter()
+        model = make(seed).fit(summary_statistics(train), labels)
+        fitted = time.perf_counter()
+        probability = model.predict_proba(summary_statistics(test))
+        predicting, classes = time.perf_counter() - fitted, model.classes_
+        versions = {name: importlib.metadata.version(name) for name in ("numpy", "scikit-learn")}
+        predicted = classes[probability.argmax(axis=1)]
+        return Outcome(predicted, fitted - begin, predicting, probability, tuple(map(str, classes)), versions)
+
+    return run
+
+
+def boosting(seed: int) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    return HistGradientBoostingClassifier(learning_rate=0.05, random_state=seed)
+
+
+def logistic(seed: int) -> Any:
+    """The penalty is chosen by cross-validation; what is missing becomes the mean."""
+    from sklearn.impute import SimpleImputer
+    from sklearn.linear_model import LogisticRegressionCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    chosen = LogisticRegressionCV(Cs=np.logspace(-4, 0, 5), scoring="neg_log_loss", max_iter=1000, random_state=seed)
+    return make_pipeline(StandardScaler(), SimpleImputer(), chosen)
+
+
 def seven_statistics(train: Series, labels: np.ndarray, test: Series, seed: int) -> Outcome:
     """Ridge on seven statistics per channel. Like ours, it takes series as they are; missing values are left out."""
     from neuralrde.datasets import Dataset
@@ -179,5 +214,8 @@ CLASSIFIERS = {
         ),
         Classifier("minirocket", "aeon's `MiniRocketClassifier()`", rocket("MiniRocketClassifier")),
         Classifier("multirocket", "aeon's `MultiRocketClassifier()`", rocket("MultiRocketClassifier")),
+        Classifier("multirocket-hydra", "aeon's `MultiRocketHydraClassifier()`", rocket("MultiRocketHydraClassifier")),
+        Classifier("boosting", "scikit-learn's gradient boosting on the seven statistics", on_statistics(boosting)),
+        Classifier("logistic", "scikit-learn's logistic regression on the seven statistics", on_statistics(logistic)),
     )
 }

@@ -1,19 +1,19 @@
 """The league's data sets: series, labels, and which series to learn from."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from neuralrde import Series
-from neuralrde.datasets import DatasetUnavailable, load
+from neuralrde.datasets import Dataset, load
 
 VARIABLE = "NEURALRDE_DATA"
-# Those that the library knows by name; the others are files NAME.npz in the folder `league` of the data.
-BY_NAME = ("SelfRegulationSCP1", "SelfRegulationSCP2")
-SETS = (
+WALKER_SETS = ("SelfRegulationSCP1", "SelfRegulationSCP2")
+# With which the league began; only these are damaged too.
+FIRST_SETS = (
     "ACSF1",
     "AtrialFibrillation",
     "BasicMotions",
@@ -25,8 +25,44 @@ SETS = (
     "EyesOpenShut",
     "JapaneseVowels",
     "RacketSports",
-    *BY_NAME,
+    *WALKER_SETS,
 )
+# Added to see what is lost where the place of a shape decides: short, aligned series.
+ALIGNED_SETS = (
+    "ArrowHead",
+    "Beef",
+    "Car",
+    "Computers",
+    "CricketX",
+    "DiatomSizeReduction",
+    "DistalPhalanxOutlineCorrect",
+    "ECG200",
+    "FiftyWords",
+    "Fungi",
+)
+# Those of Pyrregular's sets that can be had as packages or from PhysioNet.
+IRREGULAR_SETS = (
+    "DodgerLoopDay",
+    "DodgerLoopGame",
+    "DodgerLoopWeekend",
+    "GestureMidAirD1",
+    "GestureMidAirD2",
+    "GestureMidAirD3",
+    "GesturePebbleZ1",
+    "GesturePebbleZ2",
+    "AllGestureWiimoteX",
+    "AllGestureWiimoteY",
+    "AllGestureWiimoteZ",
+    "JapaneseVowels",
+    "PLAID",
+    "PhysioNet2012",
+)
+LEAGUES = {"regular": (*FIRST_SETS, *ALIGNED_SETS), "irregular": IRREGULAR_SETS}
+# Runs of their own, and no part of a league's means: a set with what the league's form of it leaves out.
+VARIANTS = {"PhysioNet2012Static": "PhysioNet2012"}
+SETS = tuple(dict.fromkeys([*(name for sets in LEAGUES.values() for name in sets), *VARIANTS]))
+# Pyrregular leaves descriptors out, all but a weight, which is a channel: then its first value is that at admission.
+IN_CHANNELS = ("Weight",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,24 +97,38 @@ def find_data() -> Path:
 
 def load_set(name: str) -> LeagueSet:
     """A set with its official training and test part."""
-    folder = find_data()
-    if name in BY_NAME:
-        data = load(name)
+    if name not in SETS:
+        raise ValueError(f"Got the set {name!r}; expected one of {', '.join(SETS)}.")
+    file = find_data() / "league" / f"{name}.npz"
+    if not file.exists():
+        data = load(VARIANTS.get(name, name))
+        if data.static is not None:
+            data = with_static_channels(data, None if name in VARIANTS else IN_CHANNELS)
         labels = np.asarray(data.classes)[np.asarray(data.target)]
         train, test = (np.flatnonzero(np.asarray(data.split) == part) for part in ("train", "test"))
         return LeagueSet(name, data.series, labels, train, test)
-    if name not in SETS:
-        raise ValueError(f"Got the set {name!r}; expected one of {', '.join(SETS)}.")
-    file = folder / "league" / f"{name}.npz"
-    if not file.exists():
-        raise DatasetUnavailable(
-            f"Got no file {file}; expected the league's sets there. Set {VARIABLE} to the folder that holds `league`."
-        )
     with np.load(file, allow_pickle=False) as arrays:
         # NaN behind a series' end stands for nothing, and Series repeats the last point there.
         series = Series(arrays["values"], lengths=arrays["lengths"])
         labels, n_train = arrays["target"].astype(str), int(arrays["n_train"])
     return LeagueSet(name, series, labels, np.arange(n_train), np.arange(n_train, len(labels)))
+
+
+def with_static_channels(data: Dataset, names: Sequence[str] | None = None) -> Dataset:
+    """What is known of each sample as a whole, all or the names, as channels with a value at the first point.
+
+    Samples in which nothing was measured are left out, as in Pyrregular: PhysioNet 2012 has ten of them.
+    """
+    series, table = data.series, data.static[list(names or data.static)].astype(np.float32)
+    new = [name for name in table if name not in series.channels]
+    channels = [*series.channels, *new]
+    values = np.full((*series.values.shape[:2], len(channels)), np.nan, np.float32)
+    values[..., : len(series.channels)] = series.values
+    for name in table:
+        first = values[:, 0, channels.index(name)]
+        first[...] = np.where(np.isnan(first), table[name], first)
+    whole = replace(data, series=replace(series, values=values, channels=channels))
+    return whole[~np.isnan(series.values).all(axis=(1, 2))]
 
 
 def walker_split(whole: LeagueSet, seed: int, *, with_validation: bool = False) -> LeagueSet:
@@ -116,4 +166,4 @@ SPLITS: dict[str, Callable[[LeagueSet, int], LeagueSet]] = {
 }
 # What a split is run with unless the options say otherwise.
 SEEDS = {"official": (0, 1, 2), "walker": (2345, 3456, 4567, 5678, 6789), "walker85": (2345, 3456, 4567, 5678, 6789)}
-SPLIT_SETS = {"official": SETS, "walker": BY_NAME, "walker85": BY_NAME}
+SPLIT_SETS = {"walker": WALKER_SETS, "walker85": WALKER_SETS}

@@ -1,5 +1,6 @@
 """Results as lines of JSON, one per run. Of two lines about the same run the later one counts."""
 
+import csv
 import hashlib
 import json
 import os
@@ -9,9 +10,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from .data import LEAGUES, VARIANTS
+
 Line = dict[str, Any]
 ROOT = Path(__file__).parents[3]
 RESULTS = ROOT / "results" / "league" / "lines.jsonl"
+PUBLISHED = Path(__file__).with_name("pyrregular.csv")
 KEY = ("split", "damage", "seed", "set", "classifier")
 
 
@@ -33,6 +37,23 @@ def read_lines(path: Path = RESULTS) -> list[Line]:
                 f"Got {path.name}, whose line {number} is no result ({error!r}); expected JSON with {', '.join(KEY)}. "
                 "Delete the line if a run was interrupted while it wrote."
             ) from None
+    return list(found.values())
+
+
+def of_league(lines: Sequence[Line], league: str) -> list[Line]:
+    """The lines about a league's sets, with those that others have published."""
+    own = [line for line in lines if VARIANTS.get(line["set"], line["set"]) in LEAGUES[league]]
+    return own + (published() if own and league == "irregular" else [])
+
+
+def published(path: Path = PUBLISHED) -> list[Line]:
+    """Accuracy and AUROC that Pyrregular published, the means over its seeds; a line per set and classifier."""
+    found: dict[tuple, Line] = {}
+    for row in csv.DictReader(line for line in path.read_text("utf-8").splitlines() if not line.startswith("#")):
+        measure, name = row.pop("measure"), row.pop("set")
+        for classifier, value in row.items():
+            line = dict(zip(KEY, ("official", "none", 0, name, classifier), strict=True))
+            found.setdefault(key_of(line), line)[measure] = float(value)
     return list(found.values())
 
 

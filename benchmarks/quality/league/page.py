@@ -1,4 +1,4 @@
-"""The league's page of the documentation: its text is written by hand, its tables are made from the lines.
+"""The leagues' pages of the documentation: their text is written by hand, their tables are made from the lines.
 
 A table stands between `<!-- league: NAME -->` and `<!-- /league -->`. A test checks that the page is as the lines say.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from ..ablations import ablations_table
 from .classifiers import CLASSIFIERS
 from .damage import DAMAGES
-from .lines import ROOT, Line
+from .lines import ROOT, Line, of_league
 from .ranking import ALPHA, rank
 from .tables import (
     NOTHING,
@@ -19,11 +19,12 @@ from .tables import (
     damage_table,
     frame_of,
     mean_over_seeds,
+    ranking_table,
     sets_table,
     split_table,
 )
 
-PAGE = ROOT / "docs" / "league.md"
+PAGES = {"regular": ROOT / "docs" / "league.md", "irregular": ROOT / "docs" / "irregular-league.md"}
 MARK = re.compile(r"^(<!-- league: ([\w-]+) -->\n).*?^(<!-- /league -->)$", re.MULTILINE | re.DOTALL)
 
 
@@ -38,8 +39,9 @@ def rendered(text: str, lines: Sequence[Line]) -> str:
     return MARK.sub(block, text)
 
 
-def write_page(lines: Sequence[Line], path: Path = PAGE) -> Path:
-    path.write_text(rendered(path.read_text("utf-8"), lines))
+def write_page(lines: Sequence[Line], league: str = "regular") -> Path:
+    path = PAGES[league]
+    path.write_text(rendered(path.read_text("utf-8"), of_league(lines, league)))
     return path
 
 
@@ -103,6 +105,7 @@ BLOCKS: dict[str, Callable[[Sequence[Line]], str]] = {
     "sets": sets_table,
     "accuracy": lambda lines: accuracy_table(lines, bold="**{}**"),
     "tests": tests,
+    "ranking": ranking_table,
     "damage": damage_table,
     **{
         kind: lambda lines, kind=kind: accuracy_table(lines, damage=kind, bold="**{}**")

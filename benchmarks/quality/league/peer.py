@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-LIBRARIES = ("aeon", "numpy", "numba", "scikit-learn")
+LIBRARIES = ("aeon", "numpy", "numba", "scikit-learn", "torch")
 
 
 def fit_and_predict(name, train, labels, test, seed, **options):
@@ -28,7 +28,7 @@ def fit_and_predict(name, train, labels, test, seed, **options):
 def warm_up():
     """Compile with Numba, for one channel and for several, so that no compilation is timed."""
     rng = np.random.default_rng(0)
-    for name in ("MiniRocketClassifier", "MultiRocketClassifier"):
+    for name in ("MiniRocketClassifier", "MultiRocketClassifier", "MultiRocketHydraClassifier"):
         for channels in (1, 3):
             series = rng.normal(size=(8, channels, 40)).astype(np.float32)
             fit_and_predict(name, series, np.arange(8) % 2, series, 0)

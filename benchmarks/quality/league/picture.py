@@ -9,7 +9,8 @@ from neuralrde.plots import COLOURS, INK, PALE, figure, save
 
 from .ranking import ALPHA, rank
 
-PICTURE = Path(__file__).parents[3] / "docs" / "images" / "league.png"
+IMAGES = Path(__file__).parents[3] / "docs" / "images"
+PICTURES = {"regular": IMAGES / "league.png", "irregular": IMAGES / "irregular-league.png"}
 OURS = ("closed-form", "neural")
 
 
@@ -55,5 +56,5 @@ def critical_difference(accuracy: pd.DataFrame) -> Any:
     return picture
 
 
-def draw(accuracy: pd.DataFrame, path: Path = PICTURE) -> Path:
-    return save(critical_difference(accuracy), path)
+def draw(accuracy: pd.DataFrame, league: str = "regular") -> Path:
+    return save(critical_difference(accuracy), PICTURES[league])

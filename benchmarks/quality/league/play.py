@@ -58,6 +58,7 @@ def run(data: LeagueSet, classifier: str, seed: int) -> Line:
     found = CLASSIFIERS[classifier].run(train, data.labels[data.train], test, seed)
     return {
         **measured(found, data.labels[data.test]),
+        **ranked(found, data.labels, data.test),
         "fit_seconds": round(found.fit_seconds, 4),
         "predict_seconds": round(found.predict_seconds, 4),
         **data.size,
@@ -80,6 +81,21 @@ def measured(found: Outcome, true: np.ndarray) -> Line:
     )
     values = measures(predictions)
     return {"accuracy": values["accuracy"], "log_loss": values.get("log_loss")}
+
+
+def ranked(found: Outcome, labels: np.ndarray, test: np.ndarray) -> Line:
+    """How well probabilities of the rarer of two classes rank the test part: AUROC and average precision."""
+    names, counts = np.unique(labels.astype(str), return_counts=True)
+    if len(names) != 2 or found.probability is None:
+        return {}
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    rare = names[np.argmin(counts)]
+    true, score = labels[test].astype(str) == rare, found.probability[:, found.classes.index(rare)]
+    return {
+        "auroc": float(roc_auc_score(true, score)),
+        "average_precision": float(average_precision_score(true, score)),
+    }
 
 
 @cache

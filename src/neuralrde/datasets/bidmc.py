@@ -14,7 +14,7 @@ import numpy as np
 from .._write import writing
 from ..paths import Series
 from ._read import read
-from .cache import check_checksum, data_folder, fetch, make_folder, write_checksum
+from .cache import check_checksum, data_folder, fetch, listed_checksums, make_folder, write_checksum
 from .dataset import Dataset
 from .files import DatasetUnavailable, ReadError
 from .npz import load_arrays
@@ -98,7 +98,7 @@ def _records() -> tuple[np.ndarray, np.ndarray]:
     try:
         numbers = range(1, SIZES[0] + 1)
         files = [f"bidmc_csv/bidmc_{number:02d}_{kind}.csv" for number in numbers for kind in ("Numerics", "Signals")]
-        for file, checksum in _checksums(files, folder / "SHA256SUMS.txt").items():
+        for file, checksum in listed_checksums(_ADDRESS, files, folder / "SHA256SUMS.txt").items():
             fetch(f"{_ADDRESS}/{file}", folder / file, checksum=checksum, limit=_LIMIT)
     except DatasetUnavailable as error:
         with contextlib.suppress(OSError):  # what has been fetched stays
@@ -114,21 +114,6 @@ def _records() -> tuple[np.ndarray, np.ndarray]:
         np.savez_compressed(file, X=signals, numerics=numerics, mimic_id=np.array(PATIENTS), channels=CHANNELS)
     write_checksum(path)
     return signals, numerics
-
-
-def _checksums(files: list[str], path: Path) -> dict[str, str]:
-    """What PhysioNet says of each file; a list that leaves one out is refused, and not kept."""
-    lines = fetch(f"{_ADDRESS}/{path.name}", path, limit=_LIMIT).read_text(errors="replace").splitlines()
-    pairs = (line.split(maxsplit=1) for line in lines)
-    listed = {pair[1].strip("* "): f"sha256:{pair[0]}" for pair in pairs if len(pair) == 2}
-    absent = [file for file in files if file not in listed]
-    if absent:
-        path.unlink()
-        raise DatasetUnavailable(
-            f"Got no checksum of {absent[0]} (and {len(absent) - 1} more) in {_ADDRESS}/{path.name}; expected one of "
-            "each file, because nothing else tells whether it has come as it was sent"
-        )
-    return {file: listed[file] for file in files}
 
 
 def _read_records(folder: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -10,6 +10,7 @@ import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 
 import platformdirs
@@ -19,6 +20,7 @@ from .files import DatasetUnavailable, ReadError
 
 VARIABLE = "NEURALRDE_DATA"
 LIMIT = 4 * 2**30  # bytes of a download: the archives' largest files have a quarter of that
+_LIST_LIMIT = 2**26  # bytes of a list of checksums
 _BLOCK = 1 << 20
 
 
@@ -111,6 +113,22 @@ def _check_scheme(url: str) -> None:
         raise DatasetUnavailable(
             f"Got the address {url[:200]}; expected https://, because whoever stands in between can change the rest"
         )
+
+
+def listed_checksums(address: str, files: Sequence[str], path: Path) -> dict[str, str]:
+    """What the list SHA256SUMS.txt of an address, fetched to `path`, says of files; one that lacks any is refused."""
+    url = f"{address}/{path.name}"
+    lines = fetch(url, path, limit=_LIST_LIMIT).read_text(errors="replace").splitlines()
+    pairs = (line.split(maxsplit=1) for line in lines)
+    listed = {pair[1].strip("* "): f"sha256:{pair[0]}" for pair in pairs if len(pair) == 2}
+    absent = [file for file in files if file not in listed]
+    if absent:
+        path.unlink()
+        raise DatasetUnavailable(
+            f"Got no checksum of {absent[0]} (and {len(absent) - 1} more) in {url}; expected one of each file, because "
+            "nothing else tells whether it has come as it was sent"
+        )
+    return {file: listed[file] for file in files}
 
 
 def checksum_of(path: Path) -> str:

@@ -13,6 +13,7 @@ from .archive import WHEELS, find_archive_set, load_archive_set
 from .bidmc import find_bidmc, load_bidmc
 from .dataset import Dataset
 from .files import DatasetUnavailable
+from .physionet2012 import find_physionet2012, load_physionet2012
 from .simulated import fractional_brownian_motion, order_of_events, spirals
 
 
@@ -51,7 +52,7 @@ def _bidmc(name: str, samples: int, what: str) -> Entry:
 
 def _archive(name: str, shape: tuple[int, int, int], classes: int) -> Entry:
     load, find = partial(load_archive_set, name, shape=shape, classes=classes), partial(find_archive_set, name)
-    origin = "UEA archive, from a wheel" if name in WHEELS else "UEA archive"
+    origin = "UEA and UCR archives" + (", from a wheel" if name in WHEELS else "")
     return Entry(name, " x ".join(map(str, shape)), f"{classes} classes", origin, load, find)
 
 
@@ -63,6 +64,7 @@ CATALOGUE = (
     _bidmc("BIDMC32HR", 7950, "heart rate"),
     _bidmc("BIDMC32RR", 7871, "breathing rate"),
     _bidmc("BIDMC32SpO2", 7950, "oxygen saturation"),
+    Entry("PhysioNet2012", "8000 x 202 x 37", "2 classes", "PhysioNet", load_physionet2012, find_physionet2012),
     _archive("EigenWorms", (259, 17984, 6), 5),
     _archive("SelfRegulationSCP1", (561, 896, 6), 2),
     _archive("SelfRegulationSCP2", (380, 1152, 7), 2),
@@ -74,6 +76,13 @@ CATALOGUE = (
     _archive("Heartbeat", (409, 405, 61), 2),
     _archive("MotorImagery", (378, 3000, 64), 2),
     _archive("StandWalkJump", (27, 2500, 4), 3),
+    _archive("DodgerLoopDay", (158, 288, 1), 7),
+    _archive("DodgerLoopGame", (158, 288, 1), 2),
+    _archive("DodgerLoopWeekend", (158, 288, 1), 2),
+    *(_archive(f"GestureMidAirD{number}", (338, 360, 1), 26) for number in (1, 2, 3)),
+    *(_archive(f"GesturePebbleZ{number}", (304, 455, 1), 6) for number in (1, 2)),
+    *(_archive(f"AllGestureWiimote{axis}", (1000, 385, 1), 10) for axis in "XYZ"),
+    _archive("PLAID", (1074, 1344, 1), 11),
     _simulated(order_of_events, "1000 x 256 x 2", "2 classes", "Levy area tells the classes"),
     _simulated(spirals, "1000 x 100 x 2", "2 classes", "irregular times"),
     _simulated(fractional_brownian_motion, "1000 x 256 x 1", "regression: Hurst exponent", "exact in distribution"),

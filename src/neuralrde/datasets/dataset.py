@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Shaped
@@ -40,6 +41,8 @@ class Dataset:
         groups: who a sample comes from (patient, speaker): samples of a group are not to be divided between
             training and test set.
         split: "train", "validation" or "test" for each sample, where the source has divided them.
+        static: what is known of each sample as a whole (age, sex, unit): a pandas DataFrame, or columns by name. Its
+            first row belongs to the first sample, and so on, whatever its index says; gaps are NaN.
         name: of the data set.
         source: where the data come from and under which licence.
         reading: how a reader understood the file, in one sentence; "" if nothing had to be understood.
@@ -52,6 +55,7 @@ class Dataset:
     classes: tuple[str, ...] | None
     groups: Shaped[np.ndarray, "samples"] | None
     split: Shaped[np.ndarray, "samples"] | None
+    static: Any
     name: str
     source: str
     reading: str
@@ -66,6 +70,7 @@ class Dataset:
         classes: Sequence[str] | None = None,
         groups: ArrayLike | None = None,
         split: ArrayLike | None = None,
+        static: Any = None,
         name: str = "data",
         source: str = "",
         reading: str = "",
@@ -87,12 +92,14 @@ class Dataset:
             split = _one_per_sample(split, "split", series).astype(str, copy=False)
             if strange := sorted(set(split.tolist()) - set(PARTS)):
                 raise ValueError(f"Got split with {strange[:5]}; expected for each sample one of {list(PARTS)}.")
+        if static is not None:
+            static = _table_of(static, series)
         # What was checked stays checked: nobody else can write to these arrays.
         for field, array in {"target": target, "groups": groups, "split": split}.items():
             object.__setattr__(self, field, None if array is None else unshared(np.asarray(array)))
         for field, text in {"name": name, "source": source, "reading": reading}.items():
             object.__setattr__(self, field, str(text))
-        for field, value in {"series": series, "classes": classes, "time_unit": time_unit}.items():
+        for field, value in {"series": series, "classes": classes, "static": static, "time_unit": time_unit}.items():
             object.__setattr__(self, field, value)
 
     @property
@@ -119,7 +126,8 @@ class Dataset:
         rows = np.atleast_1d(np.arange(len(self))[samples])
         arrays = {"target": self.target, "groups": self.groups, "split": self.split}
         picked = {name: None if array is None else array[rows] for name, array in arrays.items()}
-        return replace(self, series=self.series[rows], **picked)
+        static = None if self.static is None else self.static.iloc[rows]
+        return replace(self, series=self.series[rows], static=static, **picked)
 
     def summary(self) -> str:
         """Several lines for people: sizes, targets, groups, parts and where the data come from.
@@ -140,6 +148,8 @@ class Dataset:
         if self.split is not None:
             parts = [f"{part} {np.sum(self.split == part)}" for part in PARTS if (self.split == part).any()]
             lines.append(f"  split   {', '.join(parts)}")
+        if self.static is not None:
+            lines.append(f"  static  {', '.join(self.static.columns)}")
         if self.source:
             lines.append(f"  source  {self.source}")
         if self.reading:
@@ -185,8 +195,8 @@ def concatenate(parts: Iterable[Dataset]) -> Dataset:
         moves = [np.array([*map(classes.index, names), -1]) for names in lists]
         targets = [move[target] for move, target in zip(moves, targets, strict=True)]
 
-    def join(arrays):
-        return None if any(array is None for array in arrays) else np.concatenate(arrays)
+    def join(arrays, stack=np.concatenate):
+        return None if any(array is None for array in arrays) else stack(arrays)
 
     return replace(
         parts[0],
@@ -195,6 +205,7 @@ def concatenate(parts: Iterable[Dataset]) -> Dataset:
         classes=classes,
         groups=join([part.groups for part in parts]),
         split=join([part.split for part in parts]),
+        static=join([part.static for part in parts], _stack_tables),
         reading=parts[0].reading if len({part.reading for part in parts}) == 1 else "",
     )
 
@@ -222,7 +233,26 @@ def _one_per_sample(array, name: str, series: Series) -> np.ndarray:
     return array
 
 
-def _check_length(array: np.ndarray, name: str, series: Series) -> None:
+def _table_of(static: Any, series: Series) -> Any:
+    """A DataFrame of one's own, with a row for each sample and a name for each column."""
+    import pandas as pd
+
+    table = pd.DataFrame(static).reset_index(drop=True).copy()
+    _check_length(table, "static", series)
+    table.columns = table.columns.map(str)
+    if not table.columns.is_unique:
+        names = table.columns[table.columns.duplicated()].tolist()
+        raise ValueError(f"Got static with {names[:5]} twice; expected another name for each column.")
+    return table
+
+
+def _stack_tables(tables: Sequence[Any]) -> Any:
+    import pandas as pd
+
+    return pd.concat(tables)
+
+
+def _check_length(array: Any, name: str, series: Series) -> None:
     if array.ndim == 0 or len(array) != len(series):
         count = "a single one" if array.ndim == 0 else f"{len(array)}"
         raise ValueError(f"Got {count} in {name} for {len(series)} samples; expected one for each sample.")

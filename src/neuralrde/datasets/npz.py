@@ -17,6 +17,7 @@ from .files import ReadError, check_file, lengths_without_gaps, naming
 from .targets import Task
 
 KEYS = ("X", "y", "times", "lengths", "classes", "groups", "channels", "ids", "split", "is_train", "name", "source")
+_STATIC = "static "  # before the names of columns of `Dataset.static`
 _COPIES = 4  # of an array in float64, which checking and padding its series take at their peak
 
 
@@ -25,11 +26,12 @@ def read_npz(path: str | Path, *, task: Task | None = None, name: str | None = N
 
     `y` is the target, `times` `(length,)` or `(samples, length)`, `lengths` how many points are real,
     `classes` the names of classes that `y` numbers, `groups`, `channels` and `ids` as in `Dataset` and
-    `Series`, `split` or `is_train` the parts. All but `X` may be absent, and others are passed over. Without
+    `Series`, `split` or `is_train` the parts, `static NAME` a column of `Dataset.static` (numbers, or words with
+    "" for a gap). All but `X` may be absent, and others are passed over. Without
     `lengths`, missing points at the end of a series that has no times are padding. Pickled objects are never
     loaded, as they may run anything.
     """
-    arrays = load_arrays(path, KEYS, needed=["X"])
+    arrays = load_arrays(path, KEYS, needed=["X"], prefix=_STATIC)
     values, times, lengths = arrays["X"], arrays.get("times"), arrays.get("lengths")
     with naming(path):
         if values.ndim == 2:
@@ -43,6 +45,7 @@ def read_npz(path: str | Path, *, task: Task | None = None, name: str | None = N
         split = arrays.get("split")
         if split is None and "is_train" in arrays:
             split = np.where(arrays["is_train"].astype(bool), "train", "test")
+        columns = {key.removeprefix(_STATIC): array for key, array in arrays.items() if key.startswith(_STATIC)}
         return Dataset(
             series,
             arrays.get("y"),
@@ -50,6 +53,7 @@ def read_npz(path: str | Path, *, task: Task | None = None, name: str | None = N
             classes=_names(arrays.get("classes")) if task != "regression" else None,
             groups=arrays.get("groups"),
             split=split,
+            static={name: _with_gaps(array) for name, array in columns.items()} or None,
             name=name or safe_name(arrays.get("name", ""), safe_name(Path(path).stem)),
             source=str(arrays.get("source", "")),
         )
@@ -68,6 +72,8 @@ def write_npz(dataset: Dataset, path: str | Path) -> None:
     arrays = {"X": series.values, "times": series.times, "lengths": series.lengths, "channels": series.channels}
     arrays |= {"ids": series.ids, "y": dataset.target, "classes": dataset.classes, "groups": dataset.groups}
     arrays |= {"split": dataset.split, "name": dataset.name, "source": dataset.source}
+    static = {} if dataset.static is None else dataset.static
+    arrays |= {_STATIC + name: _without_objects(static[name]) for name in static}
     arrays: dict[str, Any] = {key: np.asarray(array) for key, array in arrays.items() if array is not None}
     if objects := [key for key, array in arrays.items() if array.dtype == object]:
         raise TypeError(
@@ -78,8 +84,10 @@ def write_npz(dataset: Dataset, path: str | Path) -> None:
         np.savez_compressed(file, **arrays)
 
 
-def load_arrays(path: str | Path, keys: Collection[str], *, needed: Collection[str] = ()) -> dict[str, np.ndarray]:
-    """Arrays of a `.npz` file by their names, where they are there.
+def load_arrays(
+    path: str | Path, keys: Collection[str], *, needed: Collection[str] = (), prefix: str | None = None
+) -> dict[str, np.ndarray]:
+    """Arrays of a `.npz` file by their names, where they are there, and all whose names begin with the prefix.
 
     A ReadError says so if it is none, is damaged, holds pickled objects, or does not fit into memory: the size
     of an array is taken from its header, and compared with that of its data, before any of it is read.
@@ -101,7 +109,7 @@ def load_arrays(path: str | Path, keys: Collection[str], *, needed: Collection[s
             got = f"Got the arrays {list(members)[:12]}"
             raise ReadError(path, f"{got}; expected also {', '.join(absent)}. Write it with `np.savez`.")
         for key, member in members.items():
-            if key in keys:
+            if key in keys or (prefix is not None and key.startswith(prefix)):
                 with archive.open(member) as file:
                     _check_header(file, member, path)
                 with archive.open(member) as file:
@@ -138,3 +146,14 @@ def _check_letters(array: np.ndarray, member: zipfile.ZipInfo) -> np.ndarray:
 
 def _names(array: np.ndarray | None) -> list[str] | None:
     return None if array is None else list(map(str, array))
+
+
+def _without_objects(column: Any) -> np.ndarray:
+    """A column of a table as numbers, or as words with "" for a gap."""
+    if column.dtype.kind in "biuf":
+        return column.to_numpy(np.float64, na_value=np.nan) if column.hasnans else column.to_numpy()
+    return np.where(column.isna(), "", column.astype(str)).astype(str)
+
+
+def _with_gaps(array: np.ndarray) -> np.ndarray:
+    return np.where(array == "", np.nan, array.astype(object)) if array.dtype.kind == "U" else array

@@ -372,10 +372,10 @@ def _with_one_hot(table: Table, options: TableOptions) -> Table:
 
 def with_columns(frame: Frame, columns: dict[str, Any]) -> Frame:
     """A frame with columns replaced or added; the frame itself stays as it is."""
-    frame = frame.copy(deep=False)
-    for name, column in columns.items():
-        frame[name] = column
-    return frame
+    import pandas as pd
+
+    # All at once: pandas warns of columns that are inserted one by one, as those of a wide table would be.
+    return pd.DataFrame({**frame, **columns}, index=frame.index, copy=False)
 
 
 def _check_numbers(table: Table) -> None:
