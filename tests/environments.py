@@ -1,7 +1,7 @@
 """The tests on other machines: `python -m tests.environments` runs the quick suite in each environment, one by one.
 
     python -m tests.environments background colours --tests tests/cli
-    python -m tests.environments --long
+    python -m tests.environments --long "background+colours+time zone"  # at once
 
 Each has what fails elsewhere: a shell's background, no terminal, colours, another language, place, time or order. A
 line tells the counts of each, and what failed; the exit code says whether anything did.
@@ -63,6 +63,18 @@ ENVIRONMENTS = {
 }
 
 
+def together(names: str) -> Environment:
+    """The environments of the names, joined by "+", at once."""
+    parts = [ENVIRONMENTS[name] for name in names.split("+")]
+    return Environment(
+        variables={name: value for part in parts for name, value in part.variables.items()},
+        options=[option for part in parts for option in part.options],
+        before=lambda: [part.before() for part in parts],
+        terminal=any(part.terminal for part in parts),
+        in_folder="".join(part.in_folder for part in parts),
+    )
+
+
 def run(environment: Environment, options: list[str]) -> tuple[int, str]:
     """The exit code, and what was said."""
     unset = ("FORCE_COLOR", "NO_COLOR", "PYTHONWARNINGS", "TZ")
@@ -103,7 +115,7 @@ def main() -> int:
     given = parser.parse_args()
     failed = 0
     for name in given.names or ENVIRONMENTS:
-        environment, begun = ENVIRONMENTS[name], time.monotonic()
+        environment, begun = together(name), time.monotonic()
         if "randomly" in environment.options and importlib.util.find_spec("pytest_randomly") is None:
             print(f"{name:12}  not run: there is no pytest-randomly", flush=True)
             continue

@@ -39,7 +39,7 @@ PAGES = [f"--ignore=tests/{page}.py" for page in ("test_docs", "test_examples", 
 # For each mutant and suite: tests that together took at most so many seconds when they were mapped.
 SECONDS = {"quick": 60.0, "long": 300.0}
 # How a picture looks, and what is said, no test should pin.
-COSMETIC = ("/plots/", "pictures.py", "/cli/console.py", "/cli/inspect.py")
+COSMETIC = ("/plots.py", "/cli/console.py", "/cli/inspect.py", "/cli/report.py", "/sweeps/page.py")
 SAID = {"print", "echo", "warn", "told", "Option", "Argument", "Typer", "Refusal", "damaged", "field", "overload"}
 FLIPPED = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -140,7 +140,7 @@ def chosen(count: int, seed: int) -> list[Mutant]:
     every, drawn, functions = [], [], set()
     for file in sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / PACKAGE).rglob("*.py")):
         every += mutants_of(file)
-    every.sort(key=lambda one: Path(one.file).parts[2])  # by folder: equal strides through them give each its share
+    every.sort(key=lambda one: Path(one.file).parent)  # by folder: equal strides through them give each its share
     draw = random.Random(seed)
     while wanted := count - len(drawn):
         for i in range(wanted):
@@ -207,10 +207,9 @@ def tests_for(mutant: Mutant, suite: str) -> list[str]:
     calling = {one["test"] for one in found if any(f"{call}.".startswith(f"{own}.") for call in one["calls"])}
     if not calling and "." not in mutant.function:
         calling = {one["test"] for one in found if any(call.startswith(f"{mutant.file}::") for call in one["calls"])}
-    files, folder = {*map(at_file, calling)}, f"tests/{Path(mutant.file).parts[2].removesuffix('.py')}"
-    near = [
-        one for one in found if at_file(one["test"]) in files or one["test"].startswith((f"{folder}/", mutant.file))
-    ]
+    # tests/ mirrors the parts, those among the tools too.
+    files, folder = {*map(at_file, calling)}, f"tests/{Path(mutant.file).parent.name}/"
+    near = [one for one in found if at_file(one["test"]) in files or one["test"].startswith((folder, mutant.file))]
     rank = lambda one: (one["test"] not in calling, at_file(one["test"]) not in files, one["seconds"])
     tests, left = [], SECONDS[suite]
     for one in sorted(near, key=rank):

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from neuralrde.processes import Processes, join_processes
+from neuralrde.processes import Processes, _without_greetings, join_processes
 
 
 class Two(Processes):
@@ -69,6 +69,14 @@ def test_what_another_process_says_is_not_run(tmp_path):
 def test_what_cannot_be_sent_is_refused(value):
     with pytest.raises(TypeError, match="expected numbers, text, arrays"):
         Two().agree(value)
+
+
+def test_only_what_is_said_while_processes_meet_is_not_heard(capfd):
+    print("before", end=" ")
+    with _without_greetings():
+        os.write(1, b"[Gloo] connected ")  # as C++ does
+    os.write(1, b"after")
+    assert capfd.readouterr().out == "before after"
 
 
 def test_an_error_of_the_first_is_raised_in_all():

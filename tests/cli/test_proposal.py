@@ -71,6 +71,8 @@ def test_the_whole_command_is_proposed_and_works(run, tmp_path, name):
         found = run(command, file)
         proposal = next(line for line in (found.out + found.err).splitlines() if line.startswith("  neuralrde fit"))
         assert shlex.split(proposal)[3:] == flags
+        left_out = "left out, because they hold no numbers: Station"
+        assert (left_out in found.out + found.err) == ("--columns" in flags)
     looked = run("inspect", file, *flags)
     assert looked.code == 0, looked.err
     assert "there is no target yet" not in looked.out

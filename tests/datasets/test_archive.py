@@ -73,12 +73,17 @@ def test_a_download_is_checked_kept_with_its_checksum(server, monkeypatch):
     sums = {name: f"md5:{hashlib.md5(text.encode()).hexdigest()}" for name, text in texts.items()}
     record = {"files": [{"key": name, "checksum": checksum} for name, checksum in sums.items()]}
     put(folder / "api" / "records", {"7": json.dumps(record)})
-    assert_is_the_example(load("Example"))
+    found = load("Example")
+    assert_is_the_example(found)
+    assert found.source.endswith("Zenodo record 7")
     kept = data_folder() / "uea_Example"
     assert sorted(file.name for file in kept.iterdir()) == ["Example.npz", "Example.npz.sha256"]
     monkeypatch.setattr(archive, "_ZENODO", "http://127.0.0.1:9")  # from now on, no network
     assert_is_the_example(load("Example"))
     content = bytearray((kept / "Example.npz").read_bytes())
+    (data_folder() / "uea_Other").mkdir()
+    (data_folder() / "uea_Other" / "Other.npz").write_bytes(content)
+    assert load("Other").name == "Other"  # a set is called what it was asked for by, whatever its file says
     content[100] ^= 1
     (kept / "Example.npz").write_bytes(content)
     with pytest.raises(ReadError, match="has changed since it was made"):

@@ -10,6 +10,7 @@ import pytest
 import neuralrde
 from neuralrde import Config, NeuralRDE
 from neuralrde.estimators import LogSignatureTransformer, NeuralRDEClassifier, NeuralRDERegressor, sources
+from neuralrde.estimators.inputs import described_series
 from neuralrde.paths import Series
 from tests.estimators.options import options
 
@@ -56,6 +57,14 @@ def test_one_series_is_explained(fitted):
     with pytest.raises(ValueError, match=r"40 points and 3 channels write X\[None\]"):
         fitted.predict(X[0])
     assert fitted.predict(X[0][None]).shape == (1,)
+
+
+def test_rows_of_a_table_are_points():
+    arrays = [x[: 20 + k] for k, x in enumerate(X)]
+    series, described = described_series([pd.DataFrame(array, columns=["a", "b", "c"]) for array in arrays])
+    assert described.channels == series.channels == ("a", "b", "c")
+    for array, values, length in zip(arrays, series.values, series.lengths, strict=True):
+        np.testing.assert_array_equal(values[:length], array)
 
 
 @pytest.mark.long

@@ -3,16 +3,20 @@
 import numpy as np
 import pytest
 
+from neuralrde.features import random_windows
 from neuralrde.features.random_windows import (
     CHANGES,
     EACH,
     MOST_WORDS,
     SCALED,
+    FeatureSizes,
+    RandomFeatures,
     RandomWindows,
     check_plan,
     shares,
     window_log_signatures,
 )  # fmt: skip
+from neuralrde.paths import Series
 from neuralrde.signatures import _kernel
 
 # Kind, dilation, lag, channels kept, span.
@@ -102,3 +106,18 @@ def test_a_plan_that_cannot_be():
         with pytest.raises(ValueError, match="cannot have drawn"):
             check_plan(plan)
     check_plan(PLAN)
+
+
+def test_so_many_windows_of_the_training_set_lie_below_a_threshold(monkeypatch):
+    draw = random_windows._draw
+    monkeypatch.setattr(
+        random_windows, "_draw", lambda *given: [np.full_like(quantiles, 0.25) for quantiles in draw(*given)]
+    )
+    walks = np.random.default_rng(0).normal(size=(30, 60, 2)).cumsum(axis=1)
+    features = RandomFeatures.fit(Series.from_array(100 * walks), FeatureSizes(draws=20))
+    above, first, drawn = features(Series.from_array(100 * walks)).mean(axis=0), 0, features.drawn
+    for words, maps, count in zip(drawn.words, drawn.maps, drawn.counts, strict=True):
+        share = 0.75 * np.append(np.ones(words), maps.any(axis=0))  # a map of zeros sees nothing
+        expected = np.tile(share, drawn.thresholds.shape[1])
+        np.testing.assert_allclose(above[first : first + len(expected)], expected, atol=0.01)
+        first += count

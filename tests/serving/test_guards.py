@@ -8,13 +8,14 @@ import time
 
 import numpy as np
 import pytest
-from starlette.websockets import WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from benchmarks.stress import load
-from neuralrde.tools.serving import Limits, RequestError, jobs, security, watch
+from neuralrde.tools.serving import Limits, RequestError, Service, jobs, security, watch
 from neuralrde.tools.serving.jobs import Job, JobQueue
+from neuralrde.tools.serving.sockets import Connection
 
-from .tiny import WebSocketDenialResponse, asked, predicted, serving
+from .tiny import Tiny, WebSocketDenialResponse, asked, predicted, serving
 
 BEARER = {"Authorization": "Bearer right"}
 
@@ -226,6 +227,48 @@ def test_a_full_queue_refuses_websockets_too(monkeypatch):
         full = [one for one in found if "messages are waiting already" in one.get("error", "")]
         assert full
         assert all(one["status"] == 503 and one["stream"] in one["error"] for one in full)
+
+
+class Sending(WebSocket):
+    """A client's side of a WebSocket: it sends the same text again and again, and reads so many answers."""
+
+    def __init__(self, text, count, reads):
+        super().__init__({"type": "websocket"}, self.receive, self.send)
+        self.text, self.left, self.reads = text, count, reads
+        self.sent, self.answers = 0, []
+
+    async def accept(self, *_): ...
+
+    async def receive(self):
+        if not self.left:
+            await asyncio.sleep(60)
+        self.left, self.sent = self.left - 1, self.sent + 1
+        return {"type": "websocket.receive", "text": self.text}
+
+    async def send_text(self, data):
+        if len(self.answers) == self.reads:
+            await asyncio.sleep(60)
+        self.answers.append(data)
+
+
+# None of them asks the model for anything: of each it is known that it is wrong as soon as it is read.
+@pytest.mark.parametrize("text", ["no JSON", '{"stream": "s", "values": [[]]}', '[{"stream": "s", "values": [[]]}]'])
+@pytest.mark.parametrize("reads", [300, 5])
+def test_a_connection_is_read_as_long_as_its_answers_are(text, reads):
+    async def run() -> None:
+        service = Service({"m": Tiny()}, limits=Limits(in_flight=4, message_bytes=10 * len(text)))
+        service.engine.ready.set()
+        socket = Sending(text, 300, reads)
+        connection = asyncio.create_task(Connection(service, socket, "m").run())
+        for _ in range(5000):
+            await asyncio.sleep(0)
+        connection.cancel()
+        if reads == 5:
+            assert 5 + 4 <= socket.sent <= 5 + 4 + 10 + 3  # read, in flight, in the inbox, and in hand
+        assert len(socket.answers) == reads
+        assert all("Got" in answer for answer in socket.answers)
+
+    asyncio.run(run())
 
 
 def test_the_generator_tells_refusals_from_silence():

@@ -106,7 +106,7 @@ class Connection:
                     arrived, data = self._inbox.popleft()
                     self._inbox_bytes -= len(data)
                     self._space.set()
-                    await self._take(max(arrived, self._held), data, writer)
+                    await self._take(arrived, data, writer)
                 elif reader.done():
                     return
                 else:
@@ -130,24 +130,19 @@ class Connection:
                 await self._space.wait()
 
     async def _take(self, arrived: float, data: str | bytes, writer: asyncio.Task) -> None:
-        most = self.service.limits.in_flight
         try:
             items, listed, points = _decoded(data, self.channels)
-            if len(items) > most:
+            if len(items) > (most := self.service.limits.in_flight):
                 raise RequestError(413, f"Got {len(items)} messages in one list; expected at most {most}.")
         except RequestError as error:  # it is no message at all
             self.service.note_refusal(self.model, error)
-            self._unanswered += 1
-            self._answer(Reply(1, listed=False), 0, refusal(error))
+            if await self._room_for(1, writer):
+                self._answer(Reply(1, listed=False), 0, refusal(error))
             return
-        while self._unanswered + len(items) > most:
-            if writer.done():
-                return
-            self._room.clear()
-            await self._room.wait()
-            self._held = arrived = time.perf_counter()
+        if not await self._room_for(len(items), writer):
+            return
+        arrived = max(arrived, self._held)
         late = self.service.engine.queue.too_late(arrived)
-        self._unanswered += len(items)
         reply, jobs = Reply(len(items), listed=listed), []
         for k, (item, sent) in enumerate(zip(items, points, strict=True)):
             values, times = (None, None) if isinstance(sent, RequestError) else sent
@@ -177,6 +172,17 @@ class Connection:
                 self._done(reply, k, item.id, job)
         if await self.service.put_patiently(jobs):
             self._held = time.perf_counter()
+
+    async def _room_for(self, count: int, writer: asyncio.Task) -> bool:
+        """Wait until so many more messages may be unanswered; False if the client has gone."""
+        while self._unanswered + count > self.service.limits.in_flight:
+            if writer.done():
+                return False
+            self._room.clear()
+            await self._room.wait()
+            self._held = time.perf_counter()
+        self._unanswered += count
+        return True
 
     def _done(self, reply: Reply, k: int, id: int | str | None, job: Job) -> None:
         if job.error is not None:
