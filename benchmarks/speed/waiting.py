@@ -51,7 +51,9 @@ def main() -> None:
         fits = [float(python("-c", FIRST_FIT, NEURALRDE_PROGRAMS=f"{folder}/programs")) for _ in range(3)]
     print("# Starting, in seconds\n")
     print(table(["process", "s"], [[name, f"{seconds:.2f}"] for name, seconds in starts.items()]))
-    print(f"\nOne epoch of the neural default: {fits[0]:.1f} s in the first process, {min(fits[1:]):.1f} s in later ones.")
+    print(
+        f"\nOne epoch of the neural default: {fits[0]:.1f} s in the first process, {min(fits[1:]):.1f} s in later ones."
+    )
 
     X, y = rng.normal(size=(60, 200, 3)).cumsum(axis=1), np.arange(60) % 2
     model = nrde.NeuralRDEClassifier(epochs=2, verbose=False).fit(X, y)
