@@ -11,7 +11,7 @@ import pytest
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from benchmarks.stress import load
-from neuralrde.tools.serving import Limits, RequestError, Service, jobs, security, watch
+from neuralrde.tools.serving import Limits, RequestError, Service, jobs, security, service
 from neuralrde.tools.serving.jobs import Job, JobQueue
 from neuralrde.tools.serving.sockets import Connection
 
@@ -287,8 +287,8 @@ def test_the_generator_tells_refusals_from_silence():
 
 
 def test_a_page_that_does_not_read_is_given_up_and_keeps_nothing(monkeypatch):
-    monkeypatch.setattr(watch, "PATIENCE", 0.5)
-    monkeypatch.setattr(watch, "FRAME", 0.01)
+    monkeypatch.setattr(service, "PATIENCE", 0.5)
+    monkeypatch.setattr(service, "FRAME", 0.01)
     job = Job("m", "s", values=np.zeros((100, 2)))
 
     class Deaf:
@@ -301,7 +301,7 @@ def test_a_page_that_does_not_read_is_given_up_and_keeps_nothing(monkeypatch):
             await asyncio.sleep(60)
 
     async def run() -> None:
-        hub = watch.Hub()
+        hub = service.Hub()
         page = asyncio.create_task(hub.serve(Deaf()))
         await asyncio.sleep(0.02)
         [watcher] = hub.watchers
@@ -316,7 +316,7 @@ def test_a_page_that_does_not_read_is_given_up_and_keeps_nothing(monkeypatch):
 
 
 def test_watchers_are_not_without_number(monkeypatch):
-    monkeypatch.setattr(watch, "PAGES", 1)
+    monkeypatch.setattr(service, "PAGES", 1)
     with serving() as client, client.http.websocket_connect("ws://localhost/watch") as first:
         first.send_text(json.dumps({"focus": "s"}))
         with client.http.websocket_connect("ws://localhost/watch") as second, pytest.raises(WebSocketDisconnect) as end:
