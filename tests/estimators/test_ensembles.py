@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from neuralrde import Config, NeuralRDE, NeuralRDEClassifier, NeuralRDERegressor, Windows
+from neuralrde import Config, NeuralRDE, NeuralRDEClassifier, NeuralRDERegressor, Series, Windows
 from neuralrde.estimators import load
-from neuralrde.estimators.division import folds
+from neuralrde.estimators.division import Samples, folds
 from neuralrde.estimators.fitted import Blend
-from neuralrde.estimators.trainer import class_factors, number_factors
+from neuralrde.estimators.sources import SeriesInMemory
+from neuralrde.estimators.trainer import _significance, class_factors, number_factors
 from neuralrde.models import MODELS, MultiScaleRDE
 from neuralrde.registry import accepted
 from neuralrde.training import Listener
@@ -247,11 +248,47 @@ def test_nothing_is_trained_where_nothing_can_be_gained(kind, tmp_path):
     assert said.epochs == model.n_iter_ == 0
     assert model.blend_ == (1.0, 0.0)
     (message,) = said.messages
-    assert "no error on any of the 36 series" in message
+    assert "no error on the 36 series" in message
     assert "closed_form=False" in message
     np.testing.assert_array_equal(model.predict(apart), model.closed_form_.predict(apart).reshape(36))
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(load(tmp_path / "model").predict(apart), model.predict(apart))
+
+
+@pytest.mark.parametrize("kind", [NeuralRDEClassifier, NeuralRDERegressor])
+def test_what_brings_nothing_ends_early(kind, tmp_path):
+    """Noise: whatever an ensemble says of it, the closed form's predictions are not made clearly better."""
+    y = RNG.permutation(Y) if kind is NeuralRDEClassifier else RNG.normal(size=36)
+    said, brief = Said(), CHEAP | {"epochs": None}
+    model = kind(**brief).fit(X, y, listeners=[said], checkpoint=tmp_path / "state")
+    assert model.model_ is None
+    assert model.blend_ == (1.0, 0.0)
+    assert said.epochs == model.n_iter_ == 50  # a tenth of 1000 steps, two per epoch
+    assert "promises no better" in said.messages[-1]
+    assert "closed_form=False" in said.messages[-1]
+    again = kind(**brief).fit(X, y, checkpoint=tmp_path / "state", resume=True)
+    assert again.n_iter_ == model.n_iter_
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_one_error_cannot_be_told_from_luck():
+    apart, y = far_apart(NeuralRDEClassifier)
+    y = np.where(np.arange(36) == 7, np.where(y == "up", "down", "up"), y)
+    said = Said()
+    model = NeuralRDEClassifier(**CHEAP | {"epochs": None}).fit(apart, y, listeners=[said])
+    assert said.epochs == 0
+    assert "1 error on the 36 series" in said.messages[0]
+    assert model.model_ is None
+
+
+def test_gains_are_counted_by_groups():
+    """One group's gain says nothing of the next, however many series it has."""
+    samples = Samples(SeriesInMemory(Series(X)), np.zeros(36))
+    gains = np.where(np.arange(36) < 18, 1.0, 0.0)
+    assert _significance(gains, samples) == pytest.approx(6.0)  # 18 of 36, each with a spread of a half
+    assert _significance(gains, replace(samples, groups=np.arange(36) // 18)) == pytest.approx(2**0.5)
+    assert _significance(gains, replace(samples, weight=3 * gains)) == pytest.approx(6.0)
+    assert _significance(-gains, samples) == pytest.approx(-6.0)
 
 
 @pytest.mark.long

@@ -53,8 +53,8 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
         members: how many models are trained side by side. Each leaves out a part of the series, and their outputs are
             averaged. None trains 4 of `MultiScaleRDE` and one of any other model.
         closed_form: whether to blend the closed form (`LogSignatureClassifier`, `LogSignatureRegressor`) into an
-            ensemble's predictions. Series that were left out decide its weight. If it makes no error on any of 30 or
-            more, no neural model is trained. False trains one in any case.
+            ensemble's predictions. Series that were left out decide its weight. If it leaves nothing to be gained,
+            no neural model is trained, or training ends early, and `fit` says so. False trains one in any case.
         transform: prepares the series: "standard", or a transform of your own, `Compose(...)`.
         windows: `Windows(step=..., depth=...)`, or a number of points; None takes the model's usual ones: about 32
             windows and depth 2, or short windows of several scales.
@@ -62,7 +62,8 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
         optimizer: `AdamW(learning_rate=..., weight_decay=...)`, or any of Optax's.
         augmentation: `TimeStretch(rate=True, ...)`, its short name, or one of your own. Training then sees changed
             versions of the series and targets, and predictions may combine several versions. None changes nothing.
-        epochs: the largest number of passes over the training set; None takes the model's usual number of steps.
+        epochs: the largest number of passes over the training set; None takes the model's usual number of steps, and
+            ends after a tenth of them if the model promises no better than the closed form.
         batch_size: examples per step.
         validation_fraction: the share of the series that is held out, to decide when to stop and which weights to keep.
             Fewer than 30 series, or 30 groups, are too few to tell epochs apart, so none are held out then: training

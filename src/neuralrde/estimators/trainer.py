@@ -1,5 +1,6 @@
 """Trains neural models, from checked parameters and samples to a `FittedNeural`; `Trainer.fit` reads in order."""
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -55,6 +56,10 @@ from .targets import TargetCoding, are_known, class_weights, share_at_cuts
 
 # A closed form whose error is at most this share of the targets' spread makes none.
 _NO_ERROR = 1e-2
+# Unless a user says how long to train, an ensemble must, after this share of its epochs, have lowered the closed form's
+# loss on left-out series by more than the gain's standard error: on the open sets, where a tenth of the training shows
+# nothing, the rest brings nothing. Before that, a loss that is not this many errors above 0 leaves nothing to be seen.
+_TRIAL, _PROMISING, _CLEAR = 0.1, 1.0, 2.0
 # A training of more weights takes gigabytes and hours on most machines, and is a mistaken depth more often than a wish.
 MOST_WEIGHTS = 50_000_000
 # Measured for a training of large models: weights, the best of them, Adam's moments, gradients and what lies between.
@@ -126,31 +131,45 @@ class Trainer:
         # Prepare, and choose windows.
         fitted, prepared, shapes = self._prepared(training)
 
-        # Fit the closed form. Where it makes no error on series that it has not seen, there is nothing to train for.
+        # Fit the closed form. Where it leaves hardly an error on series that it has not seen, there is nothing to gain.
         closed, left_out = self._closed_form(fitted, training)
-        sure = self.previous is None and closed is not None and _makes_no_error(left_out, training)
-        if Processes(self.mesh).agree(sure):
-            Listeners(self.listeners).say(
-                f"The closed form makes no error on any of the {len(training)} series when they are left "
-                "out: there is nothing to gain, and no neural model is trained. Write "
-                f"{setting('closed_form', False)} to train one."
-            )
-            scores = self._scores(fitted, left_out, training.target, training.groups)
-            fitted = replace(fitted, blend=self._agreed(closed, (1.0, 0.0)), scores=scores)
-        else:
+        may_end = closed is not None and self.previous is None
+        why = Processes(self.mesh).agree(self._nothing_to_gain(left_out, training) if may_end else "")
+        if not why:
             # Train. Without a validation set that decides, to the end: its own loss cannot say when to stop.
             settings = self._settings(len(training))
             settings = settings if selects_weights else replace(settings, patience=None)
+            trial = math.ceil(_TRIAL * settings.epochs) if may_end and self.epochs is None else 0
+
+            def fails_trial(state: TrainingState, examples: Source) -> bool:
+                if state.epoch != trial or not trial:
+                    return False
+                outputs = predict(state.model, examples, mesh=self.mesh)
+                return Processes(self.mesh).agree(not self._earns(outputs, left_out, training))
+
             state, examples = self._trained(
                 fitted,
                 training,
                 prepared,
                 settings,
                 held_out=held_out,
+                enough=fails_trial,
                 decides=selects_weights,
                 checkpoint=checkpoint,
                 resume=resume,
             )
+            if fails_trial(state, examples):
+                why = (
+                    f"After {trial} of {settings.epochs} epochs the neural model promises no better than what the "
+                    "closed form predicts for left-out series, so that training ends here. Write "
+                    f"{setting('epochs', settings.epochs)} to train to the end"
+                )
+                fitted = replace(fitted, history=list(state.history))
+        if why:
+            Listeners(self.listeners).say(f"{why}. Write {setting('closed_form', False)} for a neural model alone.")
+            scores = self._scores(fitted, left_out, training.target, training.groups)
+            fitted = replace(fitted, blend=self._agreed(closed, (1.0, 0.0)), scores=scores)
+        else:
             if self._members == 1:
                 self._warn_if_one_class(state, examples)
             elif not selects_weights:
@@ -296,16 +315,44 @@ class Trainer:
         it would have predicted for each series without it. So there are honest predictions of both for all series, and
         none had to be held out. A part without weight is not kept.
         """
-        assert training.fold is not None
-        neural, known = out_of_fold(outputs, training.fold).astype(np.float64), training.fold >= 0
-        beside, blend = np.zeros_like(neural) if left_out is None else left_out, Blend()
-        target, weight = training.target[known], None if training.weight is None else training.weight[known]
-        groups = None if training.groups is None else training.groups[known]
+        neural, beside, known = _left_out_of_both(outputs, left_out, training)
+        blend = Blend()
         if isinstance(fitted.loss, CrossEntropy) or closed is not None:
-            factors = class_factors if self.targets.classes is not None else number_factors
-            blend = self._agreed(closed, factors(beside[known], neural[known], target, weight))
-        scores = self._scores(fitted, blend(neural, beside)[known], target, groups)
+            blend = self._agreed(closed, self._factors(beside, neural, known))
+        scores = self._scores(fitted, blend(neural, beside), known.target, known.groups)
         return replace(fitted, blend=blend, scores=scores, model=None if blend.only_closed_form else fitted.model)
+
+    def _factors(self, closed: Outputs, neural: Outputs, samples: Samples) -> list[float]:
+        factors = class_factors if self.targets.classes is not None else number_factors
+        return factors(closed, neural, samples.target, samples.weight)
+
+    def _nothing_to_gain(self, left_out: Outputs, training: Samples) -> str:
+        """Why no model could be seen to do better on left-out series than the closed form; empty if one could."""
+        if training.units < FEWEST_TO_DECIDE:
+            return ""
+        target, wrong = training.target, 0
+        if self.targets.classes is None:
+            errors = np.nanmean((left_out - target) ** 2, axis=0)
+            nothing = (errors <= _NO_ERROR**2 * np.nanvar(target, axis=0)).all()
+        else:
+            wrong = int((left_out.argmax(axis=1) != target).sum())
+            nothing = not wrong or (self.epochs is None and _significance(_losses(left_out, target), training) < _CLEAR)
+        if not nothing:
+            return ""
+        errors, luck = (wrong, " that could be told from luck") if wrong else ("no", "")
+        return (
+            f"The closed form makes {errors} error{'s' * (wrong > 1)} on the {len(training)} series when they are left "
+            f"out: there is nothing to gain{luck}, and no neural model is trained"
+        )
+
+    def _earns(
+        self, outputs: Float[np.ndarray, "samples members outputs"], left_out: Outputs, training: Samples
+    ) -> bool:
+        """Whether the ensemble promises to better the closed form's predictions for left-out series."""
+        neural, closed, known = _left_out_of_both(outputs, left_out, training)
+        of_closed, of_neural = self._factors(closed, neural, known)
+        blended = Blend(factors=(of_closed, of_neural))(neural, closed)
+        return _significance(_losses(closed, known.target) - _losses(blended, known.target), known) > _PROMISING
 
     def _agreed(self, closed: FittedClosedForm | None, factors: Sequence[float]) -> Blend:
         """The blend of the first process: linear algebra may round differently on another machine."""
@@ -344,6 +391,7 @@ class Trainer:
         settings: Settings,
         *,
         held_out: Samples | None = None,
+        enough: Callable[[TrainingState, Source], bool] = lambda state, examples: False,
         **options: Any,
     ) -> tuple[TrainingState, Source]:
         """The state after training, and the examples of the series as they are."""
@@ -364,6 +412,7 @@ class Trainer:
         validation = None
         if held_out is not None:
             validation = _examples(fitted, model, held_out.prepared(fitted.transform))
+        plain = examples[0] if versions is None else _examples(fitted, model, prepared)
         is_ensemble = isinstance(model, Ensemble)
         state = fit(
             CrossFitted(model) if is_ensemble else model,
@@ -374,9 +423,10 @@ class Trainer:
             settings=settings,
             listeners=self.listeners,
             mesh=self.mesh,
+            enough=lambda state: enough(state, plain),
             **options,
         )
-        return state, examples[0] if versions is None else _examples(fitted, model, prepared)
+        return state, plain
 
     def _warn_if_one_class(self, state: TrainingState, examples: Any) -> None:
         """Warn if a classifier predicts one class for nearly all of its training set."""
@@ -461,14 +511,30 @@ def check_size(fitted: FittedNeural) -> AbstractModel:
     )
 
 
-def _makes_no_error(left_out: Outputs, samples: Samples) -> bool:
-    """Whether the closed form is right about all series when they are left out, and there are enough to tell."""
-    if samples.units < FEWEST_TO_DECIDE:
-        return False
-    target = samples.target
-    if target.dtype.kind == "i":
-        return bool((left_out.argmax(axis=1) == target).all())
-    return bool((np.nanmean((left_out - target) ** 2, axis=0) <= _NO_ERROR**2 * np.nanvar(target, axis=0)).all())
+def _left_out_of_both(
+    outputs: Float[np.ndarray, "samples members outputs"], left_out: Outputs | None, training: Samples
+) -> tuple[Outputs, Outputs, Samples]:
+    """What an ensemble and the closed form say of series that they have not seen, and these series."""
+    assert training.fold is not None
+    known = training.fold >= 0
+    neural = out_of_fold(outputs, training.fold).astype(np.float64)[known]
+    return neural, np.zeros_like(neural) if left_out is None else left_out[known], training[known]
+
+
+def _losses(outputs: Outputs, target: np.ndarray) -> Float[np.ndarray, "samples"]:
+    """The log loss of each series; of numbers, the squared error in units of each output's spread."""
+    if target.dtype.kind == "f":
+        spread = np.nanstd(target, axis=0)
+        return np.nansum(((outputs - target) / np.where(spread > 0, spread, 1.0)) ** 2, axis=1)
+    return scipy.special.logsumexp(outputs, axis=1) - outputs[np.arange(len(target)), target]
+
+
+def _significance(gains: Float[np.ndarray, "samples"], samples: Samples) -> float:
+    """The sum of what all series gain, in its standard errors; a group of series counts as one."""
+    gains = gains if samples.weight is None else gains * samples.weight
+    if samples.groups is not None:
+        gains = np.bincount(np.unique(samples.groups, return_inverse=True)[1], gains)
+    return float(gains.sum() / max(np.sqrt(len(gains)) * gains.std(), 1e-300))
 
 
 # The factors of the closed form's and an ensemble's outputs in a prediction, as both earn them on left-out series. Two

@@ -63,6 +63,7 @@ def fit(
     settings: Settings = Settings(),  # noqa: B008 (immutable)
     state: TrainingState | None = None,
     until: int | None = None,
+    enough: Callable[[TrainingState], bool] = lambda state: False,
     checkpoint: str | os.PathLike | None = None,
     resume: bool = False,
     listeners: Sequence[Listener] = (),
@@ -85,6 +86,7 @@ def fit(
         settings: see `Settings`.
         state: what an earlier `fit` returned; training continues from it instead of from the model.
         until: the epoch after which to pause; the schedule still runs to `settings.epochs`.
+        enough: a function of the state that tells, before every epoch, whether to end there.
         checkpoint: a file for the state, written after the first epoch, every so often, and at the end. If it cannot
             be written, there is a `TrainingWarning`, and training goes on.
         resume: whether to continue from the checkpoint, if there is one.
@@ -150,7 +152,7 @@ def fit(
     heard.start(epochs=settings.epochs, steps=steps, done=state.epoch)
     with interrupts_between_steps(processes.sum) as stop_here, processes.lost_explained():
         try:
-            while state.epoch < last and not _finished(state, settings):
+            while state.epoch < last and not _finished(state, settings) and not enough(state):
                 examples = _examples(training, state.epoch)
                 check_weights(examples, "training set")
                 new_model, new_optimizer, mean, rate = run.epoch(state, examples, heard, stop_here)
