@@ -141,7 +141,7 @@ class MultiScaleRDE(AbstractDrivenModel):
     basis: Basis = eqx.field(static=True, default="words")
     takes_key: ClassVar[bool] = True
     recommended: ClassVar[Recommended] = Recommended(
-        members=4, steps=250, epochs=10, windows=_recommended_windows, options=_recommended_options
+        members=4, steps=250, epochs=4, windows=_recommended_windows, options=_recommended_options
     )
 
     def __init__(
