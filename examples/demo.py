@@ -130,7 +130,8 @@ def main() -> None:
             print(f"{name} is left out, because it is not here:\n  {error}\n")
     found = found or {SIMULATED: order_of_events(samples=400, length=128, seed=0)}
     results: dict[str, Any] = {"neuralrde": nrde.__version__, "closed form": in_seconds(found, out)}
-    results |= {name: beside(name, found[name], out, 1 if options.quick else None) for name in (BRAIN, SIMULATED) if name in found}
+    for name in {BRAIN, SIMULATED} & set(found):
+        results[name] = beside(name, found[name], out, 1 if options.quick else None)
     results["seconds"] = round(time.monotonic() - begun, 1)
     (out / "results.json").write_text(json.dumps(results, indent=2) + "\n")
     files = [*sorted(file.name for file in out.glob("*.png")), "results.json"]
