@@ -7,7 +7,6 @@ line and its messages take everything from this list. A format of your own is en
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -59,15 +58,6 @@ class Reader:
             raise ValueError(f"Got the reader {self.about!r}; expected either `read` or `table`.")
         if wrong := [ending for ending in self.endings if ending and not ending.startswith(".")]:
             raise ValueError(f"Got the ending {wrong[0]!r}; expected it with its dot, {'.' + wrong[0]!r}.")
-
-    @property
-    def load(self) -> Callable[..., Table] | None:
-        """Of a table: what reads its columns, called with the path and the `TableOptions`."""
-        return None if self.table is None else partial(_load_columns, self.table)
-
-
-def _load_columns(open_table, path: Path, options: TableOptions, *, channels_needed: bool = True) -> Table:
-    return load_table(open_table(path, options.header), options, channels_needed=channels_needed)
 
 
 READERS = [

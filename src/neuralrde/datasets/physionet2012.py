@@ -16,7 +16,7 @@ import numpy as np
 
 from .._write import writing
 from ..paths import Series
-from .cache import check_checksum, data_folder, fetch, listed_checksums, make_folder, write_checksum
+from .cache import check_checksum, data_folder, fetch_listed, fetching, make_folder, write_checksum
 from .dataset import Dataset
 from .files import DatasetUnavailable, check_file, naming, unpacked
 from .npz import load_arrays
@@ -92,18 +92,10 @@ def _find(name: str) -> Path | None:
 
 
 def _fetch(name: str, folder: Path) -> Path:
-    make_folder(folder, "PhysioNet 2012 is not in it and must be fetched")
     files = [f"set-{name}.tar.gz", f"Outcomes-{name}.txt"]
-    try:
-        for file, checksum in listed_checksums(_ADDRESS, files, folder / "SHA256SUMS.txt").items():
-            fetch(f"{_ADDRESS}/{file}", folder / file, checksum=checksum, limit=_LIMIT)
-    except DatasetUnavailable as error:
-        with contextlib.suppress(OSError):  # what has been fetched stays
-            folder.rmdir()
-        raise DatasetUnavailable(
-            f"{str(error).rstrip('. ')}. If there is no network, put PhysioNet's set-a.tar.gz, Outcomes-a.txt, "
-            f"set-b.tar.gz and Outcomes-b.txt into {folder}."
-        ) from None
+    names = "PhysioNet's set-a.tar.gz, Outcomes-a.txt, set-b.tar.gz and Outcomes-b.txt"
+    with fetching(folder, "PhysioNet 2012", names):
+        fetch_listed(_ADDRESS, files, folder, limit=_LIMIT)
     return folder / files[0]
 
 
