@@ -322,11 +322,6 @@ class Windows:
         step = longest - 1 if self.count == 1 else round((float(np.median(lengths)) - 1) / self.count)
         return replace(self, step=max(1, step), count=Windows.count)
 
-    @staticmethod
-    def step_for(series: Series, count: int) -> int:
-        """The step that cuts a series of median length into about this many windows."""
-        return Windows(count=count).resolved(series).step  # type: ignore
-
     def all_shifts(self) -> list[int]:
         """The shifts of all ways of cutting, the usual one first."""
         return [0] if self.every is not None else even_shifts(self.step, min(self.shifts, self.step))  # type: ignore
