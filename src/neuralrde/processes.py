@@ -63,7 +63,7 @@ def join_processes(
 
 
 def _bound(coordinator: str | None) -> str | None:
-    """Where process 0 listens: at the address that was asked for, and no other. None is all, or what JAX is told."""
+    """Where process 0 listens: at the address asked for, and no other. None is all, or what JAX itself finds."""
     if coordinator is None or "JAX_COORDINATOR_BIND_ADDRESS" in os.environ:
         return None
     host = coordinator.rpartition(":")[0].strip("[]")
