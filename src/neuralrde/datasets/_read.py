@@ -19,7 +19,7 @@ from .files import ReadError, check_file, first_word, naming
 from .npz import read_npz
 from .table import (
     USUAL,
-    Rows,
+    RowOwners,
     Table,
     TableOptions,
     few,
@@ -202,8 +202,12 @@ def read(
             `guess_task`.
         name: of the data set; None takes the file's.
     """
-    given = {**locals(), "per_time": bool(per_time)}  # before there are other names
-    options = TableOptions(**{option.name: given[option.name] for option in fields(TableOptions)})
+    options = TableOptions(
+        target=target, id=id, time=time, group=group, split=split, columns=columns, wide=wide, per_time=bool(per_time),
+        header=header, labels=labels, labels_id=labels_id, time_format=time_format, decimal=decimal,
+        thousands=thousands, duplicates=duplicates, drop_unlabelled=drop_unlabelled, sensor=sensor, value=value,
+        one_hot=one_hot,
+    )  # fmt: skip
     path = Path(path).expanduser()
     options.check(path)
     if path.is_dir():
@@ -255,7 +259,7 @@ def _with_labels(data: Dataset, options: TableOptions, task: Task | None) -> Dat
         expected = f"ids, to find each series' label by. Write {setting('id')} to name the data's column of ids"
         raise ReadError(path, f"Got labels for series that have no ids; expected {expected}.")
     table = _load_labels(path, options)
-    rows = Rows.of(table)
+    rows = RowOwners.of(table)
     ids = np.asarray(rows.ids).tolist()
     labels = labels_of_series(table, rows)
     # Of prefixed ids (folder of tables) the last part, and of files the name without its ending, will do.

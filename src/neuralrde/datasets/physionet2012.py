@@ -52,10 +52,10 @@ def load_physionet2012() -> Dataset:
     """
     folder = data_folder() / "physionet2012"
     sets = [_arrays(name, _find(name) or _fetch(name, folder)) for name in SETS]
-    record, minute, value, death = (np.concatenate([one[key] for one in sets]) for key in KEYS[:4])
-    names = np.unique(np.concatenate([DESCRIPTORS, *(one["names"] for one in sets)]))
-    variable = np.concatenate([np.searchsorted(names, one["names"])[one["variable"]] for one in sets])
-    stay = np.repeat(np.arange(len(record)), np.concatenate([np.diff(one["offsets"]) for one in sets]))
+    record, minute, value, death = (np.concatenate([part[key] for part in sets]) for key in KEYS[:4])
+    names = np.unique(np.concatenate([DESCRIPTORS, *(part["names"] for part in sets)]))
+    variable = np.concatenate([np.searchsorted(names, part["names"])[part["variable"]] for part in sets])
+    stay = np.repeat(np.arange(len(record)), np.concatenate([np.diff(part["offsets"]) for part in sets]))
 
     described = np.isin(names, DESCRIPTORS)[variable] & (minute == 0)
     static = np.full((len(record), len(names)), np.nan)
@@ -77,7 +77,7 @@ def load_physionet2012() -> Dataset:
         Series(values, times=times, lengths=lengths, channels=names[is_channel].tolist(), ids=ids),
         death.astype(int),
         classes=CLASSES,
-        split=np.repeat(list(SETS.values()), [len(one["record"]) for one in sets]),
+        split=np.repeat(list(SETS.values()), [len(part["record"]) for part in sets]),
         static={name: static[:, np.searchsorted(names, name)] for name in DESCRIPTORS},
         name="PhysioNet2012",
         source=_SOURCE,

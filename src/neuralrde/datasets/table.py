@@ -236,7 +236,7 @@ def load_table(source: TableFile, options: TableOptions, *, channels_needed: boo
 
 
 def join_tables(tables: Sequence[Table], file: Path) -> Table:
-    """Rows of several tables with the same columns, one after the other."""
+    """RowOwners of several tables with the same columns, one after the other."""
     import pandas as pd
 
     def meaning(table: Table) -> Any:
@@ -286,7 +286,7 @@ def _from_table(table: Table, task: Task | None, name: str) -> Dataset:
     if layout in ("long", "melted"):
         for part in table.parts or (table,):
             part.source.check_rows(part.frame)
-    rows = Rows.of(table, row_is_series=layout in ("wide", "lists"))
+    rows = RowOwners.of(table, row_is_series=layout in ("wide", "lists"))
     labels = labels_of_series(table, rows)
     understood = {"lists": _lists, "melted": _melted, "wide": _wide, "long": _long}[layout](table, rows)
     series, groups, split, labelled = understood.series, labels.groups, labels.split, labels.labelled
@@ -404,14 +404,14 @@ def _check_numbers(table: Table) -> None:
             raise table.error(f"Got infinity in column {name!r}; expected {expected}.", int(np.argmax(infinite)))
 
 
-class Rows(NamedTuple):
+class RowOwners(NamedTuple):
     """Which series each row belongs to: its number, and the series' ids in the order in which they appear."""
 
     owner: np.ndarray
     ids: np.ndarray | None
 
     @classmethod
-    def of(cls, table: Table, *, row_is_series: bool = False) -> "Rows":
+    def of(cls, table: Table, *, row_is_series: bool = False) -> "RowOwners":
         import pandas as pd
 
         id, count = table.roles.id, len(table.frame)
@@ -438,7 +438,7 @@ class Understood(NamedTuple):
     notes: Sequence[str] = ()
 
 
-def _long(table: Table, rows: Rows) -> Understood:
+def _long(table: Table, rows: RowOwners) -> Understood:
     """A row is a point."""
     roles, ids = table.roles, rows.ids
     times, unit, kind = _times(table, rows)
@@ -456,7 +456,7 @@ def _long(table: Table, rows: Rows) -> Understood:
     return Understood(_packed(points, roles.channels, ids), description, unit, notes)
 
 
-def _melted(table: Table, rows: Rows) -> Understood:
+def _melted(table: Table, rows: RowOwners) -> Understood:
     """A row is a value of one channel, which the column `sensor` names."""
     roles, frame, ids = table.roles, table.frame, rows.ids
     if roles.time is None:
@@ -487,7 +487,7 @@ def _melted(table: Table, rows: Rows) -> Understood:
     return Understood(_packed(points, names, ids), description, unit, notes)
 
 
-def _times(table: Table, rows: Rows) -> tuple[np.ndarray | None, str | None, str]:
+def _times(table: Table, rows: RowOwners) -> tuple[np.ndarray | None, str | None, str]:
     import pandas as pd
 
     if table.roles.time is None:
@@ -510,7 +510,7 @@ def _times(table: Table, rows: Rows) -> tuple[np.ndarray | None, str | None, str
     return times, unit, kind
 
 
-def _merge_duplicates(table: Table, points: Frame, rows: Rows, unit: str | None) -> tuple[Frame, list[str]]:
+def _merge_duplicates(table: Table, points: Frame, rows: RowOwners, unit: str | None) -> tuple[Frame, list[str]]:
     """Points whose times differ within each series, and sensor, and what was done for that."""
     roles = table.roles
     keys = [_OWNER, _TIME, *([] if roles.sensor is None else [roles.sensor])]
@@ -574,7 +574,7 @@ def is_wide(table: Table) -> bool:
     return True
 
 
-def _wide(table: Table, rows: Rows) -> Understood:
+def _wide(table: Table, rows: RowOwners) -> Understood:
     """A row is a series, its points in numbered columns."""
     roles, frame = table.roles, table.frame
     if roles.time is not None:
@@ -632,7 +632,7 @@ def _has_lists(column: Column) -> bool:
     return column.dtype == object and any(map(_is_list, column))
 
 
-def _lists(table: Table, rows: Rows) -> Understood:
+def _lists(table: Table, rows: RowOwners) -> Understood:
     """A row is a series, with a list of numbers for each channel."""
     roles, frame = table.roles, table.frame
     if roles.sensor is not None:
@@ -674,7 +674,7 @@ class Labels(NamedTuple):
         return np.all([column != "" for column in self.targets.values()], axis=0) if self.targets else None
 
 
-def labels_of_series(table: Table, rows: Rows) -> Labels:
+def labels_of_series(table: Table, rows: RowOwners) -> Labels:
     """The labels of each series; ReadError if its rows contradict each other, or say nothing."""
     roles = table.roles
     names = () if table.options.per_time else roles.target
@@ -699,7 +699,7 @@ def labels_of_series(table: Table, rows: Rows) -> Labels:
     return labels
 
 
-def _one_each(table: Table, name: str, role: str, rows: Rows) -> np.ndarray:
+def _one_each(table: Table, name: str, role: str, rows: RowOwners) -> np.ndarray:
     """The one label that the rows of each series have in a column."""
     import pandas as pd
 

@@ -170,7 +170,7 @@ def _placed(model: Model, mesh: Mesh) -> Callable[[Examples], Array]:
 @partial(jax.jit, static_argnums=0)
 def _predictions(rest: _Rest, leaves: list[Array], examples: Examples) -> Any:
     everywhere, shared = PartitionSpec(), PartitionSpec("batch")
-    several = len({one.process_index for one in rest.mesh.devices.flat}) > 1
+    several = len({device.process_index for device in rest.mesh.devices.flat}) > 1
 
     def share(leaves, examples):
         own = examples.predictions(eqx.combine(jax.tree.unflatten(rest.tree, leaves), rest.rest))
