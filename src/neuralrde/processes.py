@@ -21,7 +21,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
-from ._types import Devices
+from ._types import Devices, Options
 from .devices import device_mesh, shard_batch
 
 __all__ = ["ProcessLost", "Processes", "join_processes"]
