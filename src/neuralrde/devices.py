@@ -124,13 +124,13 @@ def device_mesh(devices: Devices = None, *, batch: int | None = None) -> Mesh:
     """
     if devices is None:
         most = None if batch is None else max(1, batch // _FEWEST_EXAMPLES // jax.process_count())
-        owned = [[one for one in jax.devices() if one.process_index == n] for n in range(jax.process_count())]
-        devices = [one for own in owned for one in own[:most]]
+        owned = [[device for device in jax.devices() if device.process_index == n] for n in range(jax.process_count())]
+        devices = [device for own in owned for device in own[:most]]
     row = list(devices.devices.flat) if isinstance(devices, Mesh) else list(devices)
     if not row:
         raise ValueError("Got an empty list of devices; expected at least one. Write for example `jax.devices()[:1]`.")
-    if all(one.process_index != jax.process_index() for one in row):
-        owners = sorted({one.process_index for one in row})
+    if all(device.process_index != jax.process_index() for device in row):
+        owners = sorted({device.process_index for device in row})
         raise ValueError(
             f"Got devices of process {', '.join(map(str, owners))} only, in process {jax.process_index()}; expected "
             "some of its own too, because each process works on its own. Write for example `jax.local_devices()`."
@@ -144,7 +144,7 @@ def local_rows(mesh: Mesh, size: int) -> Int[np.ndarray, " rows"]:
     >>> local_rows(device_mesh(), 2 * device_mesh().size).tolist() == list(range(2 * device_mesh().size))
     True
     """
-    own = [place for place, one in enumerate(mesh.devices.flat) if one.process_index == jax.process_index()]
+    own = [place for place, device in enumerate(mesh.devices.flat) if device.process_index == jax.process_index()]
     return np.arange(size).reshape(mesh.size, -1)[own].ravel()
 
 
@@ -164,7 +164,7 @@ def pad_batch(batch: PyTree, multiple: int) -> tuple[PyTree, Float[np.ndarray, "
 
 def shard_batch(batch: PyTree, mesh: Mesh) -> PyTree:
     """Divide the examples of each array of a batch over the devices; each process gives its own rows (`local_rows`)."""
-    own = sum(one.process_index == jax.process_index() for one in mesh.devices.flat)
+    own = sum(device.process_index == jax.process_index() for device in mesh.devices.flat)
     for leaf in jax.tree.leaves(batch):
         if leaf.ndim == 0 or leaf.shape[0] % own:
             raise ValueError(
@@ -193,7 +193,7 @@ def replicate(tree: PyTree, mesh: Mesh) -> PyTree:
         if isinstance(leaf, jax.Array) and leaf.sharding == sharding:
             return leaf
         leaf = local_copy(leaf)
-        copies = [jax.device_put(leaf, one) for one in own]
+        copies = [jax.device_put(leaf, device) for device in own]
         return jax.make_array_from_single_device_arrays(leaf.shape, sharding, copies)
 
     return eqx.combine(jax.tree.map(place, arrays), rest)

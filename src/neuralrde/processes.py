@@ -1,7 +1,7 @@
 """Several processes as one training: how they start, what they agree on, and what happens when one of them is lost.
 
 Whatever decides how to go on must be the same in all of them: one that takes a step that another does not take would
-wait for it forever. So the first process decides, and the others are told.
+wait for it forever. So the first process decides, and the others follow.
 """
 
 import atexit
@@ -63,7 +63,7 @@ def join_processes(
 
 
 def _bound(coordinator: str | None) -> str | None:
-    """Where process 0 listens: at the address that was asked for, and no other. None is all, or what JAX is told."""
+    """Where process 0 listens: at the address asked for, and no other. None is all, or what JAX itself finds."""
     if coordinator is None or "JAX_COORDINATOR_BIND_ADDRESS" in os.environ:
         return None
     host = coordinator.rpartition(":")[0].strip("[]")
@@ -90,11 +90,11 @@ class Processes:
 
     def __init__(self, mesh: Devices = None):
         mesh = device_mesh(mesh)
-        owners = [one.process_index for one in mesh.devices.flat]
+        owners = [device.process_index for device in mesh.devices.flat]
         self.mesh, self.count = mesh, len(set(owners))
         self.is_first = owners[0] == jax.process_index()
         self._own = owners.count(jax.process_index())
-        if self.count > 1 and (ids := tuple(one.id for one in mesh.devices.flat)) not in _connected:
+        if self.count > 1 and (ids := tuple(device.id for device in mesh.devices.flat)) not in _connected:
             with self.lost_explained(), _without_greetings():
                 self._total(np.zeros(1, np.float32))
             _connected.add(ids)
@@ -123,18 +123,18 @@ class Processes:
             return _read(self._total(words).tobytes()[:size])
 
     def from_first(self, make: Callable[[], Any]) -> Any:
-        """What `make()` returns in the first process, or raises there (a class of ours or Python's), in all of them."""
+        """What `make()` returns in the first process. An error there is a ValueError with its text in the others."""
         if self.count == 1:
             return make()
-        value, error, told = None, None, None
+        value, error = None, None
         if self.is_first:
             try:
                 value = make()
             except Exception as raised:
-                error, told = raised, _told(raised)
-        value, told = self.agree((value, told))
-        if told is not None:
-            raise _error(*told) if error is None else error
+                error = raised
+        value, refusal = self.agree((value, None if error is None else str(error)))
+        if refusal is not None:
+            raise ValueError(refusal) if error is None else error
         return value
 
     @contextlib.contextmanager
@@ -143,14 +143,15 @@ class Processes:
         try:
             yield
         except (RuntimeError, ValueError) as error:
-            told = str(error)
-            if isinstance(error, ProcessLost) or self.count == 1 or not any(sign in told.lower() for sign in _SIGNS):
+            message = str(error)
+            is_loss = any(sign in message.lower() for sign in _SIGNS)
+            if isinstance(error, ProcessLost) or self.count == 1 or not is_loss:
                 raise
             atexit.register(_leave)
             raise ProcessLost(
-                f"Another of the {self.count} processes was lost ({told.splitlines()[0][:200]}); expected all of them "
-                "until the end, because each works on a part of every batch. Start all of them again with resume=True: "
-                "training goes on from its last checkpoint."
+                f"Another of the {self.count} processes was lost ({message.splitlines()[0][:200]}); expected all of "
+                "them until the end, because each works on a part of every batch. Start all of them again with "
+                "resume=True: training goes on from its last checkpoint."
             ) from error
 
     def _total(self, numbers: np.ndarray) -> np.ndarray:
@@ -160,42 +161,42 @@ class Processes:
         return np.asarray(_summed(shard_batch(rows, self.mesh), self.mesh))[0]
 
 
-def _plain(one: Any) -> Any:
+def _plain(value: Any) -> Any:
     """What JSON can hold: lists as they are; tuples, dictionaries and arrays with a mark."""
-    one = one.item() if isinstance(one, np.generic) else one
-    match one:
+    value = value.item() if isinstance(value, np.generic) else value
+    match value:
         case None | bool() | int() | float() | str():
-            return one
+            return value
         case list():
-            return [_plain(item) for item in one]
+            return [_plain(item) for item in value]
         case tuple():
-            return {"tuple": [_plain(item) for item in one]}
+            return {"tuple": [_plain(item) for item in value]}
         case dict():
-            return {"pairs": [[_plain(key), _plain(item)] for key, item in one.items()]}
+            return {"pairs": [[_plain(key), _plain(item)] for key, item in value.items()]}
         case np.ndarray() | jax.Array():
-            array = np.asarray(one)
+            array = np.asarray(value)
             plain = array.dtype.kind in "biufcSU"
             if plain or hasattr(jax.numpy, array.dtype.name):  # bfloat16 and the like
                 kind = array.dtype.str if plain else array.dtype.name
                 return {"array": [kind, array.shape, base64.b64encode(array.tobytes()).decode()]}
     raise TypeError(
-        f"Got {type(one).__name__} to tell other processes; expected numbers, text, arrays of them, and lists, "
+        f"Got {type(value).__name__} to send to other processes; expected numbers, text, arrays of them, and lists, "
         "tuples and dictionaries of these, because nothing else is read without running what a message says."
     )
 
 
-def _made(one: Any) -> Any:
+def _made(plain: Any) -> Any:
     """`_plain`, undone."""
-    match one:
+    match plain:
         case list():
-            return [_made(item) for item in one]
+            return [_made(item) for item in plain]
         case {"tuple": items}:
             return tuple(_made(item) for item in items)
         case {"pairs": pairs}:
             return {_made(key): _made(item) for key, item in pairs}
         case {"array": [kind, shape, numbers]}:
             return np.frombuffer(base64.b64decode(numbers), kind).reshape(shape).copy()
-    return one
+    return plain
 
 
 def _read(message: bytes) -> Any:
@@ -206,23 +207,6 @@ def _read(message: bytes) -> Any:
             f"Got a message of another kind from the first process ({error}); expected what `Processes.agree` sends. "
             "Run the same version of neuralrde in all processes."
         ) from None
-
-
-def _told(error: Exception) -> tuple[str, str, Options]:
-    """The nearest class that the others have too, the text, and plain attributes, such as an exit code."""
-    kind = next(kind for kind in type(error).__mro__ if kind.__module__.split(".")[0] in ("builtins", "neuralrde"))
-    plain = {name: value for name, value in vars(error).items() if isinstance(value, str | int | float | None)}
-    return f"{kind.__module__}.{kind.__qualname__}", str(error), plain
-
-
-def _error(name: str, text: str, attributes: Options) -> Exception:
-    kinds: list[type[Exception]] = [Exception]
-    for kind in kinds:
-        kinds += kind.__subclasses__()
-    kind = next((kind for kind in kinds if f"{kind.__module__}.{kind.__qualname__}" == name), RuntimeError)
-    error = kind.__new__(kind, text)  # without what its constructor asks for
-    vars(error).update(attributes)
-    return error
 
 
 # The meshes, by the numbers of their devices, whose processes have found each other.

@@ -114,7 +114,8 @@ def test_targets_at_points_are_refused(run, tmp_path):
 
 def test_features_alone_are_no_model(run, tmp_path, hearts):
     LogSignatureFeatures(draws=4).fit(np.random.default_rng(0).normal(size=(8, 20, 2))).save(tmp_path / "some.nrde")
-    assert "holds a LogSignatureFeatures, which predicts nothing" in run("predict", tmp_path / "some.nrde", hearts).err
+    said = run("predict", tmp_path / "some.nrde", hearts).err
+    assert "holds a LogSignatureFeatures; expected a classifier or a regressor" in said
 
 
 def test_the_closed_form_learns_from_groups_and_from_what_would_validate(monkeypatch):

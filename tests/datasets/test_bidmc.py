@@ -139,6 +139,6 @@ def test_without_a_network_a_sentence_says_where_to_put_the_files(monkeypatch):
     monkeypatch.setattr(bidmc, "_ADDRESS", "http://127.0.0.1:9")
     with pytest.raises(DatasetUnavailable) as caught:
         load("BIDMC32SpO2")
-    for part in ("bidmc_01_Signals.csv", "bidmc_01_Numerics.csv", str(data_folder() / "bidmc" / "bidmc_csv")):
+    for part in ("bidmc_01_Signals.csv", "bidmc_01_Numerics.csv", str(data_folder() / "bidmc")):
         assert part in str(caught.value)
     assert not (data_folder() / "bidmc").exists()

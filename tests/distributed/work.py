@@ -35,7 +35,7 @@ class Line(AbstractModel):
     linear: eqx.nn.Linear
     takes_key = True
 
-    def inputs(self, path, times, cuts, *, compute=None):
+    def inputs(self, path, times, cuts):
         return (path[:, 0],)
 
     def __call__(self, x, *, key=None):

@@ -9,7 +9,7 @@ import pytest
 
 import neuralrde
 from neuralrde import Config, NeuralRDE
-from neuralrde.estimators import LogSignatureTransformer, NeuralRDEClassifier, NeuralRDERegressor, sources
+from neuralrde.estimators import LogSignatureTransformer, NeuralRDEClassifier, NeuralRDERegressor
 from neuralrde.estimators.inputs import described_series
 from neuralrde.paths import Series
 from tests.estimators.options import options
@@ -167,16 +167,6 @@ def test_a_channel_called_time():
     np.testing.assert_array_equal(model.predict_proba(timed), plain)
     names = LogSignatureTransformer(windows={"depth": 1, "count": 1}).fit(timed).get_feature_names_out()
     assert names.tolist() == ["time_2", "time", "a", "b"]
-
-
-def test_predictions_are_not_kept(fitted, monkeypatch):
-    cache = sources.LogSignatureCache()
-    monkeypatch.setattr(sources, "CACHE", cache)
-    fitted.predict(X)
-    LogSignatureTransformer().fit_transform(X)
-    assert not cache._kept
-    NeuralRDEClassifier(**options(**SMALL)).fit(X, Y)
-    assert len(cache._kept) == 1
 
 
 def test_a_mesh_is_passed_on(monkeypatch, fitted):

@@ -7,7 +7,6 @@ line and its messages take everything from this list. A format of your own is en
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from .files import ReadError, check_file, first_word, naming
 from .npz import read_npz
 from .table import (
     USUAL,
-    Rows,
+    RowOwners,
     Table,
     TableOptions,
     few,
@@ -59,15 +58,6 @@ class Reader:
             raise ValueError(f"Got the reader {self.about!r}; expected either `read` or `table`.")
         if wrong := [ending for ending in self.endings if ending and not ending.startswith(".")]:
             raise ValueError(f"Got the ending {wrong[0]!r}; expected it with its dot, {'.' + wrong[0]!r}.")
-
-    @property
-    def load(self) -> Callable[..., Table] | None:
-        """Of a table: what reads its columns, called with the path and the `TableOptions`."""
-        return None if self.table is None else partial(_load_columns, self.table)
-
-
-def _load_columns(open_table, path: Path, options: TableOptions, *, channels_needed: bool = True) -> Table:
-    return load_table(open_table(path, options.header), options, channels_needed=channels_needed)
 
 
 READERS = [
@@ -212,8 +202,12 @@ def read(
             `guess_task`.
         name: of the data set; None takes the file's.
     """
-    given = {**locals(), "per_time": bool(per_time)}  # before there are other names
-    options = TableOptions(**{option.name: given[option.name] for option in fields(TableOptions)})
+    options = TableOptions(
+        target=target, id=id, time=time, group=group, split=split, columns=columns, wide=wide, per_time=bool(per_time),
+        header=header, labels=labels, labels_id=labels_id, time_format=time_format, decimal=decimal,
+        thousands=thousands, duplicates=duplicates, drop_unlabelled=drop_unlabelled, sensor=sensor, value=value,
+        one_hot=one_hot,
+    )  # fmt: skip
     path = Path(path).expanduser()
     options.check(path)
     if path.is_dir():
@@ -234,7 +228,7 @@ def _read_file(path: Path, options: TableOptions, *, task: Task | None, name: st
     """The series of one file, without the labels that a second file may hold."""
     reader = reader_of(path)
     if reader.read is None:
-        return from_table(_load(path, options), options, task=task, name=name or path.name.split(".")[0])
+        return from_table(_load(path, options), task=task, name=name or path.name.split(".")[0])
     allowed = ["labels", "labels_id", "drop_unlabelled", *(("target", "group", "split") if options.labels else ())]
     for option in fields(TableOptions):
         value = getattr(options, option.name)
@@ -250,9 +244,9 @@ def _load(path: Path, options: TableOptions) -> Table:
     source = reader_of(path).table(path, options.header)  # type: ignore  # it is a table
     if options.labels is None:
         return load_table(source, options)
-    elsewhere = {role: None for role in ("group", "split") if str(getattr(options, role)) not in source.names}
-    table = load_table(source, replace(options, target=None, **elsewhere))
-    return replace(table, roles=replace(table.roles, target=()))
+    absent = {role: None for role in ("group", "split") if str(getattr(options, role)) not in source.names}
+    table = load_table(source, replace(options, target=None, **absent))
+    return replace(table, roles=replace(table.roles, target=()), options=options)
 
 
 # Labels in a second file.
@@ -265,10 +259,9 @@ def _with_labels(data: Dataset, options: TableOptions, task: Task | None) -> Dat
         expected = f"ids, to find each series' label by. Write {setting('id')} to name the data's column of ids"
         raise ReadError(path, f"Got labels for series that have no ids; expected {expected}.")
     table = _load_labels(path, options)
-    rows = Rows.of(table)
+    rows = RowOwners.of(table)
     ids = np.asarray(rows.ids).tolist()
-    # A series that is not in the data needs no label: what is said of the others is checked below.
-    labels = labels_of_series(table, replace(options, drop_unlabelled=True, per_time=False), rows)
+    labels = labels_of_series(table, rows)
     # Of prefixed ids (folder of tables) the last part, and of files the name without its ending, will do.
     known = {_bare(id): row for row, id in reversed(list(enumerate(ids)))} | {id: row for row, id in enumerate(ids)}
     wanted = np.asarray(data.series.ids).astype(str)
@@ -332,8 +325,10 @@ def _load_labels(path: Path, options: TableOptions) -> Table:
         if len(targets) != 1:
             expected = f"`target`, or {setting('target')} to name the column to predict"
             raise ReadError(path, f"Got the columns {few(names)}; expected {expected}.", 1)
-    own = {"decimal": options.decimal, "thousands": options.thousands, "target": targets or None, **roles}
-    return load_table(source, TableOptions(id=ids[0], columns=[], **own), channels_needed=False)
+    signs = {"decimal": options.decimal, "thousands": options.thousands}
+    # A series that is not in the data needs no label, so that rows may lack one: `_with_labels` checks the others.
+    options = TableOptions(id=ids[0], columns=[], target=targets or None, drop_unlabelled=True, **signs, **roles)
+    return load_table(source, options, channels_needed=False)
 
 
 def _bare(id: str) -> str:
@@ -414,6 +409,7 @@ def _from_tables(path: Path, found: _Folder, options: TableOptions, task: Task |
         places, roles = {}, {}
         if found.single and table.roles.id is None:
             places[_FILE], roles["id"] = name, _FILE
+            table = replace(table, options=replace(options, wide=bool(options.wide)))
         if file.part is not None:
             places[_PART], roles["split"] = file.part, _PART
         if file.label is not None:
@@ -422,10 +418,10 @@ def _from_tables(path: Path, found: _Folder, options: TableOptions, task: Task |
         tables.append(replace(table, frame=with_columns(table.frame, places), roles=replace(table.roles, **roles)))
     ids = [table.roles.id for table in tables]
     if ids[0] != _FILE:
-        return from_table(join_tables(_with_prefixes(tables, names), path), options, task=task)
+        return from_table(join_tables(_with_prefixes(tables, names), path), task=task)
     if set(ids) != {_FILE}:
         raise ReadError(path, "Got tables with a column of ids beside tables without; expected all alike.")
-    data = from_table(join_tables(tables, path), replace(options, wide=bool(options.wide)), task=task)
+    data = from_table(join_tables(tables, path), task=task)
     stems = np.array([id.rpartition("/")[2] for id in np.asarray(data.series.ids).tolist()])
     return replace(data, series=replace(data.series, ids=stems))
 

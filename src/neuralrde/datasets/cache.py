@@ -1,5 +1,6 @@
 """Where data are kept, and how they get there: whole, checked, and never half."""
 
+import contextlib
 import errno
 import hashlib
 import http.client
@@ -10,7 +11,8 @@ import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import platformdirs
@@ -45,6 +47,26 @@ def make_folder(folder: Path, why: str) -> Path:
             f"Got the data folder {data_folder()}, which cannot be written to ({error.strerror or error}); "
             f"expected one that can, because {why}. Set {VARIABLE} to another folder."
         ) from None
+
+
+@contextmanager
+def fetching(folder: Path, name: str, instead: str) -> Iterator[None]:
+    """Make the folder into which a data set is fetched; where that fails, say which files to put there instead."""
+    make_folder(folder, f"{name} is not in it and must be fetched")
+    try:
+        yield
+    except (DatasetUnavailable, ReadError) as error:
+        for empty in (*folder.glob("*/"), folder):
+            with contextlib.suppress(OSError):  # what lies there stays
+                empty.rmdir()
+        message = f"{str(error).rstrip('. ')}. If there is no network, put {instead} into {folder}."
+        raise DatasetUnavailable(message) from None
+
+
+def fetch_listed(address: str, files: Sequence[str], folder: Path, *, limit: int = LIMIT) -> None:
+    """Download files, each of which must have the checksum that the address's SHA256SUMS.txt says."""
+    for file, checksum in _listed_checksums(address, files, folder / "SHA256SUMS.txt").items():
+        fetch(f"{address}/{file}", folder / file, checksum=checksum, limit=limit)
 
 
 # Not pooch: it follows redirects to plain http, takes files of any size, and accepts empty ones.
@@ -115,7 +137,7 @@ def _check_scheme(url: str) -> None:
         )
 
 
-def listed_checksums(address: str, files: Sequence[str], path: Path) -> dict[str, str]:
+def _listed_checksums(address: str, files: Sequence[str], path: Path) -> dict[str, str]:
     """What the list SHA256SUMS.txt of an address, fetched to `path`, says of files; one that lacks any is refused."""
     url = f"{address}/{path.name}"
     lines = fetch(url, path, limit=_LIST_LIMIT).read_text(errors="replace").splitlines()
@@ -137,7 +159,7 @@ def checksum_of(path: Path) -> str:
 
 
 def write_checksum(path: Path) -> None:
-    """Write the checksum of a file beside it."""
+    """Write the checksum of a file beside it, for `check_checksum`."""
     beside = path.with_name(path.name + ".sha256")
     with writing(beside, "w") as file:
         file.write(f"{checksum_of(path).partition(':')[2]}  {path.name}\n")

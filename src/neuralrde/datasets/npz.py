@@ -117,10 +117,14 @@ def load_arrays(
     return arrays
 
 
-def _check_header(file: IO[bytes], member: zipfile.ZipInfo, path: str | Path) -> None:
+def npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """The shape of an array in NumPy's `.npy` format, whether it is in Fortran order, and its type."""
     version = np.lib.format.read_magic(file)
-    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read_header(file)
+    return (np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0)(file)
+
+
+def _check_header(file: IO[bytes], member: zipfile.ZipInfo, path: str | Path) -> None:
+    shape, _, dtype = npy_header(file)
     if dtype.hasobject:
         raise ReadError(
             path,

@@ -16,7 +16,7 @@ import numpy as np
 
 from .._write import writing
 from ..paths import Series
-from .cache import check_checksum, data_folder, fetch, listed_checksums, make_folder, write_checksum
+from .cache import check_checksum, data_folder, fetch_listed, fetching, make_folder, write_checksum
 from .dataset import Dataset
 from .files import DatasetUnavailable, check_file, naming, unpacked
 from .npz import load_arrays
@@ -52,10 +52,10 @@ def load_physionet2012() -> Dataset:
     """
     folder = data_folder() / "physionet2012"
     sets = [_arrays(name, _find(name) or _fetch(name, folder)) for name in SETS]
-    record, minute, value, death = (np.concatenate([one[key] for one in sets]) for key in KEYS[:4])
-    names = np.unique(np.concatenate([DESCRIPTORS, *(one["names"] for one in sets)]))
-    variable = np.concatenate([np.searchsorted(names, one["names"])[one["variable"]] for one in sets])
-    stay = np.repeat(np.arange(len(record)), np.concatenate([np.diff(one["offsets"]) for one in sets]))
+    record, minute, value, death = (np.concatenate([part[key] for part in sets]) for key in KEYS[:4])
+    names = np.unique(np.concatenate([DESCRIPTORS, *(part["names"] for part in sets)]))
+    variable = np.concatenate([np.searchsorted(names, part["names"])[part["variable"]] for part in sets])
+    stay = np.repeat(np.arange(len(record)), np.concatenate([np.diff(part["offsets"]) for part in sets]))
 
     described = np.isin(names, DESCRIPTORS)[variable] & (minute == 0)
     static = np.full((len(record), len(names)), np.nan)
@@ -77,7 +77,7 @@ def load_physionet2012() -> Dataset:
         Series(values, times=times, lengths=lengths, channels=names[is_channel].tolist(), ids=ids),
         death.astype(int),
         classes=CLASSES,
-        split=np.repeat(list(SETS.values()), [len(one["record"]) for one in sets]),
+        split=np.repeat(list(SETS.values()), [len(part["record"]) for part in sets]),
         static={name: static[:, np.searchsorted(names, name)] for name in DESCRIPTORS},
         name="PhysioNet2012",
         source=_SOURCE,
@@ -92,18 +92,10 @@ def _find(name: str) -> Path | None:
 
 
 def _fetch(name: str, folder: Path) -> Path:
-    make_folder(folder, "PhysioNet 2012 is not in it and must be fetched")
     files = [f"set-{name}.tar.gz", f"Outcomes-{name}.txt"]
-    try:
-        for file, checksum in listed_checksums(_ADDRESS, files, folder / "SHA256SUMS.txt").items():
-            fetch(f"{_ADDRESS}/{file}", folder / file, checksum=checksum, limit=_LIMIT)
-    except DatasetUnavailable as error:
-        with contextlib.suppress(OSError):  # what has been fetched stays
-            folder.rmdir()
-        raise DatasetUnavailable(
-            f"{str(error).rstrip('. ')}. If there is no network, put PhysioNet's set-a.tar.gz, Outcomes-a.txt, "
-            f"set-b.tar.gz and Outcomes-b.txt into {folder}."
-        ) from None
+    names = "PhysioNet's set-a.tar.gz, Outcomes-a.txt, set-b.tar.gz and Outcomes-b.txt"
+    with fetching(folder, "PhysioNet 2012", names):
+        fetch_listed(_ADDRESS, files, folder, limit=_LIMIT)
     return folder / files[0]
 
 

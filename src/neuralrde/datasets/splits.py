@@ -150,8 +150,8 @@ def folds(
         raise TooFewSamples(f"Got {counted} for {k} folds, too few for each to have some. Take fewer folds.")
     splits = []
     for number in range(k):
-        train, own = _with_validation(dataset, np.flatnonzero(fold != number), validation, by, seed)
-        splits.append(_with_twins((train, own, np.flatnonzero(fold == number)), twins))
+        rows = _with_validation(dataset, np.flatnonzero(fold != number), validation, by, seed)
+        splits.append(_with_twins((*rows, np.flatnonzero(fold == number)), twins))
     return splits
 
 
@@ -169,13 +169,13 @@ def given(dataset: Dataset, *, validation: float = 0.0, seed: int = 0) -> Split:
             "Got a data set whose source gives no split; expected one. Write `random_split(dataset)`, "
             "`stratified(dataset)`, `by_group(dataset)` or `in_order(dataset)`."
         )
-    train, own, test = (np.flatnonzero(dataset.split == part) for part in PARTS)
-    if validation and len(own):
-        got = f"validation={validation} for a data set with a validation set of {len(own)}"
+    train, held_out, test = (np.flatnonzero(dataset.split == part) for part in PARTS)
+    if validation and len(held_out):
+        got = f"validation={validation} for a data set with a validation set of {len(held_out)}"
         raise ValueError(f"Got {got}; expected 0.")
     if validation:
-        train, own = _with_validation(dataset, train, validation, usual_way(dataset), seed)
-    return _with_twins((train, own, test), duplicates(dataset.series))
+        train, held_out = _with_validation(dataset, train, validation, usual_way(dataset), seed)
+    return _with_twins((train, held_out, test), duplicates(dataset.series))
 
 
 def duplicates(series: Series) -> Int[np.ndarray, "samples"]:
@@ -260,7 +260,7 @@ def _assigned(
 
 
 def _rounded(wanted: np.ndarray, owed: np.ndarray, *, keep_first: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Whole numbers next to those wanted, of the same sum, and what is then owed; the first may need 1 at least."""
+    """Sizes rounded to integers of the same sum, and the rounding error carried on; the first may need 1 at least."""
     room = np.floor(wanted + 1e-9)
     rest = wanted - room
     for _ in range(round(wanted.sum() - room.sum())):
@@ -304,7 +304,7 @@ def _with_twins(rows: Sequence[np.ndarray], twins: np.ndarray) -> Split:
 
 def _counted(units: np.ndarray, twins: np.ndarray) -> str:
     """How much there is to divide, in words."""
-    samples, different, apart = len(units), len(np.unique(twins)), len(np.unique(units))
+    samples, different, groups = len(units), len(np.unique(twins)), len(np.unique(units))
     copies = f" ({samples - different} of them copies, which stay with the first)" if different < samples else ""
-    groups = f" in {apart} group{'' if apart == 1 else 's'}" if apart < different else ""
-    return f"{samples} sample{'' if samples == 1 else 's'}{groups}{copies}"
+    grouped = f" in {groups} group{'' if groups == 1 else 's'}" if groups < different else ""
+    return f"{samples} sample{'' if samples == 1 else 's'}{grouped}{copies}"

@@ -191,6 +191,7 @@ class Table:
     source: TableFile
     frame: Frame  # its index holds each row's number in the file
     roles: Roles
+    options: TableOptions
     numerals: tuple[str, str | None] = (".", None)  # the signs before decimals and between thousands
     notes: list[str] = field(default_factory=list)  # how the table was read, beyond its layout
     parts: tuple["Table", ...] = ()  # the tables whose rows these are, one after the other
@@ -231,11 +232,11 @@ def load_table(source: TableFile, options: TableOptions, *, channels_needed: boo
                 frame[name] = numbers
     by = f", thousands by {thousands!r}" if thousands else ""
     notes = [] if plain else [f"decimal {'commas' if decimal == ',' else 'points'}{by}"]
-    return Table(source.path, source, frame, roles, (decimal, thousands), notes)
+    return Table(source.path, source, frame, roles, options, (decimal, thousands), notes)
 
 
 def join_tables(tables: Sequence[Table], file: Path) -> Table:
-    """Rows of several tables with the same columns, one after the other."""
+    """RowOwners of several tables with the same columns, one after the other."""
     import pandas as pd
 
     def meaning(table: Table) -> Any:
@@ -254,30 +255,30 @@ def join_tables(tables: Sequence[Table], file: Path) -> Table:
     frame = pd.concat([table.frame for table in tables], ignore_index=True)
     roles = max((table.roles for table in tables), key=lambda roles: len(roles.channels))
     notes = list(dict.fromkeys(note for table in tables for note in table.notes))
-    return Table(file, first.source, frame, roles, first.numerals, notes, tuple(tables))
+    return Table(file, first.source, frame, roles, first.options, first.numerals, notes, tuple(tables))
 
 
-def from_table(table: Table, options: TableOptions, *, task: Task | None = None, name: str = "data") -> Dataset:
+def from_table(table: Table, *, task: Task | None = None, name: str = "data") -> Dataset:
     """The series of a table, and in one sentence how it was understood (`Dataset.reading`)."""
     with naming(table.file):
-        return _from_table(table, options, task, name)
+        return _from_table(table, task, name)
 
 
-def _from_table(table: Table, options: TableOptions, task: Task | None, name: str) -> Dataset:
+def _from_table(table: Table, task: Task | None, name: str) -> Dataset:
     if len(table.frame) == 0:
         raise table.error("Got column names and no rows; expected series.")
-    table = _without_row_numbers(table, options)
+    table = _without_row_numbers(table)
     if table.roles.id is not None and (absent := _is_no_label(table.frame[table.roles.id])).any():
         got = f"Got a row without {table.roles.id!r}"
         raise table.error(f"{got}; expected one in each, to know its series.", int(np.argmax(absent)))
     if any(_has_lists(table.frame[channel]) for channel in table.roles.numeric):
         layout = "lists"
     else:
-        table = _with_one_hot(table, options)
+        table = _with_one_hot(table)
         _check_numbers(table)
-        layout = "melted" if table.roles.sensor is not None else "wide" if is_wide(table, options) else "long"
+        layout = "melted" if table.roles.sensor is not None else "wide" if is_wide(table) else "long"
     channels, classes, described = table.roles.channels, None, ""
-    if options.per_time:
+    if table.options.per_time:
         if layout != "long":
             got = f"{setting('per_time', True)} for a table with a row per series or value"
             raise ValueError(f"Got {got}; expected a row per point.")
@@ -285,11 +286,11 @@ def _from_table(table: Table, options: TableOptions, task: Task | None, name: st
     if layout in ("long", "melted"):
         for part in table.parts or (table,):
             part.source.check_rows(part.frame)
-    rows = Rows.of(table, row_is_series=layout in ("wide", "lists"))
-    labels = labels_of_series(table, options, rows)
-    found = {"lists": _lists, "melted": _melted, "wide": _wide, "long": _long}[layout](table, options, rows)
-    series, groups, split, labelled = found.series, labels.groups, labels.split, labels.labelled
-    if options.per_time:
+    rows = RowOwners.of(table, row_is_series=layout in ("wide", "lists"))
+    labels = labels_of_series(table, rows)
+    understood = {"lists": _lists, "melted": _melted, "wide": _wide, "long": _long}[layout](table, rows)
+    series, groups, split, labelled = understood.series, labels.groups, labels.split, labels.labelled
+    if table.options.per_time:
         last = np.where(series.valid[..., None], series.values[..., len(channels) :], np.nan)
         series = replace(series, values=series.values[..., : len(channels)], channels=channels)
         target = np.nan_to_num(last[..., 0], nan=-1).astype(np.int64) if classes else last
@@ -298,23 +299,25 @@ def _from_table(table: Table, options: TableOptions, task: Task | None, name: st
         described = f"target {listed(table.roles.target, quoted=True)} at each point ({described})"
     else:
         fields, described = describe_target(labels.targets, labelled, task)
-    notes = [*table.notes, *labels.notes, *found.notes]
-    if options.drop_unlabelled and labelled is not None and not labelled.all():
+    notes = [*table.notes, *labels.notes, *understood.notes]
+    if table.options.drop_unlabelled and labelled is not None and not labelled.all():
         if not labelled.any():
             raise ValueError("Got no series with a target; expected some. Leave `drop_unlabelled` out.")
         notes.append(f"{int((~labelled).sum())} series without a target left out")
         series = series[labelled]
         groups, split = (None if array is None else array[labelled] for array in (groups, split))
-        if options.per_time:  # otherwise only targets that are there have been described
+        if table.options.per_time:  # otherwise only targets that are there have been described
             fields["target"] = fields["target"][labelled]
-    reading = "; ".join([", ".join(filter(None, [*found.said, described])), *notes])
-    return Dataset(series, **fields, groups=groups, split=split, name=name, time_unit=found.unit, reading=reading)
+    reading = "; ".join([", ".join(filter(None, [*understood.description, described])), *notes])
+    return Dataset(
+        series, **fields, groups=groups, split=split, name=name, time_unit=understood.time_unit, reading=reading
+    )
 
 
-def _without_row_numbers(table: Table, options: TableOptions) -> Table:
+def _without_row_numbers(table: Table) -> Table:
     """Row numbers, which pandas and R write in a column without a name, are no channel; dates there are times."""
     roles, notes = table.roles, list(table.notes)
-    for name in [name for name in roles.channels if _ROW_NUMBERS.fullmatch(name) and options.columns is None]:
+    for name in [name for name in roles.channels if _ROW_NUMBERS.fullmatch(name) and table.options.columns is None]:
         column = table.frame[name]
         others = tuple(channel for channel in roles.channels if channel != name)
         if column.dtype.kind in "fiu":
@@ -336,9 +339,9 @@ def _without_row_numbers(table: Table, options: TableOptions) -> Table:
     return replace(table, roles=roles, notes=notes)
 
 
-def _with_one_hot(table: Table, options: TableOptions) -> Table:
+def _with_one_hot(table: Table) -> Table:
     """A channel per word: `sex` with the words f and m becomes `sex=f` and `sex=m`, NaN where the cell is empty."""
-    roles, asked = table.roles, options.one_hot or ()
+    roles, asked = table.roles, table.options.one_hot or ()
     if asked is True:
         asked = [name for name in roles.channels if is_text(table.frame[name])]
     if any(name not in (*roles.channels, *roles.words) for name in asked):
@@ -364,8 +367,8 @@ def _with_one_hot(table: Table, options: TableOptions) -> Table:
         place = channels.index(name) if name in channels else len(channels)
         channels[place : place + 1] = [f"{name}={word}" for word in words]
         notes.append(f"a channel per word of `{name}`")
-    if options.columns is not None and roles.words:  # in the order asked for
-        channels = list(map(str, options.columns))
+    if table.options.columns is not None and roles.words:  # in the order asked for
+        channels = list(map(str, table.options.columns))
     roles = replace(roles, channels=tuple(channels), words=all_words)
     return replace(table, frame=with_columns(table.frame, columns), roles=roles, notes=notes)
 
@@ -401,14 +404,14 @@ def _check_numbers(table: Table) -> None:
             raise table.error(f"Got infinity in column {name!r}; expected {expected}.", int(np.argmax(infinite)))
 
 
-class Rows(NamedTuple):
+class RowOwners(NamedTuple):
     """Which series each row belongs to: its number, and the series' ids in the order in which they appear."""
 
     owner: np.ndarray
     ids: np.ndarray | None
 
     @classmethod
-    def of(cls, table: Table, *, row_is_series: bool = False) -> "Rows":
+    def of(cls, table: Table, *, row_is_series: bool = False) -> "RowOwners":
         import pandas as pd
 
         id, count = table.roles.id, len(table.frame)
@@ -426,21 +429,21 @@ class Rows(NamedTuple):
         return "" if self.ids is None else f" for id {self.ids[int(i)]}"
 
 
-class Found(NamedTuple):
-    """The series of a table, how they were found in it, and their times' unit."""
+class Understood(NamedTuple):
+    """The series of a table, a description of its layout in parts, and their times' unit."""
 
     series: Series
-    said: list[str]
-    unit: str | None = None
+    description: list[str]
+    time_unit: str | None = None
     notes: Sequence[str] = ()
 
 
-def _long(table: Table, options: TableOptions, rows: Rows) -> Found:
+def _long(table: Table, rows: RowOwners) -> Understood:
     """A row is a point."""
     roles, ids = table.roles, rows.ids
-    times, unit, kind = _times(table, options, rows)
+    times, unit, kind = _times(table, rows)
     points = with_columns(table.frame, {_OWNER: rows.owner} | ({} if times is None else {_TIME: times}))
-    points, notes = _merge_duplicates(table, options, points, rows, unit)
+    points, notes = _merge_duplicates(table, points, rows, unit)
     channels = [name for name in roles.channels if not name.startswith(_TARGET)]
     if ids is not None and 1 < len(ids) < len(points):
         groups = points.groupby(_OWNER)[channels]
@@ -449,11 +452,11 @@ def _long(table: Table, options: TableOptions, rows: Rows) -> Found:
         if still.any():
             constant = listed(still.index[still].tolist())
             notes.append(f"constant within each series: {constant} ({setting('columns', [...])} leaves columns out)")
-    said = ["long table", _whose(table, ids), _time_said(table, kind), f"channels {listed(channels)}"]
-    return Found(_packed(points, roles.channels, ids), said, unit, notes)
+    description = ["long table", _whose(table, ids), _time_described(table, kind), f"channels {listed(channels)}"]
+    return Understood(_packed(points, roles.channels, ids), description, unit, notes)
 
 
-def _melted(table: Table, options: TableOptions, rows: Rows) -> Found:
+def _melted(table: Table, rows: RowOwners) -> Understood:
     """A row is a value of one channel, which the column `sensor` names."""
     roles, frame, ids = table.roles, table.frame, rows.ids
     if roles.time is None:
@@ -461,39 +464,39 @@ def _melted(table: Table, options: TableOptions, rows: Rows) -> Found:
         raise ValueError(f"Got {got}; expected {setting('time')}, to know which values belong together.")
     if (absent := _is_no_label(frame[roles.sensor])).any():
         raise table.error(f"Got no name in column {roles.sensor!r}; expected one.", int(np.argmax(absent)))
-    times, unit, kind = _times(table, options, rows)
+    times, unit, kind = _times(table, rows)
     names = [str(sensor) for sensor in frame[roles.sensor].unique()]
     points = with_columns(frame, {_OWNER: rows.owner, _TIME: times})
-    if options.columns is not None:
-        wanted = list(map(str, options.columns))
+    if table.options.columns is not None:
+        wanted = list(map(str, table.options.columns))
         if lost := [sensor for sensor in wanted if sensor not in names]:
             raise ValueError(f"Got no sensor {few(lost)}; expected one of {few(names)}.")
         names, points = wanted, points[points[roles.sensor].isin(wanted)]
-    points, notes = _merge_duplicates(table, options, points, rows, unit)
+    points, notes = _merge_duplicates(table, points, rows, unit)
     moments = points.groupby([_OWNER, _TIME]).ngroups
     check_room(3 * 8 * float(moments) * len(names), table.file, f"{moments} points of {len(names)} sensors")
     points = points.pivot(index=[_OWNER, _TIME], columns=roles.sensor, values=roles.value)[names].reset_index()
     if ids is not None and len(lost := np.setdiff1d(np.arange(len(ids)), points[_OWNER])):
         raise ValueError(f"Got none of the sensors {few(names)} for id {ids[lost[0]]}; expected values of one of them.")
-    said = [
+    description = [
         "melted table",
         _whose(table, ids),
-        _time_said(table, kind),
+        _time_described(table, kind),
         f"channels {listed(names)} from `{roles.sensor}`",
     ]
-    return Found(_packed(points, names, ids), said, unit, notes)
+    return Understood(_packed(points, names, ids), description, unit, notes)
 
 
-def _times(table: Table, options: TableOptions, rows: Rows) -> tuple[np.ndarray | None, str | None, str]:
+def _times(table: Table, rows: RowOwners) -> tuple[np.ndarray | None, str | None, str]:
     import pandas as pd
 
     if table.roles.time is None:
-        if options.time_format is not None:
-            got = f"{setting('time_format', options.time_format)} and no column of times"
+        if table.options.time_format is not None:
+            got = f"{setting('time_format', table.options.time_format)} and no column of times"
             raise ValueError(f"Got {got}; expected {setting('time')}.")
         return None, None, ""
     try:
-        times, unit, kind = as_times(table.frame[table.roles.time], time_format=options.time_format)
+        times, unit, kind = as_times(table.frame[table.roles.time], time_format=table.options.time_format)
     except WrongTime as error:
         got, divided, rest = str(error).partition(";")
         raise table.error(f"{got} in column {table.roles.time!r}{divided}{rest}", error.row) from None
@@ -507,16 +510,14 @@ def _times(table: Table, options: TableOptions, rows: Rows) -> tuple[np.ndarray 
     return times, unit, kind
 
 
-def _merge_duplicates(
-    table: Table, options: TableOptions, points: Frame, rows: Rows, unit: str | None
-) -> tuple[Frame, list[str]]:
+def _merge_duplicates(table: Table, points: Frame, rows: RowOwners, unit: str | None) -> tuple[Frame, list[str]]:
     """Points whose times differ within each series, and sensor, and what was done for that."""
     roles = table.roles
     keys = [_OWNER, _TIME, *([] if roles.sensor is None else [roles.sensor])]
     if _TIME not in points or not (again := points.duplicated(keys).to_numpy()).any():
         return points, []
     count, first = int(again.sum()), points.iloc[int(np.argmax(again))]
-    if options.duplicates == "error":
+    if table.options.duplicates == "error":
         sensor = (
             "" if roles.sensor is None else f"{',' if rows.ids is not None else ' for'} sensor {first[roles.sensor]}"
         )
@@ -528,9 +529,9 @@ def _merge_duplicates(
             f"{setting('duplicates', 'first')} or {setting('duplicates', 'last')} to merge such rows.{by_name}",
             table.frame.index.get_loc(points.index[int(np.argmax(again))]),
         )
-    notes = [f"{count} rows of duplicated times merged ({options.duplicates})"]
-    if options.duplicates != "mean":
-        points = points.drop_duplicates(keys, keep=options.duplicates)
+    notes = [f"{count} rows of duplicated times merged ({table.options.duplicates})"]
+    if table.options.duplicates != "mean":
+        points = points.drop_duplicates(keys, keep=table.options.duplicates)
         return points.sort_values(_OWNER, kind="stable"), notes
     groups = points.groupby(keys)[list(roles.numeric)]
     if (_TARGET in points) and (groups[_TARGET].nunique() > 1).any():
@@ -544,12 +545,12 @@ def _packed(points: Frame, channels: Sequence[str], ids: np.ndarray | None) -> S
     return replace(series, ids=text_array(ids))
 
 
-def is_wide(table: Table, options: TableOptions) -> bool:
+def is_wide(table: Table) -> bool:
     """Whether a row is a series, and not a point: only if the columns' names say so; ReadError if nobody can tell."""
     roles, rows = table.roles, len(table.frame)
-    if options.wide is not None:
-        return options.wide
-    if roles.time is not None or options.per_time or roles.words:
+    if table.options.wide is not None:
+        return table.options.wide
+    if roles.time is not None or table.options.per_time or roles.words:
         return False
     unique = roles.id is not None and table.frame[roles.id].is_unique
     if roles.id is not None and not unique:
@@ -564,8 +565,8 @@ def is_wide(table: Table, options: TableOptions) -> bool:
         )
     points = len(next(iter(grid[0].values())))
     sure = unique or points >= _SERIES or rows <= _SERIES * points
-    said = all(map(_is_plain_number, roles.channels)) if table.source.named else bool(roles.target)
-    if not sure and not said:
+    named = all(map(_is_plain_number, roles.channels)) if table.source.named else bool(roles.target)
+    if not sure and not named:
         raise table.error(
             f"Got {rows} rows of the columns {few(roles.channels)} and no ids; expected to know whether a row is a "
             f"series of {points} points ({yes}), or a point of one long series ({no})."
@@ -573,7 +574,7 @@ def is_wide(table: Table, options: TableOptions) -> bool:
     return True
 
 
-def _wide(table: Table, options: TableOptions, rows: Rows) -> Found:
+def _wide(table: Table, rows: RowOwners) -> Understood:
     """A row is a series, its points in numbered columns."""
     roles, frame = table.roles, table.frame
     if roles.time is not None:
@@ -589,7 +590,7 @@ def _wide(table: Table, options: TableOptions, rows: Rows) -> Found:
     whose = f"{len(frame)} series, one per row" + (f", by `{roles.id}`" if roles.id else "")
     shape = f"{len(first)} points" if lengths.min() == len(first) else f"{lengths.min()} to {lengths.max()} points"
     named = f"channels {listed(channels)}" if len(channels) > 1 else "one channel"
-    return Found(series, ["wide table", whose, named, f"{shape} ({first[0]} to {last[-1]})"], None, notes)
+    return Understood(series, ["wide table", whose, named, f"{shape} ({first[0]} to {last[-1]})"], None, notes)
 
 
 def _is_plain_number(name: str) -> bool:
@@ -631,7 +632,7 @@ def _has_lists(column: Column) -> bool:
     return column.dtype == object and any(map(_is_list, column))
 
 
-def _lists(table: Table, options: TableOptions, rows: Rows) -> Found:
+def _lists(table: Table, rows: RowOwners) -> Understood:
     """A row is a series, with a list of numbers for each channel."""
     roles, frame = table.roles, table.frame
     if roles.sensor is not None:
@@ -651,8 +652,12 @@ def _lists(table: Table, options: TableOptions, rows: Rows) -> Found:
         channels=roles.channels,
         ids=text_array(rows.ids),
     )
-    said = [f"{len(frame)} series, one per row", _time_said(table, "lists"), f"channels {listed(roles.channels)}"]
-    return Found(series, ["table of lists", *said], table.source.time_unit)
+    description = [
+        f"{len(frame)} series, one per row",
+        _time_described(table, "lists"),
+        f"channels {listed(roles.channels)}",
+    ]
+    return Understood(series, ["table of lists", *description], table.source.time_unit)
 
 
 class Labels(NamedTuple):
@@ -669,10 +674,10 @@ class Labels(NamedTuple):
         return np.all([column != "" for column in self.targets.values()], axis=0) if self.targets else None
 
 
-def labels_of_series(table: Table, options: TableOptions, rows: Rows) -> Labels:
+def labels_of_series(table: Table, rows: RowOwners) -> Labels:
     """The labels of each series; ReadError if its rows contradict each other, or say nothing."""
     roles = table.roles
-    names = () if options.per_time else roles.target
+    names = () if table.options.per_time else roles.target
     targets, notes = {name: _one_each(table, name, "target", rows) for name in names}, []
     if targets and all((column == "").all() for column in targets.values()):
         targets, notes = {}, [f"no target: {listed(roles.target, quoted=True)} is empty"]
@@ -685,7 +690,7 @@ def labels_of_series(table: Table, options: TableOptions, rows: Rows) -> Labels:
             )
     labels = Labels(targets, others["group"], others["split"], notes)
     labelled = labels.labelled
-    if labelled is not None and not labelled.all() and not options.drop_unlabelled:
+    if labelled is not None and not labelled.all() and not table.options.drop_unlabelled:
         more = f" (and {int((~labelled).sum()) - 1} more)" if (~labelled).sum() > 1 else ""
         raise table.error(
             f"Got nothing for {rows.who(int(np.argmin(labelled)))}{more} in column {roles.target[0]!r}; expected a "
@@ -694,7 +699,7 @@ def labels_of_series(table: Table, options: TableOptions, rows: Rows) -> Labels:
     return labels
 
 
-def _one_each(table: Table, name: str, role: str, rows: Rows) -> np.ndarray:
+def _one_each(table: Table, name: str, role: str, rows: RowOwners) -> np.ndarray:
     """The one label that the rows of each series have in a column."""
     import pandas as pd
 
@@ -746,7 +751,7 @@ def _whose(table: Table, ids: np.ndarray | None) -> str:
     return "one series" if ids is None else f"{len(ids)} series by `{table.roles.id}`"
 
 
-def _time_said(table: Table, kind: str) -> str:
+def _time_described(table: Table, kind: str) -> str:
     return "" if table.roles.time is None else f"time from `{table.roles.time}` ({kind})"
 
 

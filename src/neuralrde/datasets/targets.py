@@ -63,7 +63,7 @@ def is_classes(target: np.ndarray, task: Task | None) -> bool:
 
 
 def guess_task(distinct: Sequence[str], samples: int) -> tuple[Task, str]:
-    """The task that the distinct labels of so many samples ask for, and why, in words.
+    """Guess the task from the distinct labels and the number of samples; and say why.
 
     Words are classes, and numbers with a fraction are a regression. Whole numbers (1, or 1.0 as a column that once
     had a gap spells it) are counted. Up to two of them, or none beyond -1 to 10, are classes. So are up to ten

@@ -40,25 +40,20 @@ def read_ts(path: str | Path, *, task: Task | None = None, name: str | None = No
         name: of the data set; None takes the header's or the file's.
     """
     with open_text(path) as lines, naming(path):
-        return parse_ts(lines, file=path, task=task, name=name)
+        numbered = numbered_lines(lines, "#%")
+        header = _header(numbered, path)
+        labelled = header.classes is not None or header.regression
 
+        def split(line: str) -> tuple[list[str], str | None]:
+            channels = split_outside_parentheses(line) if header.timed else line.split(":")
+            return channels, channels.pop().strip() if labelled else None
 
-def parse_ts(lines: Iterable[str], *, file: str | Path, task: Task | None = None, name: str | None = None) -> Dataset:
-    """Read lines of a `.ts` file; `file` is its name, for errors."""
-    numbered = numbered_lines(lines, "#%")
-    header = _header(numbered, file)
-    timed, classes = header["timestamps"], header["classes"]
-    labelled = classes is not None or header["regression"]
-
-    def split(line: str) -> tuple[list[str], str | None]:
-        channels = split_outside_parentheses(line) if timed else line.split(":")
-        return channels, channels.pop().strip() if labelled else None
-
-    expected = ("points `(time,value)`" if timed else "numbers") + " divided by commas, or ? where one is missing"
-    regression = task == "regression" or (header["regression"] and task is None)
-    own = name or safe_name(header["name"], safe_name(Path(file).name.split(".")[0]))
-    series = read_series(numbered, split, file, expected, timed=timed)
-    return series.labelled(file, classes=classes, regression=regression, task=task, name=own)
+        points = "points `(time,value)`" if header.timed else "numbers"
+        expected = f"{points} divided by commas, or ? where one is missing"
+        series = read_series(numbered, split, path, expected, timed=header.timed)
+    regression = task == "regression" or (header.regression and task is None)
+    name = name or safe_name(header.name, safe_name(Path(path).name.split(".")[0]))
+    return series.labelled(path, classes=header.classes, regression=regression, task=task, name=name)
 
 
 def numbered_lines(lines: Iterable[str], comments: str) -> Iterator[tuple[int, str]]:
@@ -117,8 +112,17 @@ def read_series(
     return Lines(points, clocks if timed else None, labels, at)
 
 
-def _header(lines: Iterator[tuple[int, str]], file) -> dict[str, Any]:
-    header: dict[str, Any] = {"name": "", "timestamps": False, "classes": None, "regression": False}
+class _Header(NamedTuple):
+    """What the header says and is believed."""
+
+    name: str = ""
+    timed: bool = False
+    classes: tuple[str, ...] | None = None
+    regression: bool = False
+
+
+def _header(lines: Iterator[tuple[int, str]], file: str | Path) -> _Header:
+    header = _Header()
     for number, line in lines:
         words = line.split()
         key = words[0].lower()
@@ -129,13 +133,13 @@ def _header(lines: Iterator[tuple[int, str]], file) -> dict[str, Any]:
             return header
         on = len(words) > 1 and words[1].lower() == "true"
         if key == "@problemname":
-            header["name"] = " ".join(words[1:])
+            header = header._replace(name=" ".join(words[1:]))
         elif key == "@timestamps":
-            header["timestamps"] = on
+            header = header._replace(timed=on)
         elif key == "@targetlabel":
-            header["regression"] = on
+            header = header._replace(regression=on)
         elif key == "@classlabel" and on:
-            header["classes"] = tuple(dict.fromkeys(words[2:]))
+            header = header._replace(classes=tuple(dict.fromkeys(words[2:])))
     raise ReadError(file, "Got no line `@data`; expected one between the header and the series.")
 
 

@@ -9,13 +9,9 @@ from jaxtyping import Float, Int
 
 from ..models import AbstractModel
 from ..paths import Series, Windows, window_counts
-from ..signatures import log_signatures
-from ..training import Examples, LogSignatureCache, Source, targets_at_cuts
+from ..training import Examples, Source, targets_at_cuts
 from ..transforms import Transform
 
-# One for all estimators: a search over parameters and folds meets the same paths again and again. Only `fit` fills it:
-# what is predicted once is not asked for again.
-CACHE = LogSignatureCache()
 # Up to so many series, compiling takes longer than computing.
 _FEW = 32
 
@@ -81,7 +77,6 @@ class SampleSource(Protocol):
         shift: int = 0,
         label_points: np.ndarray | None = None,
         per_time: bool = False,
-        cache: bool = False,
     ) -> Source:
         """A model's inputs as `inputs_of` makes them, then the extra ones, one per series each; and the targets.
 
@@ -169,11 +164,10 @@ class SeriesInMemory:
         shift: int = 0,
         label_points: np.ndarray | None = None,
         per_time: bool = False,
-        cache: bool = False,
     ) -> Examples:
         # To predict, some room: other series will come, and should need no other program.
         room = target is None
-        inputs = inputs_of(model, self.series, windows, shift=shift, label_points=label_points, cache=cache, room=room)
+        inputs = inputs_of(model, self.series, windows, shift=shift, label_points=label_points, room=room)
         if per_time and target is not None:
             target = targets_at_cuts(target, inputs.cuts)
         return Examples((*inputs.arrays, *extra_inputs), target, windows=inputs.windows, weight=weight)
@@ -214,7 +208,6 @@ def inputs_of(
     *,
     shift: int = 0,
     label_points: np.ndarray | None = None,
-    cache: bool = False,
     room: bool = False,
 ) -> Inputs:
     """Cut prepared series into windows and compute what the model takes, in float32.
@@ -223,7 +216,6 @@ def inputs_of(
         model: says what it takes, by its method `inputs`.
         shift: see `window_cuts`.
         label_points: where windows end, too; `at` in `window_cuts`.
-        cache: whether log-signatures will be asked for again, and are worth memory until then.
         room: whether to add empty windows, up to a number that serves many lengths with one compiled program.
 
     >>> import jax
@@ -240,10 +232,9 @@ def inputs_of(
         more = with_room(number, many=len(prepared) > _FEW) - number
         cuts = np.concatenate([cuts, np.repeat(cuts[..., -1:], more, axis=-1)], axis=-1)
     path = np.asarray(prepared.values, np.float64)
-    compute = CACHE if cache else log_signatures
     # Numbers beyond float32 become infinite. `check_finite` then says which series they are in.
     with np.errstate(over="ignore", invalid="ignore"):
-        arrays = model.inputs(path, np.asarray(prepared.clock, np.float64), cuts, compute=compute)
+        arrays = model.inputs(path, np.asarray(prepared.clock, np.float64), cuts)
         arrays = tuple(np.asarray(array).astype(np.float32) for array in arrays)
     return Inputs(arrays, cuts, counts)
 

@@ -404,7 +404,7 @@ class Trainer:
         else:
             samples = (versions.prepared(number, fitted.transform) for number in range(len(versions)))
             cuts = (shifts[i % len(shifts)] for i in range(len(versions)))
-            examples = [_examples(fitted, model, *one, cache=False) for one in zip(samples, cuts, strict=True)]
+            examples = [_examples(fitted, model, *one) for one in zip(samples, cuts, strict=True)]
         if self.previous is None:  # statistics of the training set
             model = prepared.source.fit_inputs(model, examples[0])
             scale = fitted.loss.label_scale(self._all_targets(training))
@@ -448,9 +448,7 @@ class Trainer:
             )
 
 
-def _examples(
-    fitted: FittedNeural, model: AbstractModel, samples: Samples, shift: int = 0, *, cache: bool = True
-) -> Source:
+def _examples(fitted: FittedNeural, model: AbstractModel, samples: Samples, shift: int = 0) -> Source:
     """A model's inputs and targets, from prepared samples. Windows end at labels too, where these are sparse."""
     per_time, extra = fitted.targets.per_time, []
     if isinstance(model, Ensemble):
@@ -464,7 +462,6 @@ def _examples(
         shift=shift,
         label_points=are_known(samples.target) if per_time and fitted.label_share == 1 else None,
         per_time=per_time,
-        cache=cache,
     )
 
 

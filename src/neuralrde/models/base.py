@@ -103,16 +103,13 @@ class AbstractModel(eqx.Module):
         """The prediction for one example. If it was padded, `windows` is its own number of windows."""
 
     @abstractmethod
-    def inputs(
-        self, path: np.ndarray, times: np.ndarray, cuts: np.ndarray, *, compute: Callable = log_signatures_of
-    ) -> tuple[np.ndarray, ...]:
+    def inputs(self, path: np.ndarray, times: np.ndarray, cuts: np.ndarray) -> tuple[np.ndarray, ...]:
         """The arrays that the model is called with, for a batch.
 
         Args:
             path: prepared series, `(batch, length, channels)`; padding repeats the last point.
             times: `(batch, length)`; where no times are known, the points are numbered.
             cuts: where windows end, `(windows + 1,)` or `(batch, windows + 1)`.
-            compute: the function that computes log-signatures, for example a cache.
         """
 
     @property
@@ -156,8 +153,8 @@ class ForeignModel(AbstractModel):
     def __call__(self, *inputs, **options):
         return self.module(*inputs, **options)
 
-    def inputs(self, path, times, cuts, *, compute=log_signatures_of):
-        return path[:, 0], driving_log_signatures(path, self.depth, cuts, scales=self.scales, compute=compute)
+    def inputs(self, path, times, cuts):
+        return path[:, 0], driving_log_signatures(path, self.depth, cuts, scales=self.scales)
 
 
 def as_model(model: Model, *, depth: Depth = 2, scales: tuple[int, ...] = (1,)) -> AbstractModel:
@@ -280,9 +277,8 @@ class AbstractDrivenModel(AbstractDecodedModel):
         """Whether what drives the model begins with the increments of all channels, before log-signatures."""
         return False
 
-    def inputs(self, path, times, cuts, *, compute=log_signatures_of):
-        options = {"scales": self.scales, "basis": self.basis, "compute": compute}
-        return path[:, 0], driving_log_signatures(path, self.depth, cuts, **options)
+    def inputs(self, path, times, cuts):
+        return path[:, 0], driving_log_signatures(path, self.depth, cuts, scales=self.scales, basis=self.basis)
 
     def fit_inputs(self, inputs, *, windows=None):
         return self.fit_scale(inputs[1], windows=windows)

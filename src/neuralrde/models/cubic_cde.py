@@ -107,7 +107,7 @@ class CubicCDE(AbstractDecodedModel):
     def ignores_padding(self) -> bool:
         return self.control is hermite_control  # which only looks back
 
-    def inputs(self, path, times, cuts, *, compute=None):
+    def inputs(self, path, times, cuts):
         """The points at which windows end, and their times, counted from 0. Windows of one point use all points."""
         rows, ends = np.arange(len(path))[:, None], np.broadcast_to(cuts, (len(path), np.shape(cuts)[-1]))
         return (times - times[:, :1])[rows, ends], path[rows, ends]

@@ -15,7 +15,6 @@ from ..paths import Windows
 from ..paths.checks import check_whole
 from ..paths.windows import as_scales
 from ..registry import make
-from ..signatures._log_signature import log_signatures as log_signatures_of
 from ..signatures.bases import Basis, basis_channels
 from ..solvers.exponential import states_of
 from .base import AbstractDrivenModel, Decoder, Recommended
@@ -209,8 +208,8 @@ class MultiScaleRDE(AbstractDrivenModel):
             return path
         return np.concatenate([path[..., :1], path[..., 1:] @ np.asarray(self.projection.array, path.dtype)], axis=-1)
 
-    def inputs(self, path, times, cuts, *, compute=log_signatures_of):
-        x0, logs = path[:, 0], super().inputs(self.mixed(path), times, cuts, compute=compute)[1]
+    def inputs(self, path, times, cuts):
+        x0, logs = path[:, 0], super().inputs(self.mixed(path), times, cuts)[1]
         if self.takes_increments:
             ends = np.broadcast_to(cuts, (len(path), np.shape(cuts)[-1]))
             logs = np.concatenate([np.diff(path[np.arange(len(path))[:, None], ends], axis=1), logs], axis=-1)

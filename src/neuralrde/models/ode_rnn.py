@@ -82,7 +82,7 @@ class ODERNN(AbstractDecodedModel):
         self.decoder = Decoder(readout, state, outputs, key=decoder_key)
         self.solver, self.points, self.substeps = solver, points, substeps
 
-    def inputs(self, path, times, cuts, *, compute=None):
+    def inputs(self, path, times, cuts):
         """One block per window, with all its points, including the first."""
         ends = np.broadcast_to(cuts, (len(path), np.shape(cuts)[-1]))
         if (np.diff(ends) >= self.points).any():

@@ -87,17 +87,17 @@ def export_model(
             f"at series as a whole; expected a neural model alone. Fit with {setting('closed_form', False)}, or export "
             "the neural model alone, with other predictions: neural_part=True."
         )
-    follower, folder = StreamModel(fitted), Path(folder)
+    stream_model, folder = StreamModel(fitted), Path(folder)
     # The members' mean is multiplied before it is a prediction, unless its factor is for a blend.
     factor = 1.0 if fitted.members == 1 or blended else float(fitted.blend.factors[1])
-    functions, made = _functions(follower.programs, factor), {}
+    functions, made = _functions(stream_model.programs, factor), {}
     for name, function in functions.items():
         expected = [_arrays(jax.jit(function.call)(*example)) for example in function.examples]
         for kind in formats:
             data, call = {"stablehlo": _stablehlo, "onnx": _onnx}[kind](function, name)
             _check(call, function, expected, f"{name}.{kind}")
             made[folder / f"{name}.{kind}"] = data
-    manifest = _manifest(estimator, follower, functions)
+    manifest = _manifest(estimator, stream_model, functions)
     manifest["files"] = {path.name: hashlib.sha256(data).hexdigest() for path, data in made.items()}
     made[folder / "manifest.json"] = json.dumps(manifest, indent=1).encode()
     private_folder(folder)
@@ -184,9 +184,9 @@ def _check(call: Callable, function: _Function, expected: list[Arrays], name: st
                 raise ValueError(f"Got {name}, which computes other numbers than the model. It was not written.")
 
 
-def _manifest(estimator: Any, follower: StreamModel, functions: dict[str, _Function]) -> dict[str, Any]:
+def _manifest(estimator: Any, stream_model: StreamModel, functions: dict[str, _Function]) -> dict[str, Any]:
     fitted, step, windows = estimator.fitted_, functions["step"], estimator.fitted_.windows
-    track, (_, *state) = follower.shifts[0], step.examples[0]
+    windows_of_stream, (_, *state) = stream_model.shifts[0], step.examples[0]
     classes = None if fitted.targets.classes is None else fitted.targets.classes.tolist()
     outputs = int(np.shape(jax.eval_shape(step.call, *step.examples[0])[0])[1])
     return {
@@ -197,16 +197,16 @@ def _manifest(estimator: Any, follower: StreamModel, functions: dict[str, _Funct
         "classes": classes,
         # A regressor's outputs are in the units of its training targets.
         "output": {"size": outputs, "means": "targets' units" if classes is None else "logits"},
-        "channels": list(follower.names),
+        "channels": list(stream_model.names),
         "transform": fitted.transform.state(),
-        "windows": {"step": windows.step, "every": windows.every, "shifts": [one.shift for one in follower.shifts]},
+        "windows": {"step": windows.step, "every": windows.every, "shifts": [one.shift for one in stream_model.shifts]},
         "log_signature": {
-            "channels": track.channels,
-            "depth": list(track.depths),
-            "scales": list(track.scales),
-            "basis": track.basis,
-            "size": track.controls,
-            "increments_first": track.increments,
+            "channels": windows_of_stream.channels,
+            "depth": list(windows_of_stream.depths),
+            "scales": list(windows_of_stream.scales),
+            "basis": windows_of_stream.basis,
+            "size": windows_of_stream.controls,
+            "increments_first": windows_of_stream.increments,
         },
         "functions": {name: {"inputs": one.inputs, "outputs": one.outputs} for name, one in functions.items()},
         "state": [

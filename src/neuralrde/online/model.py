@@ -25,7 +25,7 @@ from ..paths.checks import check_whole
 from ..paths.windows import positions_in_windows
 from ..signatures.streams import LogSignatureStreams
 
-Rows = Any
+StreamStates = Any
 # New points of all streams, with padding, that are followed at a time: of long histories, one piece after the other.
 _POINTS = 2**17
 SIZES = (1, 4, 16, 64, 256)
@@ -63,7 +63,7 @@ class StreamModel:
         self.shifts = [LogSignatureStreams(one, **by, shift=shift) for shift in windows.all_shifts()]
         self.programs = Programs(model, one.channels, self.shifts[0].controls)
 
-    def start(self, streams: int) -> Rows:
+    def start(self, streams: int) -> StreamStates:
         """The state of streams that have seen nothing."""
         hidden = [np.broadcast_to(leaf, (streams, *leaf.shape)).copy() for leaf in self.programs.empty]
         return {
@@ -73,11 +73,11 @@ class StreamModel:
 
     def push(
         self,
-        rows: Rows,
+        rows: StreamStates,
         values: Float[np.ndarray, "streams length channels"],
         times: Float[np.ndarray, "streams length"],
         lengths: Int[np.ndarray, "streams"],
-    ) -> Rows:
+    ) -> StreamStates:
         """The rows after new points, at least one of each stream. An error, and nothing has changed."""
         series = Series(values, times=times, lengths=lengths, channels=self.names)
         prepare, prepared = self.prepare.step(rows["prepare"], series)
@@ -118,7 +118,7 @@ class StreamModel:
             )
         return {"windows": after, "hidden": hidden}
 
-    def outputs(self, rows: Rows) -> Float[np.ndarray, "streams outputs"]:
+    def outputs(self, rows: StreamStates) -> Float[np.ndarray, "streams outputs"]:
         """The model's outputs for the series so far: the running window counts, and is not kept."""
         found = []
         with np.errstate(over="ignore", invalid="ignore"):
@@ -127,8 +127,8 @@ class StreamModel:
                 found.append(self.programs.output(own["hidden"], shift.running(windows), shift.unfinished(windows)))
         return np.mean(found, axis=0)
 
-    def check(self, rows: Rows, points: int, time: float) -> None:
-        """Raise unless a row from elsewhere, of the right shapes, is one of a stream with so many points."""
+    def check(self, rows: StreamStates, points: int, time: float) -> None:
+        """Raise unless a row from elsewhere, of the right shapes, is that of a stream with `points` points."""
         for shift, own in zip(self.shifts, rows["shifts"], strict=True):
             windows = own["windows"]
             increments, window = int(windows["increments"][0]), int(windows["window"][0])
@@ -142,7 +142,7 @@ class StreamModel:
 
 
 def chunk_points(streams: int) -> int:
-    """How many new points of each of so many streams are followed at a time.
+    """How many new points of each stream are followed at a time.
 
     >>> chunk_points(1), chunk_points(256)
     (131072, 512)
@@ -150,7 +150,7 @@ def chunk_points(streams: int) -> int:
     return max(_POINTS // streams, 512)
 
 
-def select_rows(rows: Rows, places: Any) -> Rows:
+def select_rows(rows: StreamStates, places: Any) -> StreamStates:
     """Some of the rows, copied."""
     return jax.tree.map(lambda array: array[places], rows)
 
@@ -238,7 +238,7 @@ class Programs:
             self.output(states, np.zeros((size, self.controls), np.float32), np.ones(size, bool))
 
     def _size(self, count: int) -> int:
-        """The size to which a batch of so many streams is padded; more go in several batches."""
+        """The size to which a batch of `count` streams is padded; more go in several batches."""
         return next((size for size in self.sizes if size >= count), self.sizes[-1])
 
     def _run(self, program: Callable, states: Leaves, *others: np.ndarray) -> Leaves:

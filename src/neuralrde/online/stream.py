@@ -226,9 +226,9 @@ class StreamBatch:
             )
         if last is not None:
             check_whole("last", last, high=2**24)
-        self._follower = None if fitted.neural_model is None else StreamModel(fitted)
+        self._stream_model = None if fitted.neural_model is None else StreamModel(fitted)
         # With `last`, the model follows the last points anew for each prediction.
-        self._carries = self._follower is not None and last is None
+        self._carries = self._stream_model is not None and last is None
         self._slots: dict[str, int] = {}
         self._free: list[int] = []
         self._rows = self._started(0, carries=self._carries)
@@ -333,8 +333,8 @@ class StreamBatch:
             with np.errstate(invalid="ignore", over="ignore"):
                 steps = times - before
             errors |= _refuse_clock(names, owners, times, before, steps)
-            if self._follower is not None and self._follower.every is not None:
-                errors = _refuse_gaps(names, owners, before, steps, self._follower.every) | errors
+            if self._stream_model is not None and self._stream_model.every is not None:
+                errors = _refuse_gaps(names, owners, before, steps, self._stream_model.every) | errors
         return {name: given for name, given in ready.items() if name not in errors} if errors else ready, errors
 
     def _take_in(self, names: list[str], ready: Mapping[str, Points], errors: dict[str, str]) -> None:
@@ -393,8 +393,8 @@ class StreamBatch:
                 times[there & timed[:, None]] = np.concatenate([clock for _, clock in some if clock is not None])
             own = select_rows(rows, left)
             after = {"points": own["points"] + counts, "time": times[np.arange(len(left)), counts - 1], "timed": timed}
-            if "model" in own and self._follower is not None:
-                after["model"] = self._follower.push(own["model"], values, times, counts)
+            if "model" in own and self._stream_model is not None:
+                after["model"] = self._stream_model.push(own["model"], values, times, counts)
             if len(left) < len(lengths):
                 rows = jax.tree.map(np.copy, rows)
                 _put(rows, left, after)
@@ -431,12 +431,12 @@ class StreamBatch:
             name = names[int(empty.argmax())]
             raise ValueError(f"Got no point of the stream {name!r} yet; expected at least one to predict from.")
         kept: Any = [self._buffers[name] for name in names]
-        if self._follower is not None:
+        if self._stream_model is not None:
             if self._carries:
                 rows = select_rows(self._rows["model"], slots)
             else:
                 rows = self._advanced(self._started(len(names), carries=True), kept)["model"]
-            neural = self._follower.outputs(rows)
+            neural = self._stream_model.outputs(rows)
         if self._buffered:
             closed = outputs_of(self.fitted.closed_form, kept)
         outputs = self.fitted.blended(neural, closed)
@@ -473,9 +473,9 @@ class StreamBatch:
             points, timed = int(row["points"][0]), bool(row["timed"][0])
             if points and self._timed not in (None, timed):
                 raise ValueError(f"timed is {timed}, which is not what the model was fitted with")
-            if self._carries and self._follower is not None:
+            if self._carries and self._stream_model is not None:
                 row["model"] = row.pop("carried")
-                self._follower.check(row["model"], points, float(row["time"][0]))
+                self._stream_model.check(row["model"], points, float(row["time"][0]))
             if not self._buffered:
                 return row, None
             count = points if self.last is None else min(points, self.last)
@@ -502,8 +502,8 @@ class StreamBatch:
 
         More streams than the largest are taken in several batches.
         """
-        if self._follower is not None:
-            self._follower.programs.warm_up(list(sizes))
+        if self._stream_model is not None:
+            self._stream_model.programs.warm_up(list(sizes))
 
     # Rows.
 
@@ -516,7 +516,9 @@ class StreamBatch:
         """Rows of streams that have seen nothing; "time" is the last point's time, or its number."""
         rows: dict[str, Any] = {"points": np.zeros(streams, np.int64), "time": np.zeros(streams)}
         rows["timed"] = np.zeros(streams, bool)
-        return rows | ({"model": self._follower.start(streams)} if carries and self._follower is not None else {})
+        return rows | (
+            {"model": self._stream_model.start(streams)} if carries and self._stream_model is not None else {}
+        )
 
 
 def _put(rows: Any, places: Any, part: Any) -> None:
@@ -572,7 +574,7 @@ def _refuse_clock(
 def _refuse_gaps(
     names: Sequence[str], owners: np.ndarray, before: np.ndarray, steps: np.ndarray, every: float
 ) -> dict[str, str]:
-    """Refuse gaps of so many windows that driving a model through them would take too long."""
+    """Refuse gaps that span too many windows to drive a model through."""
     return {
         names[k]: (
             f"Got a gap of {steps[place]:g} between points, {steps[place] / every:.3g} windows of {every:g}; expected "

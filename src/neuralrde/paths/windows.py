@@ -19,7 +19,7 @@ from ..registry import Config, Registry
 from .checks import as_numbers, as_positive, check_count, check_whole
 from .series import Series, as_lengths
 
-# Windows by time are so many at most: more of them are a mistaken unit of time, not a wish.
+# The most windows by time: more of them come of a mistaken unit of time.
 _MOST_WINDOWS = 2**24
 
 
@@ -39,7 +39,7 @@ def window_cuts(
             `(samples, windows + 1)` if samples have different lengths: a sample that has ended has empty
             windows.
         shift: how many points earlier windows by count end, from 0 to step - 1: the same path, cut elsewhere. The first
-            window has so many increments less.
+            window has as many increments less.
         every: time in a window, in the unit of the series' times, as in `cuts_by_time`. The cuts are
             `(samples, windows + 1)`.
         start: where the first window by time begins; None is at each sample's first point.
@@ -321,11 +321,6 @@ class Windows:
         longest = int(lengths.max()) if longest is None else longest
         step = longest - 1 if self.count == 1 else round((float(np.median(lengths)) - 1) / self.count)
         return replace(self, step=max(1, step), count=Windows.count)
-
-    @staticmethod
-    def step_for(series: Series, count: int) -> int:
-        """The step that cuts a series of median length into about this many windows."""
-        return Windows(count=count).resolved(series).step  # type: ignore
 
     def all_shifts(self) -> list[int]:
         """The shifts of all ways of cutting, the usual one first."""

@@ -1,7 +1,5 @@
 """Log-signatures of straight pieces: zero, and not what rounding leaves."""
 
-from collections.abc import Callable
-
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -21,13 +19,9 @@ def driving_log_signatures(
     *,
     scales: tuple[int, ...] = (1,),
     basis: Basis = "words",
-    compute: Callable = log_signatures,
 ) -> Float[np.ndarray, "samples windows log_signature"]:
-    """Log-signatures as they drive a model: zero where there is nothing but rounding, or padding.
-
-    `compute` is the function that computes them, for example a cache.
-    """
-    windows = np.asarray(compute(path, depth, cuts=cuts, scales=scales, basis=basis))
+    """Log-signatures as they drive a model: zero where there is nothing but rounding, or padding."""
+    windows = np.asarray(log_signatures(path, depth, cuts=cuts, scales=scales, basis=basis))
     if basis != "expanded":  # which has other channels
         windows = without_rounding(windows, path, depth, cuts, scales=scales)
     return windows if scales == (1,) else without_padding(windows, cuts)

@@ -5,7 +5,7 @@ from ..registry import Registry
 from .archive import FileRefused
 from .augmentation import AUGMENTATIONS, AbstractAugmentation, RandomChoice, TimeStretch, stretch_time
 from .checkpoint import Settings, TrainingState, TrainingWarning, fingerprint_of, load_checkpoint, save_checkpoint
-from .examples import Examples, LogSignatureCache, Source, predict, targets_at_cuts
+from .examples import Examples, Source, predict, targets_at_cuts
 from .interrupt import Terminated, interrupts_between_steps
 from .listeners import JSONLines, Listener, ProgressBar
 from .loop import fit
@@ -64,7 +64,6 @@ __all__ = [
     "Huber",
     "JSONLines",
     "Listener",
-    "LogSignatureCache",
     "OptaxOptimizer",
     "Plateau",
     "ProgressBar",

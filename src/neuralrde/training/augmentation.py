@@ -36,7 +36,7 @@ class AbstractAugmentation(abc.ABC):
 
     @abc.abstractmethod
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """What decides about the versions of so many series, one row for each."""
+        """The random numbers that decide about the versions of `count` series, a row for each."""
 
     @abc.abstractmethod
     def apply(self, series: Series, drawn: Shaped[np.ndarray, "series ..."]) -> Series:

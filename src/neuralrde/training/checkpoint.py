@@ -211,7 +211,7 @@ def same_training(
     validation: Source | None,
 ) -> Settings:
     """The first process's settings. Raises in all if one would train something else (of data: first, last, number)."""
-    own = {
+    mine = {
         "settings": ADDRESS.sub("", repr(replace(settings, time_budget=None))),
         "model": str([(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(eqx.filter(state.model, eqx.is_array))]),
         "number of epochs done": state.epoch,
@@ -221,15 +221,15 @@ def same_training(
         "validation examples": _ends(validation),
     }
     # A clock may have set the budget. So it is the first process's, which decides when time is up.
-    theirs, budget = processes.agree((own, settings.time_budget))
-    differing = [name for name, value in own.items() if not _alike(value, theirs[name])]
+    theirs, budget = processes.agree((mine, settings.time_budget))
+    differing = [name for name, value in mine.items() if not _alike(value, theirs[name])]
     # Which process it was, and what it has, only that one knows; that something is wrong, all must know.
     (wrong,) = processes.sum(bool(differing))
     if wrong:
-        told = f"another {differing[0]} than in the first one" if differing else "the same as in the first one"
+        here = f"another {differing[0]} than in the first one" if differing else "the same as in the first one"
         raise ValueError(
             f"Got {int(wrong)} of {processes.count} processes whose arguments differ from the first one's (in process "
-            f"{jax.process_index()}: {told}); expected the same model, data and settings in all, because each takes "
+            f"{jax.process_index()}: {here}); expected the same model, data and settings in all, because each takes "
             "its own rows of every batch by itself. Give every process all of the data, and the same seed."
         )
     return replace(settings, time_budget=budget)
@@ -257,8 +257,8 @@ def _ends(examples: Source | RandomChoice | None) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(examples.take(np.array([0, len(examples) - 1])))]
 
 
-def _alike(own: Any, theirs: Any) -> bool:
-    if not isinstance(own, list):
-        return own == theirs
+def _alike(mine: Any, theirs: Any) -> bool:
+    if not isinstance(mine, list):
+        return mine == theirs
     close = lambda a, b: a.shape == b.shape and np.allclose(a, b, rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True)
-    return len(own) == len(theirs) and all(map(close, own, theirs))
+    return len(mine) == len(theirs) and all(map(close, mine, theirs))

@@ -1,12 +1,10 @@
-"""Examples: a model's inputs and targets, predictions for many of them, and log-signatures that are computed once."""
+"""Examples: a model's inputs and targets, and predictions for many of them."""
 
-import threading
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from hashlib import blake2b
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -19,10 +17,7 @@ from jaxtyping import Array, Float, Int, Shaped
 from .._types import AnyArray, Devices, Model
 from ..devices import check_process, device_mesh, keep_programs, local_rows, replicate, shard_batch
 from ..frozen import once_per_model
-from ..paths import cuts_by_count
-from ..paths.windows import depths_of
 from ..processes import Processes
-from ..signatures import Basis, log_signatures
 
 # Batches that wait: one is being computed with, and the next are there when it is done.
 AHEAD = 3
@@ -175,7 +170,7 @@ def _placed(model: Model, mesh: Mesh) -> Callable[[Examples], Array]:
 @partial(jax.jit, static_argnums=0)
 def _predictions(rest: _Rest, leaves: list[Array], examples: Examples) -> Any:
     everywhere, shared = PartitionSpec(), PartitionSpec("batch")
-    several = len({one.process_index for one in rest.mesh.devices.flat}) > 1
+    several = len({device.process_index for device in rest.mesh.devices.flat}) > 1
 
     def share(leaves, examples):
         own = examples.predictions(eqx.combine(jax.tree.unflatten(rest.tree, leaves), rest.rest))
@@ -259,62 +254,3 @@ def targets_at_cuts(
 def is_known(target: Any) -> Any:
     """Tell where there is a target: numbers that are not NaN, classes from 0."""
     return ~jnp.isnan(target) if jnp.issubdtype(target.dtype, jnp.floating) else target >= 0
-
-
-class LogSignatureCache:
-    """Is called like `log_signatures` and computes nothing twice. Threads may share a cache.
-
-    The key is a hash of the path's bytes and of all that decides the result, so that a changed path is never
-    mistaken for the old one.
-
-    >>> cache, path = LogSignatureCache(), np.random.default_rng(0).normal(size=(4, 100, 3))
-    >>> cache(path, 2, step=10) is cache(path.copy(), 2, step=10)
-    True
-
-    Args:
-        size: bytes to keep in memory; the least recently used are forgotten first, and what is larger is not kept.
-    """
-
-    def __init__(self, *, size: int = 2**30):
-        self.size = size
-        self._kept: OrderedDict[str, np.ndarray] = OrderedDict()
-        self._bytes = 0
-        self._lock = threading.Lock()
-
-    def __call__(
-        self,
-        path: Float[np.ndarray, "*batch length channels"],
-        depth: int | tuple[int, ...],
-        *,
-        step: int | None = None,
-        cuts: Int[np.ndarray, "*samples cuts"] | None = None,
-        scales: tuple[int, ...] = (1,),
-        basis: Basis = "words",
-    ) -> Float[np.ndarray, "*batch windows log_signature"]:
-        """The log-signatures, read-only."""
-        if cuts is None and step is not None:
-            cuts = cuts_by_count(path.shape[-2], step)
-        what = f"{path.dtype.str} {path.shape} {depths_of(depth, scales)} {scales} {basis}"
-        digest = blake2b(what.encode(), digest_size=16)
-        digest.update(np.ascontiguousarray(path).data)
-        if cuts is not None:
-            digest.update(f"{cuts.shape}".encode())
-            digest.update(np.ascontiguousarray(cuts, dtype=np.int64).data)
-        key = digest.hexdigest()
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        # Not under the lock: others need not wait for what they have not asked for.
-        found = np.asarray(log_signatures(path, depth, cuts=cuts, scales=scales, basis=basis))
-        found.flags.writeable = False
-        if found.nbytes > self.size:
-            return found
-        with self._lock:
-            if key in self._kept:  # another thread was quicker
-                return self._kept[key]
-            self._kept[key] = found
-            self._bytes += found.nbytes
-            while self._bytes > self.size:
-                self._bytes -= self._kept.popitem(last=False)[1].nbytes
-        return found

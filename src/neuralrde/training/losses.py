@@ -38,7 +38,7 @@ class AbstractLoss(eqx.Module):
         return self
 
     def outputs(self, targets: int) -> int:
-        """How many outputs a model needs for so many numbers to predict."""
+        """How many outputs a model needs to predict `targets` numbers."""
         return targets
 
     def label_scale(self, target: np.ndarray) -> LabelScale | None:

@@ -48,7 +48,7 @@ def formats() -> None:
     """List the file formats that can be read, by their endings."""
     from ...datasets._read import READERS
 
-    rows = [[" ".join(filter(None, r.endings)), "table" if r.load else "series", r.about] for r in READERS]
+    rows = [[" ".join(filter(None, r.endings)), "table" if r.table else "series", r.about] for r in READERS]
     print(table(rows, header=["endings", "holds", "what it is"], indent=0))
     print("\nA table's columns are explained by --id, --time, --target and so on. Text may be gzipped (.gz).")
 

@@ -68,6 +68,8 @@ class PredictionTable:
 
 def load_model(path: Path) -> Any:
     """The estimator in a model file or a run folder."""
+    from sklearn import base
+
     from ...devices import try_all_cores
     from ...estimators import load
 
@@ -80,8 +82,8 @@ def load_model(path: Path) -> Any:
         what = folder if path.is_dir() else "a model file or a run folder"
         raise Refusal(f"There is no model at {path}; expected {what}, such as `neuralrde fit` makes.")
     model = load(file)
-    if not hasattr(model, "predict"):
-        raise Refusal(f"{file} holds a {type(model).__name__}, which predicts nothing; expected a model.")
+    if not (base.is_classifier(model) or base.is_regressor(model)):
+        raise Refusal(f"{file} holds a {type(model).__name__}; expected a classifier or a regressor.")
     return model
 
 

@@ -185,7 +185,7 @@ def suggestions(data: "Dataset") -> Iterator[str]:
     series, rows = data.series, about_channels(data)
     missing = int(_missing(data).any(axis=0).sum())
     channels = series.values.shape[2] + 1 + missing
-    step = Windows.step_for(series, Windows.count)
+    step = Windows().resolved(series).step or 1
     two = channels * (channels + 1) // 2
     # As `log_signature_channels` counts them, which would load JAX.
     sizes = f"depth 1: {channels:,}, depth 2: {two:,}, depth 3: {two + (channels**3 - channels) // 3:,}"

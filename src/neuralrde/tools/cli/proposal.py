@@ -13,7 +13,7 @@ import numpy as np
 
 from ...datasets import Dataset, ReadError, read
 from ...datasets._read import reader_of
-from ...datasets.table import USUAL, TableOptions, numbered
+from ...datasets.table import USUAL, TableOptions, load_table, numbered
 from ...datasets.times import DayOrMonth, WrongTime, are_times, as_times
 from .console import FAILED, Refusal, count
 from .console import table as as_table
@@ -55,11 +55,12 @@ def proposed(word: str | None, table: Table, *, refused: bool = False) -> str | 
     """
     path = Path(word or "").expanduser()
     try:
-        load = reader_of(path).load if word and path.is_file() else None
-        if load is None:
+        open_table = reader_of(path).table if word and path.is_file() else None
+        if open_table is None:
             return None
         how = {name: table[name] for name in ("header", "decimal", "thousands") if name in table}
-        frame = load(path, TableOptions(**how), channels_needed=False).frame
+        options = TableOptions(**how)
+        frame = load_table(open_table(path, options.header), options, channels_needed=False).frame
         kinds = {name: _kind(frame[name]) for name in frame}
         options, notes = guessed(frame, kinds, table)
         words = ["neuralrde", "fit", str(path)]

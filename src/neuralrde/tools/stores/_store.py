@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import platformdirs
 from jaxtyping import Float, Int
 
 from ...errors import setting
@@ -21,12 +22,12 @@ from ...models import AbstractDrivenModel, Ensemble, LogSignatureSizes
 from ...models.base import ForeignModel
 from ...paths import Series, Windows
 from ...paths.checks import check_fits
+from ...registry import make
 from ...signatures.bases import Basis, change_bases
 from ...training import Examples
 from ...training.examples import prefetched
 from ...transforms import Transform
 from .files import MANIFEST, OTHER_CHECKSUM, PLAN, SERIES, Classes, Json, Location, Selection, StoreError, shard_name
-from .plan import windows_from_json
 
 # Files of shards that are open at once.
 _OPEN = 128
@@ -70,7 +71,7 @@ class Store:
         self.fingerprint: str = manifest["checksum"]
         self.key: str = manifest["key"]
         self.model: str = manifest["model"]
-        self.windows = windows_from_json(manifest["windows"])
+        self.windows: Windows = make("windows", manifest["windows"])
         self.channels, self.path_channels = tuple(manifest["channels"]), tuple(manifest["path_channels"])
         self.controls, self.mixed = int(manifest["controls"]), bool(manifest["mixed"])
         self.task: str | None = manifest["task"]
@@ -83,7 +84,8 @@ class Store:
         self._shard = np.searchsorted(begins, self._rows, side="right") - 1
         starts = np.array([shard["start"] for shard in manifest["shards"]])
         self._byte = starts[self._shard] + 4 * self.controls * (firsts[:-1] - firsts[begins][self._shard])
-        self._files = ShardFiles(self._location, manifest, _cache_folder(cache) / self.fingerprint)
+        stores = platformdirs.user_cache_path("neuralrde") / "stores" if cache is None else Path(cache).expanduser()
+        self._files = ShardFiles(self._location, manifest, stores / self.fingerprint)
 
     @property
     def transform(self) -> Transform:
@@ -166,7 +168,7 @@ class Store:
             "Take fewer series at once: a smaller batch_size, or a part of the store.",
         )
         out = np.zeros(shape, "<f4")
-        views = [own[:count].reshape(-1) for own, count in zip(out, counts.tolist(), strict=True)]
+        views = [logs[:count].reshape(-1) for logs, count in zip(out, counts.tolist(), strict=True)]
         shards = self._shard[rows].tolist()
         self._files.read(list(zip(shards, self._byte[rows].tolist(), views, strict=True)))
         for row, view, shard in zip(rows.tolist(), views, shards, strict=True):
@@ -200,14 +202,6 @@ def _manifest(location: Location) -> Json:
             "`neuralrde prepare` again: it goes on where it stopped."
         )
     raise StoreError(f"Got {location.root}, which is no store; expected what `neuralrde prepare` makes.")
-
-
-def _cache_folder(cache: str | os.PathLike | None) -> Path:
-    if cache is not None:
-        return Path(cache).expanduser()
-    from platformdirs import user_cache_dir
-
-    return Path(user_cache_dir("neuralrde")) / "stores"
 
 
 class ShardFiles:
@@ -363,14 +357,14 @@ class StoreSource:
     def targets(self, y: Any, task: str) -> Any:
         if y is not None:
             return y
-        own = self.store.task
-        if own is None:
+        task_of_store = self.store.task
+        if task_of_store is None:
             raise StoreError(f"Got a store without a target; expected y=..., or one prepared with {setting('target')}.")
-        if own != task:
+        if task_of_store != task:
             names = {"classification": "NeuralRDEClassifier", "regression": "NeuralRDERegressor"}
             raise StoreError(
-                f"Got a store of a {own} for {names[task]}; expected a {task}. Write "
-                f"`{names[own]}()`, or prepare it with {setting('task', task)}."
+                f"Got a store of a {task_of_store} for {names[task]}; expected a {task}. Write "
+                f"`{names[task_of_store]}()`, or prepare it with {setting('task', task)}."
             )
         return self.store.labels
 

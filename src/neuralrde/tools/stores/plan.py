@@ -17,6 +17,7 @@ from ...models import MODELS, AbstractDrivenModel, MultiScaleRDE, NeuralRDE
 from ...models.base import model_class
 from ...paths import Series, Windows, window_counts
 from ...paths.series import frozen
+from ...registry import make
 from ...signatures.streams import LogSignatureStreams
 from ...transforms import Transform
 from .files import PLAN, Classes, Json, Location, SourceError, checksum_of, identity, packed, record_name, shard_name
@@ -87,7 +88,7 @@ class Plan:
 
     @property
     def driven(self) -> AbstractDrivenModel:
-        return driven_model(self.model, len(self.path_channels), windows_from_json(self.windows))
+        return driven_model(self.model, len(self.path_channels), make("windows", self.windows))
 
 
 @lru_cache(8)
@@ -146,11 +147,6 @@ def make_plan(
         shards=shards,
         places=[(int(index.blocks[first]), int(index.rows[first])) for first, _ in shards],
     )
-
-
-def windows_from_json(plain: Json) -> Windows:
-    fields: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()}
-    return Windows(**fields)
 
 
 def windows_to_json(windows: Windows) -> Json:
@@ -281,7 +277,7 @@ def _together(rows: "_Reader", plan: Plan, lengths: np.ndarray, out: "_Writer") 
     """Prepare and write whole series."""
     values, times = rows.take(int(lengths.sum()))
     prepared = Transform.from_state(plan.transform)(Series._pack(values, times, lengths, plan.channels, None))
-    cuts = windows_from_json(plan.windows).cuts(prepared)
+    cuts = make("windows", plan.windows).cuts(prepared)
     first, logs = plan.driven.inputs(np.asarray(prepared.values, np.float64), prepared.clock, cuts)
     for point, windows, count in zip(first, logs, window_counts(prepared, cuts).tolist(), strict=True):
         out.add(point, [windows[:count]])
@@ -292,7 +288,7 @@ def _long(rows: "_Reader", plan: Plan, length: int) -> Iterator[np.ndarray]:
 
     Windows that span two parts are joined by Chen's relation.
     """
-    windows, transform = windows_from_json(plan.windows), Transform.from_state(plan.transform)
+    windows, transform = make("windows", plan.windows), Transform.from_state(plan.transform)
     how: Any = {"every": windows.every} if windows.every is not None else {"step": windows.step}
     streams = LogSignatureStreams(plan.driven, **how)
     state, carried = streams.start(1), transform.begin(1, len(plan.channels))

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
+from ...datasets.npz import npy_header
 from ...datasets.table import Roles, TableOptions, find_roles
 from ...datasets.targets import is_number_text
 from ...errors import setting
@@ -392,10 +393,8 @@ RowSource = TableSource | NpySource
 def _npy_header(file: str) -> tuple[tuple[int, int, int], str, int]:
     with open_file(file) as handle:
         try:
-            version = np.lib.format.read_magic(handle)
-            read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
-            shape, fortran, dtype = read(handle)
-        except (ValueError, KeyError) as error:
+            shape, fortran, dtype = npy_header(handle)
+        except ValueError as error:
             raise SourceError(f"{file} is no .npy file ({error}); expected what `numpy.save` writes.") from None
         offset = handle.tell()
     if len(shape) == 2:
