@@ -18,6 +18,8 @@ _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(s|min|h|d|w)\s*")
 # Points of a fan for which no times were named, at most.
 _MOST_TIMES = 1000
+# Moments that forecasts are judged from, unless they are named.
+_MOST_ORIGINS = 2000
 # Quantiles of which a continuous ranked probability score is made.
 _CRPS = np.arange(1, 20) / 20
 _PARTS = 4
@@ -133,7 +135,7 @@ def origins_in(series: Series, cuts: Any, horizon: float, most: int, random: np.
         if cuts is None:
             own = times[:-1]
             if len(own) > each:
-                even = np.linspace(0, len(own) - 1, each).astype(int)
+                even = ((np.arange(each) + 0.5) / each * len(own)).astype(int)
                 own = own[even if random is None else np.sort(random.choice(len(own), each, replace=False))]
         else:
             own = np.atleast_1d(as_numbers(cuts[sample] if listed else cuts, name="cuts"))
@@ -235,12 +237,12 @@ class Forecaster:
 
         Args:
             X: whole series, past and future.
-            cuts: the moments, as in `fit`; None takes up to 500, evenly through the series in order of time.
+            cuts: the moments, as in `fit`; None takes up to 2,000, evenly through the series in order of time.
         """
         check_is_fitted(self, "fitted_")
         fitted = self.fitted_
         series, *_ = as_pasts(X, fitted.inputs, type(self).__name__)
-        origins = origins_in(series, cuts, fitted.horizon, 500, None)
+        origins = origins_in(series, cuts, fitted.horizon, _MOST_ORIGINS, None)
         targets = targets_after(series, origins, fitted.horizon)
         past = fitted.past(series, origins)
         asked = {channel: one.questions for channel, one in enumerate(targets) if len(one.value)}
