@@ -2,8 +2,8 @@
 
 PhysioNet 2012 in the protocol of t-PatchGNN (Zhang et al., ICML 2024): the first day of each stay, all observations of
 the next; ETTh1 in that of DLinear (Zeng et al., AAAI 2023), whole and with half of its points dropped; and the coverage
-of intervals on simulated series. Every row is a line of `results/forecast/lines.jsonl`; one that has its line is not run
-again. Nothing is chosen here: settings are the defaults, and the look-backs those of the protocols.
+of intervals on simulated series. Every row is a line of `results/forecast/lines.jsonl`; one that has its line is not
+run again. Nothing is chosen here: settings are the defaults, and the look-backs those of the protocols.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import csv
 import json
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def physionet2012() -> Series:
         with np.load(file) as arrays:
             offsets, names = arrays["offsets"], arrays["names"]
             minute, variable, value = (arrays[key] for key in ("minute", "variable", "value"))
-        for low, high in zip(offsets[:-1], offsets[1:], strict=True):
+        for low, high in pairwise(offsets):
             stays.append(np.stack([minute[low:high], variable[low:high], value[low:high]]).astype(np.float64))
     values, times = [], []
     for minute, variable, value in stays:

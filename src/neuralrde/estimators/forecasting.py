@@ -108,7 +108,7 @@ def _from_tables(tables: list[Any]) -> tuple[Series, bool]:
     indexes = [np.asarray(getattr(table, "index", np.arange(len(table)))) for table in tables]
     dated = all(index.dtype.kind == "M" for index in indexes)
     if dated:
-        indexes = [(index - np.datetime64(0, "s")) / np.timedelta64(1, "s") for index in indexes]
+        indexes = [_as_moments(index, "index") for index in indexes]
     timed = all(index.dtype.kind in "iuf" for index in indexes)
     plain, _ = described_series(list(tables))
     arrays = [values[:length] for values, length in zip(plain.values, plain.lengths, strict=True)]
@@ -138,7 +138,7 @@ def origins_in(series: Series, cuts: Any, horizon: float, most: int, random: np.
                 even = ((np.arange(each) + 0.5) / each * len(own)).astype(int)
                 own = own[even if random is None else np.sort(random.choice(len(own), each, replace=False))]
         else:
-            own = np.atleast_1d(as_numbers(cuts[sample] if listed else cuts, name="cuts"))
+            own = np.atleast_1d(_as_moments(cuts[sample] if listed else cuts, "cuts"))
         later = np.searchsorted(times, own, "right")
         own = own[(later > 0) & (later < length) & (times[np.minimum(later, length - 1)] <= own + horizon)]
         samples.append(np.full(len(own), sample))
@@ -178,9 +178,16 @@ class Forecaster:
 
     def times_ahead(self, X: Any, horizon: Any = None, *, now: Any = None) -> Float[np.ndarray, "samples times"]:
         """Times for each series from its present, in the usual steps of the training series, up to `horizon`."""
+        _, present, dated = self.moments(X, now)
+        return self._ahead(present, horizon, dated)
+
+    def moments(self, X: Any, now: Any = None) -> tuple[Series, Float[np.ndarray, "samples"], bool]:
+        """X as series, the present of each, and whether times are seconds since 1970."""
         check_is_fitted(self, "fitted_")
         series, *_, dated = as_pasts(X, self.fitted_.inputs, type(self).__name__)
-        return self._ahead(_present(series, now), horizon, dated)
+        if now is None:
+            return series, series.clock[np.arange(len(series)), series.lengths - 1].astype(np.float64), dated
+        return series, np.broadcast_to(_as_moments(now, "now"), (len(series),)).copy(), dated
 
     def predict(
         self, X: Any, times: Any = None, *, horizon: Any = None, now: Any = None, channels: Any = None,
@@ -197,18 +204,13 @@ class Forecaster:
             interval: the share of what comes that intervals are to hold, such as 0.9. Where too little was observed
                 to promise that, an end is infinite.
         """
-        check_is_fitted(self, "fitted_")
-        fitted = self.fitted_
-        series, *_, dated = as_pasts(X, fitted.inputs, type(self).__name__)
-        present, wanted = _present(series, now), _numbers_of(channels, fitted.inputs.channels)
+        series, present, dated = self.moments(X, now)
+        fitted, wanted = self.fitted_, _numbers_of(channels, self.fitted_.inputs.channels)
         if times is None:
             times = self._ahead(present, horizon, dated)
         elif horizon is not None:
             raise ValueError(f"Got both times and horizon={horizon!r}; expected one of them.")
-        times = np.asarray(times)
-        if times.dtype.kind == "M":
-            times = (times - np.datetime64(0, "s")) / np.timedelta64(1, "s")
-        times = as_numbers(times, name="times").astype(np.float64)
+        times = _as_moments(times, "times")
         ahead = np.broadcast_to(times, (len(series), times.shape[-1])) - present[:, None]
         if ahead.size == 0 or ahead.min() <= 0 or ahead.max() > fitted.horizon * (1 + 1e-9):
             raise ValueError(
@@ -317,13 +319,12 @@ def _summary(found: list, of: Any) -> dict[str, Any]:
     return {**mean, "naive": naive}
 
 
-def _present(series: Series, now: Any) -> Float[np.ndarray, "samples"]:
-    if now is None:
-        return series.clock[np.arange(len(series)), series.lengths - 1].astype(np.float64)
-    now = np.asarray(now)
-    if now.dtype.kind == "M":
-        now = (now - np.datetime64(0, "s")) / np.timedelta64(1, "s")
-    return np.broadcast_to(as_numbers(now, name="now").astype(np.float64), (len(series),)).copy()
+def _as_moments(times: Any, name: str) -> np.ndarray:
+    """Times as numbers; dates are seconds since 1970."""
+    times = np.asarray(times)
+    if times.dtype.kind == "M":
+        times = (times - np.datetime64(0, "s")) / np.timedelta64(1, "s")
+    return as_numbers(times, name=name).astype(np.float64)
 
 
 def _numbers_of(channels: Any, names: tuple[str, ...]) -> list[int]:
