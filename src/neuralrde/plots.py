@@ -274,7 +274,8 @@ def forecast(
             own = values[:, names.index(name)]
             for part, colour, said in ((clock <= present, INK, "observed"), (clock > present, COLOURS[1], "came")):
                 part = part & shown & ~np.isnan(own)
-                axis.plot(moments(clock[part]), own[part], ".-", color=colour, linewidth=0.7, markersize=4, label=said)
+                label = said if (clock[shown] > present).any() or colour == INK else None
+                axis.plot(moments(clock[part]), own[part], ".-", color=colour, linewidth=0.7, markersize=4, label=label)
             low, high = np.where(np.isfinite(ends[0, :, number]), ends[0, :, number], np.nan).T
             said = f"{interval:.0%} interval"
             axis.fill_between(moments(times[0]), low, high, color=COLOURS[0], alpha=0.18, linewidth=0, label=said)

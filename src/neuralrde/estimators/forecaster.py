@@ -29,7 +29,7 @@ from .parameters import Learned
 # Penalties as multiples of the mean squared length of a row; some rows choose among them.
 _PENALTIES, _CHOOSING = np.logspace(-2, 4, 9), 3000
 # Origins that a fit looks at, points after each of them, and parts of the horizon with errors of their own.
-_ORIGINS, _AFTER, _BINS = 4000, 64, 4
+_ORIGINS, _AFTER, _BINS = 4000, 64, 8
 # Blocks of time that stand for series where there are few, and groups that errors of their own take.
 _BLOCKS, _FEWEST = 10, 40
 # Errors are kept as quantiles at multiples of half a percent.

@@ -213,10 +213,11 @@ class Forecaster:
         times = _as_moments(times, "times")
         ahead = np.broadcast_to(times, (len(series), times.shape[-1])) - present[:, None]
         if ahead.size == 0 or ahead.min() <= 0 or ahead.max() > fitted.horizon * (1 + 1e-9):
+            got = f"{ahead.min():g} to {ahead.max():g} after the present" if ahead.size else "of length 0"
             raise ValueError(
-                f"Got times from {ahead.min(initial=0):g} to {ahead.max(initial=0):g} after the present; expected them "
-                f"after it, and at most the horizon {fitted.horizon:g} of `fit` ahead, beyond which nothing was "
-                "learned. Fit with a longer horizon, or give `now` if the present is not the last point."
+                f"Got times {got}; expected them above 0, and at most the horizon {fitted.horizon:g} of `fit` ahead, "
+                "beyond which nothing was learned. Fit with a longer horizon, or give `now` if the present is not the "
+                "last point."
             )
         origins = Origins(np.arange(len(series)), present)
         questions = Questions(np.repeat(origins.sample, ahead.shape[1]), ahead.ravel())
