@@ -70,6 +70,10 @@ class FittedForecast:
             check_number(name, getattr(self, name), above=True)
         check_number("period", self.period, above=True, also=(None,))
 
+    def spread(self, channel: int) -> float:
+        assert self.model is not None
+        return float(self.model.features.spread[channel])
+
     def past(self, series: Series, origins: Origins) -> Past:
         assert self.model is not None
         return self.model.features.past(series, origins, self.lookback, self.period)
@@ -224,9 +228,6 @@ class LogSignatureForecaster(Forecaster, SeriesEstimator):
         check_whole("examples", self.examples, low=10)
         check_whole("random_state", self.random_state, low=0, high=2**32 - 1)
         return super()._check_parameters()
-
-    def _spread(self, channel: int) -> float:
-        return float(self.fitted_.model.features.spread[channel])
 
 
 def _regression(design: np.ndarray, target: np.ndarray, groups: np.ndarray) -> Ridge:

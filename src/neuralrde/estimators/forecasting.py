@@ -29,11 +29,20 @@ _PARTS = 4
 class FittedForecaster(Protocol):
     """What a forecaster has learned, as the interface uses it."""
 
-    inputs: InputDescription
-    horizon: float
-    lookback: float
-    period: float | None
-    step: float
+    @property
+    def inputs(self) -> InputDescription: ...
+    @property
+    def horizon(self) -> float: ...
+    @property
+    def lookback(self) -> float: ...
+    @property
+    def step(self) -> float:
+        """The usual time between points of the training series."""
+        ...
+
+    def spread(self, channel: int) -> float:
+        """A channel's standard deviation in training."""
+        ...
 
     def past(self, series: Series, origins: Origins) -> Past: ...
 
@@ -174,7 +183,8 @@ def targets_after(
 class Forecaster:
     """Forecasts at any time after a past, of any fitted forecaster."""
 
-    fitted_: FittedForecaster
+    fitted_: Any
+    """A `FittedForecaster`."""
 
     def times_ahead(self, X: Any, horizon: Any = None, *, now: Any = None) -> Float[np.ndarray, "samples times"]:
         """Times for each series from its present, in the usual steps of the training series, up to `horizon`."""
@@ -205,7 +215,8 @@ class Forecaster:
                 to promise that, an end is infinite.
         """
         series, present, dated = self.moments(X, now)
-        fitted, wanted = self.fitted_, _numbers_of(channels, self.fitted_.inputs.channels)
+        fitted: FittedForecaster = self.fitted_
+        wanted = _numbers_of(channels, fitted.inputs.channels)
         if times is None:
             times = self._ahead(present, horizon, dated)
         elif horizon is not None:
@@ -243,7 +254,7 @@ class Forecaster:
             cuts: the moments, as in `fit`; None takes up to 2,000, evenly through the series in order of time.
         """
         check_is_fitted(self, "fitted_")
-        fitted = self.fitted_
+        fitted: FittedForecaster = self.fitted_
         series, *_ = as_pasts(X, fitted.inputs, type(self).__name__)
         origins = origins_in(series, cuts, fitted.horizon, _MOST_ORIGINS, None)
         targets = targets_after(series, origins, fitted.horizon)
@@ -251,7 +262,7 @@ class Forecaster:
         asked = {channel: one.questions for channel, one in enumerate(targets) if len(one.value)}
         answers, found = fitted.answers(past, asked), []
         for channel, questions in asked.items():
-            value, spread = targets[channel].value, self._spread(channel)
+            value, spread = targets[channel].value, fitted.spread(channel)
             off = value - answers[channel]
             levels = np.array([(1 - interval) / 2, (1 + interval) / 2, *_CRPS])
             offsets = fitted.offsets(questions.ahead, channel, levels)
@@ -293,11 +304,8 @@ class Forecaster:
         check_is_fitted(self, "fitted_")
         return ForecastStream(self)
 
-    def _spread(self, channel: int) -> float:
-        raise NotImplementedError
-
     def _ahead(self, present: np.ndarray, horizon: Any, dated: bool) -> np.ndarray:
-        fitted = self.fitted_
+        fitted: FittedForecaster = self.fitted_
         span = fitted.horizon if horizon is None else as_duration("horizon", horizon, dated=dated)
         step = max(fitted.step, span / _MOST_TIMES)
         return present[:, None] + step * np.arange(1, max(1, int(span / step + 1e-9)) + 1)

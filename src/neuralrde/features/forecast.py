@@ -179,10 +179,11 @@ def _clipped(values: np.ndarray, centre: np.ndarray, width: np.ndarray) -> np.nd
 
 def seasonal(past: Past, questions: Questions, channel: int, period: float) -> Float[np.ndarray, "questions both"]:
     """Means of the past at the question's phase of the period, in standard units."""
-    assert past.phases is not None
+    phases = past.phases
+    assert phases is not None
     place = (-questions.ahead / period % 1.0) * _PHASES
     low, share = place.astype(int) % _PHASES, (place % 1.0)[:, None]
-    at = lambda phase: past.phases[questions.origin, channel, :, phase]
+    at = lambda phase: phases[questions.origin, channel, :, phase]
     return (1 - share) * at(low) + share * at((low + 1) % _PHASES)
 
 

@@ -50,7 +50,7 @@ def forecast(
     ahead = _duration(horizon)
     judged = None
     if model is None:
-        options = {"lookback": _duration(lookback), "period": _duration(period)}
+        options: dict[str, Any] = {"lookback": _duration(lookback), "period": _duration(period)}
         forecaster = LogSignatureForecaster(horizon=ahead, **options).fit(dataset)
         judged = _judged(dataset, ahead, options, interval)
     else:
