@@ -20,6 +20,7 @@ QUICK = {
 # Those with options of their own, which take an hour, and are run only when named.
 LONG = {
     "ablations": "quality",
+    "forecast": "quality",
     "league": "quality",
     "patients": "quality",
     "larger_than_memory": "stress",

@@ -57,6 +57,12 @@ def test_heart_rate(root, tmp_path, real_data):
     assert (tmp_path / "heart_rate.png").exists()
 
 
+def test_forecast(root, tmp_path, real_data):
+    out = run(root, tmp_path, "forecast.py", "--quick")
+    assert "coverage 0.9" in out or "coverage 0.8" in out
+    assert {file.name for file in tmp_path.glob("*.png")} == {"forecast.png", "forecast_errors.png"}
+
+
 def test_heart_rate_live(root, tmp_path, real_data):
     assert "Mean absolute error" in run(root, tmp_path, "heart_rate_live.py", "--quick")
     assert (tmp_path / "heart-rate.nrde").exists()

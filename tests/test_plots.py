@@ -6,10 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from neuralrde import plots
+from neuralrde import LogSignatureForecaster, plots
 from neuralrde.plots import (
     PlotsUnavailable,
     confusion,
+    forecast,
+    forecast_errors,
     learning_curves,
     predicted_against_true,
     save,
@@ -132,3 +134,30 @@ def test_matplotlib_is_imported_only_to_draw():
 def test_names_are_not_formulas(tmp_path):
     picture = windows_over_series(np.zeros((30, 2)), step=10, channels=["cost_$", "fee_$"])
     assert save(picture, tmp_path / "x.png").exists()
+
+
+@pytest.fixture(scope="module")
+def forecaster():
+    waves = np.sin(np.arange(200) / 5 + np.arange(12)[:, None])[..., None].repeat(2, axis=-1)
+    return LogSignatureForecaster(horizon=10, examples=200).fit(waves), waves
+
+
+def test_forecasts_are_drawn_beside_past_and_truth(forecaster):
+    model, waves = forecaster
+    above, _ = forecast(model, waves, sample=3, now=100.0).axes
+    past, came, fan = above.lines[:3]
+    assert past.get_xdata().tolist() == list(range(70, 101))
+    assert came.get_xdata().tolist() == list(range(101, 111))
+    np.testing.assert_array_equal(came.get_ydata(), waves[3, 101:111, 0])
+    expected = model.predict(waves[3:4], np.arange(101.0, 111.0), now=100.0)
+    np.testing.assert_array_equal(fan.get_ydata(), expected[0, :, 0])
+    assert len(forecast(model, waves, channels=["x1"]).axes) == 1
+
+
+def test_errors_are_drawn_by_the_time_ahead(forecaster):
+    model, waves = forecaster
+    found = model.evaluate(waves, cuts=[100.0])
+    errors, coverage = forecast_errors(found).axes
+    assert errors.patches[0].get_data().values.tolist() == [part["mse"] for part in found["ahead"]]
+    assert errors.patches[0].get_data().edges.tolist() == [0, 2.5, 5, 7.5, 10]
+    assert coverage.patches[0].get_data().values.tolist() == [part["coverage"] for part in found["ahead"]]

@@ -31,6 +31,7 @@ if _CHECKING:
     from .estimators import (
         LogSignatureClassifier,
         LogSignatureFeatures,
+        LogSignatureForecaster,
         LogSignatureRegressor,
         NeuralRDEClassifier,
         NeuralRDERegressor,
@@ -52,6 +53,7 @@ __all__ = [  # noqa: RUF022 (in the order in which a newcomer needs them)
     "LogSignatureClassifier",
     "LogSignatureRegressor",
     "LogSignatureFeatures",
+    "LogSignatureForecaster",
     "NeuralRDEClassifier",
     "NeuralRDERegressor",
     "load",
@@ -81,8 +83,8 @@ __all__ = [  # noqa: RUF022 (in the order in which a newcomer needs them)
 _PARTS = {
     "datasets": "Dataset read",
     "devices": "",
-    "estimators": "LogSignatureClassifier LogSignatureFeatures LogSignatureRegressor NeuralRDEClassifier "
-    "NeuralRDERegressor load",
+    "estimators": "LogSignatureClassifier LogSignatureFeatures LogSignatureForecaster LogSignatureRegressor "
+    "NeuralRDEClassifier NeuralRDERegressor load",
     "fields": "AbstractField BracketField FreeField",
     "models": "LinearRDE LogNCDE NeuralCDE NeuralRDE OscillatorRDE",
     "online": "",

@@ -23,6 +23,8 @@ __all__ = [
     "PlotsUnavailable",
     "confusion",
     "figure",
+    "forecast",
+    "forecast_errors",
     "learning_curves",
     "predicted_against_true",
     "save",
@@ -224,6 +226,100 @@ def predicted_against_true(
         axis.set(xlim=ends, ylim=ends, aspect="equal", xlabel=f"true {name}", ylabel=f"predicted {name}")
         axis.set_title(f"RMSE {rmse:.3g} over {len(true):,} samples")
         add_note(picture, note)
+    return picture
+
+
+# Channels of a fan, at most, and how much of the past is shown beside it, in horizons.
+_FANS, _SHOWN = 6, 3.0
+
+
+def forecast(
+    model: Any,
+    X: Any,
+    *,
+    sample: int = 0,
+    now: Any = None,
+    horizon: Any = None,
+    interval: float = 0.9,
+    channels: Sequence[str] | None = None,
+    title: str | None = None,
+) -> Any:
+    """The past of a series and the fan of its forecast; with `now`, also what came after it.
+
+    Args:
+        model: a fitted forecaster.
+        X: series, as `model.predict` takes them.
+        sample: which of them.
+        now: the present, a time of the series; None is its last point.
+        horizon: how far ahead; None is that of the model.
+        interval: the share of what comes that the fan holds.
+        channels: the names of those to draw; None draws the first six that were observed.
+        title: of the picture.
+    """
+    series, presents, dated = model.moments(X, now)
+    series, present = series[sample], presents[sample]
+    names, clock, values = list(model.fitted_.inputs.channels), series.clock[0], series.values[0]
+    times = model.times_ahead(X, horizon, now=presents)[sample : sample + 1]
+    first = present - min(_SHOWN * (times[0, -1] - present), model.fitted_.lookback)
+    shown = (clock >= first) & (clock <= times[0, -1])
+    if channels is None:
+        seen = ~np.isnan(values[shown & (clock <= present)])
+        channels = [name for name, one in zip(names, seen.any(axis=0), strict=True) if one][:_FANS] or names[:_FANS]
+    found, ends = model.predict(series, times, now=present, channels=channels, interval=interval)
+    moments = lambda times: np.asarray(1e3 * times, "datetime64[ms]") if dated else times
+
+    with figure(9.2, 1.0 + 1.5 * len(channels)) as picture:
+        axes = picture.subplots(len(channels), 1, sharex=True, squeeze=False)[:, 0]
+        for number, (name, axis) in enumerate(zip(channels, axes, strict=True)):
+            own = values[:, names.index(name)]
+            for part, colour, said in ((clock <= present, INK, "observed"), (clock > present, COLOURS[1], "came")):
+                part = part & shown & ~np.isnan(own)
+                label = said if (clock[shown] > present).any() or colour == INK else None
+                axis.plot(moments(clock[part]), own[part], ".-", color=colour, linewidth=0.7, markersize=4, label=label)
+            low, high = np.where(np.isfinite(ends[0, :, number]), ends[0, :, number], np.nan).T
+            said = f"{interval:.0%} interval"
+            axis.fill_between(moments(times[0]), low, high, color=COLOURS[0], alpha=0.18, linewidth=0, label=said)
+            axis.plot(moments(times[0]), found[0, :, number], color=COLOURS[0], linewidth=1.6, label="forecast")
+            axis.axvline(moments(present), color=PALE, linewidth=1, linestyle="--")
+            axis.set_ylabel(name)
+            axis.grid(axis="y", color=INK, alpha=0.08)
+        if title is not None:
+            axes[0].set_title(title)
+        if dated:
+            from matplotlib.dates import ConciseDateFormatter  # type: ignore
+
+            axes[-1].xaxis.set_major_formatter(ConciseDateFormatter(axes[-1].xaxis.get_major_locator()))
+        else:
+            axes[-1].set_xlabel("time")
+        picture.align_ylabels(axes)
+        picture.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return picture
+
+
+def forecast_errors(evaluation: Mapping[str, Any], *, interval: float = 0.9) -> Any:
+    """By the time ahead: errors of forecasts beside naive ones, and the share of what came inside the intervals.
+
+    Args:
+        evaluation: what a forecaster's `evaluate` returned.
+        interval: the share that was asked for.
+    """
+    parts = evaluation["ahead"]
+    edges = [parts[0]["from"], *(part["to"] for part in parts)]
+    with figure(9.2, 3.6) as picture:
+        left, right = picture.subplots(1, 2)
+        errors = {"forecast": [part["mse"] for part in parts]}
+        errors |= {name: [part["naive"][name]["mse"] for part in parts] for name in parts[0]["naive"]}
+        for colour, (name, values) in zip((COLOURS[0], PALE, COLOURS[1], COLOURS[2]), errors.items(), strict=False):
+            left.stairs(values, edges, color=colour, linewidth=1.6, label=name, baseline=None)
+        left.set(xlabel="time ahead", ylabel="mean squared error", title="Errors, in standard deviations squared")
+        left.set_ylim(bottom=0)
+        left.legend()
+        right.stairs([part["coverage"] for part in parts], edges, color=COLOURS[0], linewidth=1.6, baseline=None)
+        right.axhline(interval, color=PALE, linewidth=1, linestyle="--")
+        right.set(xlabel="time ahead", title=f"Share inside {interval:.0%} intervals", ylim=(0, 1.02))
+        right.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        for axis in (left, right):
+            axis.grid(axis="y", color=INK, alpha=0.08)
     return picture
 
 

@@ -1,9 +1,10 @@
-"""scikit-learn estimators: a classifier, a regressor and a transformer."""
+"""scikit-learn estimators: classifiers, regressors, forecasters and transformers."""
 
 import os
 from typing import Any
 
 from .closed_form import LogSignatureClassifier, LogSignatureFeatures, LogSignatureRegressor
+from .forecaster import LogSignatureForecaster
 from .neural import NeuralRDEClassifier, NeuralRDERegressor
 from .saving import load_estimator
 from .transformer import LogSignatureTransformer
@@ -17,12 +18,14 @@ ESTIMATORS: dict[str, Any] = {
         NeuralRDEClassifier,
         NeuralRDERegressor,
         LogSignatureTransformer,
+        LogSignatureForecaster,
     )
 }
 
 __all__ = [
     "LogSignatureClassifier",
     "LogSignatureFeatures",
+    "LogSignatureForecaster",
     "LogSignatureRegressor",
     "LogSignatureTransformer",
     "NeuralRDEClassifier",
@@ -32,5 +35,5 @@ __all__ = [
 
 
 def load(path: str | os.PathLike) -> Any:
-    """The estimator that `save` wrote to a file: a classifier, a regressor or a transformer."""
+    """The estimator that `save` wrote to a file: a classifier, a regressor, a forecaster or a transformer."""
     return load_estimator(path, ESTIMATORS)

@@ -16,6 +16,7 @@ from . import flags
 from .console import FAILED, WRONG_USE, Refusal, drop, how_stopped, print_json, table
 from .fit import fit
 from .flags import as_flag
+from .forecast import forecast
 from .inspect import inspect, parts
 from .predict import evaluate, export, predict
 from .prepare import prepare
@@ -73,7 +74,7 @@ app = typer.Typer(
 )
 
 
-for command in (fit, predict, evaluate, inspect, prepare, sweep, parts):
+for command in (fit, predict, evaluate, forecast, inspect, prepare, sweep, parts):
     app.command()(command)
 app.add_typer(data_app, name="data")
 for command in (serve, export):
