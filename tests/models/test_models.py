@@ -299,6 +299,15 @@ def test_errors_say_what_to_write():
         eqx.filter_eval_shape(lambda: ODERNN(3, 1, points=4, key=KEY)(jnp.ones((5, 3))))
 
 
+def test_each_oscillator_is_pushed_by_the_increments_of_its_own_channel():
+    """Beside small random pushes, which are the same of the untuned field: one for the channel, none for the others."""
+    model = OscillatorRDE(3, 1, depth=1, state=8, key=KEY)
+    tuned = model.fit_scale(np.random.default_rng(0).normal(size=(5, 4, 3)))
+    pushes = np.asarray(tuned.field.offsets - 0.1 * model.field.offsets).reshape(3, 2, 4)
+    np.testing.assert_allclose(pushes[:, 0], [[0] * 4, [1, 0, 1, 0], [0, 1, 0, 1]], atol=1e-6)  # float32
+    np.testing.assert_allclose(pushes[:, 1], 0.0, atol=1e-6)
+
+
 @pytest.mark.long
 def test_an_oscillator_answers_to_its_own_rate_and_a_faster_series_moves_the_pattern_along():
     """Sines of f and 2 f turns a window: the energies of the second are those of the first, an octave further on."""

@@ -263,3 +263,9 @@ def test_mistakes_are_named(how, error, message):
     how = {"depth": 2, **how}
     with pytest.raises(error, match=message):
         log_signatures(PATH, **how)
+
+
+def test_windows_of_no_pieces_are_zero():
+    empty = np.zeros(2, int)
+    found = join_pieces(np.ones((3, 4, 6)), [WindowSpan(empty, empty, 2), WindowSpan(empty, empty, 1)], 3)
+    np.testing.assert_array_equal(found, np.zeros((3, 2, 9)))
