@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from .closed_form import LogSignatureClassifier, LogSignatureFeatures, LogSignatureRegressor
+from .explanation import Explanation
 from .neural import NeuralRDEClassifier, NeuralRDERegressor
 from .saving import load_estimator
 from .transformer import LogSignatureTransformer
@@ -21,6 +22,7 @@ ESTIMATORS: dict[str, Any] = {
 }
 
 __all__ = [
+    "Explanation",
     "LogSignatureClassifier",
     "LogSignatureFeatures",
     "LogSignatureRegressor",

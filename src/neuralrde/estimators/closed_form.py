@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from ..features import FeatureSizes, LinearModel, SeriesFeatures, ridge_of_classes, ridge_of_numbers
 from ..paths import Series
 from ..transforms import Resample
-from .base import SeriesEstimator, Streaming
+from .base import Predicting, SeriesEstimator
 from .division import Samples, check_several_groups
 from .fitted import FittedClosedForm, FittedFeatures, held_out_scores
 from .inputs import InputDescription
@@ -130,7 +130,7 @@ class LogSignatureFeatures(TransformerMixin, ClosedForm):
         return self.fitted_.of(whole_series(self._source(X, self.fitted_.inputs)[0]))
 
 
-class _RidgeOnFeatures(Streaming, ClosedForm):
+class _RidgeOnFeatures(Predicting, ClosedForm):
     """`fit` and what follows from it."""
 
     _kind = FittedClosedForm

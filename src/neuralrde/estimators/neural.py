@@ -27,7 +27,7 @@ from ..training import (
     ProgressBar,
     interrupts_between_steps,
 )
-from .base import SeriesEstimator, Streaming
+from .base import Predicting, SeriesEstimator
 from .closed_form import LogSignatureClassifier, LogSignatureRegressor
 from .division import Samples, check_several_groups
 from .fitted import FittedNeural
@@ -44,7 +44,7 @@ _SCALARS += ("time_budget", "class_weight")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BaseNeuralRDE(Streaming, SeriesEstimator):
+class BaseNeuralRDE(Predicting, SeriesEstimator):
     """A neural differential equation with scikit-learn's interface. Subclasses define the targets.
 
     Args:
