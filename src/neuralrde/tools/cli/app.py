@@ -17,7 +17,7 @@ from .console import FAILED, WRONG_USE, Refusal, drop, how_stopped, print_json, 
 from .fit import fit
 from .flags import as_flag
 from .inspect import inspect, parts
-from .predict import evaluate, export, predict
+from .predict import evaluate, explain, export, predict
 from .prepare import prepare
 from .serve import serve
 from .sweep import sweep
@@ -73,7 +73,7 @@ app = typer.Typer(
 )
 
 
-for command in (fit, predict, evaluate, inspect, prepare, sweep, parts):
+for command in (fit, predict, evaluate, explain, inspect, prepare, sweep, parts):
     app.command()(command)
 app.add_typer(data_app, name="data")
 for command in (serve, export):

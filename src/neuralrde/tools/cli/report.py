@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...datasets import Dataset
-from ...plots import confusion, learning_curves, predicted_against_true, save, windows_over_series
+from ...plots import confusion, explanation, learning_curves, predicted_against_true, save, windows_over_series
 from ..assessment import Assessment
 from ..assessment.metrics import title_of
 from ..sweeps.page import page
@@ -22,7 +22,8 @@ from .inspect import about_blend, is_dated
 from .run_folder import RunFolder
 from .settings import CLOSED_FORM, settings_of
 
-_PICTURES = ("confusion.png", "predicted_against_true.png", "learning_curves.png", "windows.png")
+_PICTURES = ("confusion.png", "predicted_against_true.png", "calibration.png", "learning_curves.png", "windows.png")
+_PICTURES += ("surest_right.png", "surest_wrong.png")
 
 
 def as_text(found: Assessment, sentences: Sequence[str], title: str) -> str:
@@ -134,6 +135,22 @@ def draw_windows(model: Any, data: Dataset, folder: Path) -> Path:
         times=times_of(one, len(path)),
     )
     return save(picture, folder / "windows.png")
+
+
+def draw_explanations(model: Any, data: Dataset, found: PredictionTable, folder: Path) -> None:
+    """Why the classifier said what it said of the series that it was surest of, rightly and wrongly."""
+    if found.probability is None or found.true is None or found.points is not None:
+        return
+    sure, right = found.probability.max(axis=1), found.predicted.astype(str) == found.true.astype(str)
+    for name, rows in (("right", np.flatnonzero(right)), ("wrong", np.flatnonzero(~right))):
+        if len(rows):
+            row = int(rows[sure[rows].argmax()])
+            explained = model.explain(data.series[[row]])
+            output = int(explained.outputs[0].argmax())
+            said = f"Surest {name}: {found.ids[row]}, predicted {found.predicted[row]} ({sure[row]:.1%})"
+            title = f"{said}; log odds of {explained.names[output]} {explained.outputs[0, output]:+.2f}"
+            picture = explanation(explained, output=output, dates=is_dated(data), title=title)
+            save(picture, folder / f"surest_{name}.png")
 
 
 def times_of(one: Dataset, points: int) -> np.ndarray | None:
