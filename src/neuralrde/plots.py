@@ -22,6 +22,7 @@ __all__ = [
     "INK",
     "PALE",
     "PlotsUnavailable",
+    "calibration",
     "confusion",
     "explanation",
     "figure",
@@ -225,6 +226,45 @@ def predicted_against_true(
         axis.scatter(true, predicted, s=16, color=COLOURS[0], alpha=faint, linewidths=0, zorder=2)
         axis.set(xlim=ends, ylim=ends, aspect="equal", xlabel=f"true {name}", ylabel=f"predicted {name}")
         axis.set_title(f"RMSE {rmse:.3g} over {len(true):,} samples")
+        add_note(picture, note)
+    return picture
+
+
+# Points of a calibration picture: each has as many samples, so that none is of a few only.
+_GROUPS = 10
+
+
+def calibration(true: ArrayLike, probability: ArrayLike, *, name: str = "the class", note: str | None = None) -> Any:
+    """How often a class is true, against how likely it was said to be, in groups of as many samples each.
+
+    Bars are 95 % intervals (Wilson); below is how many samples had which probability.
+
+    >>> calibration([True, False] * 30, np.linspace(0, 1, 60))
+    <Figure size 637x689 with 2 Axes>
+
+    Args:
+        true: whether each sample has the class.
+        probability: as predicted.
+        name: of the class.
+        note: a line below.
+    """
+    from scipy.stats import binomtest
+
+    true, probability = np.asarray(true, bool).ravel(), np.asarray(probability, float).ravel()
+    if true.shape != probability.shape or len(true) == 0:
+        raise ValueError(f"Got {len(true)} samples and {len(probability)} probabilities; expected one for each.")
+    groups = np.array_split(np.argsort(probability, kind="stable"), min(_GROUPS, max(1, len(true) // 5)))
+    said, share = (np.array([one[group].mean() for group in groups]) for one in (probability, true))
+    ends = [binomtest(int(true[group].sum()), len(group)).proportion_ci(method="wilson") for group in groups]
+    with figure(4.9, 5.3) as picture:
+        above, below = picture.subplots(2, 1, height_ratios=[4, 1], sharex=True)
+        above.plot([0, 1], [0, 1], color=PALE, linewidth=1, linestyle="--")
+        above.vlines(said, *zip(*ends, strict=True), color=COLOURS[0], linewidth=1.2)
+        above.plot(said, share, "o", color=COLOURS[0], markersize=5, markeredgecolor="white")
+        above.set(xlim=(0, 1), ylim=(0, 1), ylabel=f"share that is {name}")
+        above.set_title(f"Brier score {np.mean((probability - true) ** 2):.3g} over {len(true):,} samples")
+        below.hist(probability, bins=np.linspace(0, 1, 31).tolist(), color=COLOURS[0])
+        below.set(xlabel=f"predicted probability of {name}", ylabel="samples")
         add_note(picture, note)
     return picture
 

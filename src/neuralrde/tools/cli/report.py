@@ -11,9 +11,17 @@ from typing import Any
 import numpy as np
 
 from ...datasets import Dataset
-from ...plots import confusion, explanation, learning_curves, predicted_against_true, save, windows_over_series
+from ...plots import (
+    calibration,
+    confusion,
+    explanation,
+    learning_curves,
+    predicted_against_true,
+    save,
+    windows_over_series,
+)
 from ..assessment import Assessment
-from ..assessment.metrics import title_of
+from ..assessment.metrics import rare_class, title_of
 from ..sweeps.page import page
 from ..sweeps.page import table as html_table
 from .console import count, number, table
@@ -75,7 +83,8 @@ def metric_line(values: Mapping[str, Any]) -> str:
 
 def about_training(result: Mapping[str, Any]) -> str:
     """How the model was trained, and the metrics of each part."""
-    names = list(next(iter(result["parts"].values())))
+    first, *others = result["parts"].values()
+    names = [name for name in first if all(name in one for one in others)]
     rows = [[part, *(number(values[name]) for name in names)] for part, values in result["parts"].items()]
     if result["model"] == CLOSED_FORM:
         how = f"{result['features']:,} features, penalty {result['penalty']:.3g}, in {result['seconds']:.1f} s"
@@ -114,6 +123,9 @@ def draw_curves(history: list[dict[str, Any]], folder: Path, *, blended: bool = 
 def draw_predictions(found: PredictionTable, folder: Path, *, name: str = "target", note: str | None = None) -> Path:
     """A confusion matrix of classes, or predicted against true numbers; the note says what to compare it with."""
     known = found.known()
+    if (rare := rare_class(known)) is not None:
+        name_of, true, sure = rare
+        save(calibration(true, sure, name=name_of), folder / "calibration.png")
     if found.classes is not None:
         picture = confusion(known.true, known.predicted, classes=found.classes, note=note)
         return save(picture, folder / "confusion.png")
