@@ -375,7 +375,14 @@ def _named(word: Sequence[int], names: Sequence[str]) -> str:
 
 
 def explanation(
-    found: Explanation, row: int = 0, *, output: int = 0, most: int = 8, dates: bool = False, title: str | None = None
+    found: Explanation,
+    row: int = 0,
+    *,
+    output: int = 0,
+    most: int = 8,
+    dates: bool = False,
+    course: ArrayLike | None = None,
+    title: str | None = None,
 ) -> Any:
     """A series above, and below what each of its channels contributed to an output, and when.
 
@@ -388,7 +395,8 @@ def explanation(
         output: which output, a class or a number.
         most: the largest number of channels to show.
         dates: whether times are seconds since 1970.
-        title: None says the sum.
+        course: the prediction after each point, such as a probability, to be drawn on top.
+        title: before the sum; None takes the name of the output.
 
     >>> from neuralrde.estimators import LogSignatureRegressor
     >>> X = np.random.default_rng(0).normal(size=(20, 50, 3))
@@ -408,11 +416,20 @@ def explanation(
     series = [row for row in order if row < values.shape[1]]
     spans, sums = parts[order, :-1], parts[order].sum(axis=1)
     largest = max(float(np.abs(spans).max(initial=0.0)), 1e-12)
-    with figure(10, 2.4 + 0.3 * len(order) + 0.45 * len(series)) as picture:
-        axes = picture.subplots(2, 2, height_ratios=[0.6 + len(series) * 0.45, 0.6 + len(order) * 0.3],
-                                width_ratios=[5, 1.3], sharex="col")  # fmt: skip
-        above, below, beside = axes[0, 0], axes[1, 0], axes[1, 1]
-        axes[0, 1].remove()
+    sums_up = f"{baseline + total:+.2f} = baseline {baseline:+.2f}, contributions {total:+.2f}"
+    sums_up = f"{found.names[output] if title is None else title}: {sums_up}"
+    with figure(10, 2.4 + 0.3 * len(order) + 0.45 * len(series) + 1.5 * (course is not None)) as picture:
+        heights = [1.5] * (course is not None) + [0.6 + len(series) * 0.45, 0.6 + len(order) * 0.3]
+        axes = picture.subplots(len(heights), 2, height_ratios=heights, width_ratios=[5, 1.3], sharex="col")
+        for axis in axes[:-1, 1]:
+            axis.remove()
+        above, below, beside = axes[-2, 0], axes[-1, 0], axes[-1, 1]
+        if course is not None:
+            top = axes[0, 0]
+            top.step(clock, np.asarray(course, float)[:length], where="post", color=COLOURS[4])
+            top.set(ylabel="prediction", ylim=(0, None))
+            top.grid(axis="y", color=INK, alpha=0.08)
+        axes[0, 0].set_title(sums_up)
         for band, row in enumerate(reversed(series)):
             known = np.isfinite(values[:, row])
             own = values[known, row]
@@ -426,8 +443,6 @@ def explanation(
             )
         above.set_yticks(np.arange(len(series)) + 0.5, [str(channels[row]) for row in reversed(series)])
         above.set(ylim=(0, max(1, len(series))), xlim=(times[0], times[-1]))
-        sums_up = f"{baseline + total:+.2f} = baseline {baseline:+.2f}, contributions {total:+.2f}"
-        above.set_title(f"{found.names[output]}: {sums_up}" if title is None else title)
         above.tick_params(axis="y", length=0)
         norm = TwoSlopeNorm(0.0, -largest, largest)
         image = below.pcolormesh(times, np.arange(len(order) + 1), spans, cmap="RdBu_r", norm=norm)

@@ -160,8 +160,7 @@ def draw_explanations(model: Any, data: Dataset, found: PredictionTable, folder:
             explained = model.explain(data.series[[row]])
             output = int(explained.outputs[0].argmax())
             said = f"Surest {name}: {found.ids[row]}, predicted {found.predicted[row]} ({sure[row]:.1%})"
-            title = f"{said}; log odds of {explained.names[output]} {explained.outputs[0, output]:+.2f}"
-            picture = explanation(explained, output=output, dates=is_dated(data), title=title)
+            picture = explanation(explained, output=output, dates=is_dated(data), title=said)
             save(picture, folder / f"surest_{name}.png")
 
 
