@@ -189,9 +189,9 @@ def chosen_threshold(
 
     It lies between two of the probabilities. None stands for no goal, and for the more likely class.
 
-    >>> probability, target = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0, 0, 1, 1])
+    >>> probability, target = np.array([0.125, 0.25, 0.5, 0.75]), np.array([0, 0, 1, 1])
     >>> chosen_threshold("f1", probability, target), chosen_threshold({"specificity": 0.5}, probability, target)
-    (0.25, 0.15)
+    (0.375, 0.1875)
 
     Args:
         goal: "f1" or "balanced_accuracy", to be as high as possible; {"sensitivity": 0.9}, to be at least so high,
