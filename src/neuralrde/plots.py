@@ -12,6 +12,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from ._write import private_folder, writing
+from .estimators.explanation import Explanation
 from .paths.windows import as_scales, depths_of
 from .signatures import log_signatures, lyndon_words
 
@@ -21,7 +22,9 @@ __all__ = [
     "INK",
     "PALE",
     "PlotsUnavailable",
+    "calibration",
     "confusion",
+    "explanation",
     "figure",
     "forecast",
     "forecast_errors",
@@ -323,6 +326,45 @@ def forecast_errors(evaluation: Mapping[str, Any], *, interval: float = 0.9) -> 
     return picture
 
 
+# Points of a calibration picture: each has as many samples, so that none is of a few only.
+_GROUPS = 10
+
+
+def calibration(true: ArrayLike, probability: ArrayLike, *, name: str = "the class", note: str | None = None) -> Any:
+    """How often a class is true, against how likely it was said to be, in groups of as many samples each.
+
+    Bars are 95 % intervals (Wilson); below is how many samples had which probability.
+
+    >>> calibration([True, False] * 30, np.linspace(0, 1, 60))
+    <Figure size 637x689 with 2 Axes>
+
+    Args:
+        true: whether each sample has the class.
+        probability: as predicted.
+        name: of the class.
+        note: a line below.
+    """
+    from scipy.stats import binomtest
+
+    true, probability = np.asarray(true, bool).ravel(), np.asarray(probability, float).ravel()
+    if true.shape != probability.shape or len(true) == 0:
+        raise ValueError(f"Got {len(true)} samples and {len(probability)} probabilities; expected one for each.")
+    groups = np.array_split(np.argsort(probability, kind="stable"), min(_GROUPS, max(1, len(true) // 5)))
+    said, share = (np.array([one[group].mean() for group in groups]) for one in (probability, true))
+    ends = [binomtest(int(true[group].sum()), len(group)).proportion_ci(method="wilson") for group in groups]
+    with figure(4.9, 5.3) as picture:
+        above, below = picture.subplots(2, 1, height_ratios=[4, 1], sharex=True)
+        above.plot([0, 1], [0, 1], color=PALE, linewidth=1, linestyle="--")
+        above.vlines(said, *zip(*ends, strict=True), color=COLOURS[0], linewidth=1.2)
+        above.plot(said, share, "o", color=COLOURS[0], markersize=5, markeredgecolor="white")
+        above.set(xlim=(0, 1), ylim=(0, 1), ylabel=f"share that is {name}")
+        above.set_title(f"Brier score {np.mean((probability - true) ** 2):.3g} over {len(true):,} samples")
+        below.hist(probability, bins=np.linspace(0, 1, 31).tolist(), color=COLOURS[0])
+        below.set(xlabel=f"predicted probability of {name}", ylabel="samples")
+        add_note(picture, note)
+    return picture
+
+
 # More rows and channels could not be told apart; later ones are left out, and the picture says so.
 _ROWS, _CHANNELS = 28, 8
 # A bracket this much smaller than the path would allow is zero but for rounding, as the areas of a straight piece are.
@@ -399,12 +441,7 @@ def windows_over_series(
             for row in np.flatnonzero(np.diff([len(word) for word in words])) + 1:
                 axis.axhline(row, color=PALE, linewidth=1.2)
             axis.set_title(said, fontsize=11 if len(scales) == 1 else 9)
-        if np.issubdtype(x.dtype, np.datetime64):
-            from matplotlib.dates import ConciseDateFormatter  # type: ignore
-
-            below[-1].xaxis.set_major_formatter(ConciseDateFormatter(below[-1].xaxis.get_major_locator()))
-        else:
-            below[-1].set_xlabel("point" if times is None else "time")
+        _name_time(below[-1], x, numbered=times is None)
         bar = picture.colorbar(image, ax=below, pad=0.01, aspect=40)
         bar.set_label("in root mean squares")
         bar.outline.set_edgecolor(GRID)
@@ -431,3 +468,99 @@ def _named(word: Sequence[int], names: Sequence[str]) -> str:
     """A Lyndon word by its channels; of two letters, the bracket, which is the Levy area."""
     letters = [names[letter] for letter in word]
     return letters[0] if len(letters) == 1 else f"[{', '.join(letters)}]"
+
+
+def explanation(
+    found: Explanation,
+    row: int = 0,
+    *,
+    output: int = 0,
+    most: int = 8,
+    dates: bool = False,
+    course: ArrayLike | None = None,
+    title: str | None = None,
+) -> Any:
+    """A series above, and below what each of its channels contributed to an output, and when.
+
+    Channels are those that contributed most, in both halves the same; red raises the output and blue lowers it. To the
+    right, sums over time, in which the statistics of the whole series are.
+
+    Args:
+        found: what `estimator.explain(X)` returned.
+        row: which series.
+        output: which output, a class or a number.
+        most: the largest number of channels to show.
+        dates: whether times are seconds since 1970.
+        course: the prediction after each point, such as a probability, to be drawn on top.
+        title: before the sum; None takes the name of the output.
+
+    >>> from neuralrde.estimators import LogSignatureRegressor
+    >>> X = np.random.default_rng(0).normal(size=(20, 50, 3))
+    >>> explanation(LogSignatureRegressor(draws=4).fit(X, X.mean(axis=(1, 2))).explain(X[:1]))
+    <Figure size 1300x643.5 with 4 Axes>
+    """
+    from matplotlib.colors import TwoSlopeNorm  # type: ignore
+
+    length, channels = int(found.series.lengths[row]), found.channels
+    parts, baseline = found.contributions[row, ..., output], float(found.baseline[row, output])
+    values, clock, times = found.series.values[row, :length], found.series.clock[row, :length], found.times[row]
+    if dates:
+        clock, times = ((one * 1e6).astype("datetime64[us]") for one in (clock, times))
+    order = np.argsort(-np.abs(parts).sum(axis=1), kind="stable")[:most]
+    total, rest = parts.sum(), parts.sum() - parts[order].sum()
+    names = [str(channels[row]) for row in order]
+    series = [row for row in order if row < values.shape[1]]
+    spans, sums = parts[order, :-1], parts[order].sum(axis=1)
+    largest = max(float(np.abs(spans).max(initial=0.0)), 1e-12)
+    sums_up = f"{baseline + total:+.2f} = baseline {baseline:+.2f}, contributions {total:+.2f}"
+    sums_up = f"{found.names[output] if title is None else title}: {sums_up}"
+    with figure(10, 2.4 + 0.3 * len(order) + 0.45 * len(series) + 1.5 * (course is not None)) as picture:
+        heights = [1.5] * (course is not None) + [0.6 + len(series) * 0.45, 0.6 + len(order) * 0.3]
+        axes = picture.subplots(len(heights), 2, height_ratios=heights, width_ratios=[5, 1.3], sharex="col")
+        for axis in axes[:-1, 1]:
+            axis.remove()
+        above, below, beside = axes[-2, 0], axes[-1, 0], axes[-1, 1]
+        if course is not None:
+            top = axes[0, 0]
+            top.step(clock, np.asarray(course, float)[:length], where="post", color=COLOURS[4])
+            top.set(ylabel="prediction", ylim=(0, None))
+            top.grid(axis="y", color=INK, alpha=0.08)
+        axes[0, 0].set_title(sums_up)
+        for band, row in enumerate(reversed(series)):
+            known = np.isfinite(values[:, row])
+            own = values[known, row]
+            low, high = (own.min(), own.max()) if len(own) else (0.0, 0.0)
+            shape = band + 0.1 + 0.8 * ((own - low) / (high - low) if high > low else np.full(len(own), 0.5))
+            dots: dict[str, Any] = {"marker": "o", "markersize": 2.5} if len(own) < 150 else {}
+            above.plot(clock[known], shape, color=COLOURS[band % len(COLOURS)], linewidth=1.0, **dots)
+            said = f"{low:.4g} to {high:.4g}" if len(own) else "never observed"
+            above.text(
+                1.005, (band + 0.5) / max(1, len(series)), said, transform=above.transAxes, va="center", fontsize=8
+            )
+        above.set_yticks(np.arange(len(series)) + 0.5, [str(channels[row]) for row in reversed(series)])
+        above.set(ylim=(0, max(1, len(series))), xlim=(times[0], times[-1]))
+        above.tick_params(axis="y", length=0)
+        norm = TwoSlopeNorm(0.0, -largest, largest)
+        image = below.pcolormesh(times, np.arange(len(order) + 1), spans, cmap="RdBu_r", norm=norm)
+        below.set_yticks(np.arange(len(order)) + 0.5, names)
+        below.invert_yaxis()
+        below.tick_params(axis="y", length=0)
+        below.set_title("contributions in time", fontsize=9)
+        colours = [COLOURS[4] if one > 0 else COLOURS[0] for one in sums]
+        beside.barh(np.arange(len(order)) + 0.5, sums, color=colours, height=0.7)
+        beside.axvline(0, color=PALE, linewidth=0.8)
+        beside.set(ylim=below.get_ylim(), yticks=[])
+        beside.set_title(f"in all; others {rest:+.2f}" if len(parts) > most else "in all", fontsize=9)
+        _name_time(below, times, numbered=found.series.times is None)
+        bar = picture.colorbar(image, ax=beside, location="right", aspect=30)
+        bar.outline.set_edgecolor(GRID)
+    return picture
+
+
+def _name_time(axis: Any, times: np.ndarray, *, numbered: bool) -> None:
+    if np.issubdtype(times.dtype, np.datetime64):
+        from matplotlib.dates import ConciseDateFormatter  # type: ignore
+
+        axis.xaxis.set_major_formatter(ConciseDateFormatter(axis.xaxis.get_major_locator()))
+    else:
+        axis.set_xlabel("point" if numbered else "time")

@@ -35,7 +35,25 @@ def test_its_run_folder(closed):
     assert [one["name"] for one in found["assessment"]["baselines"]][1:] == ["cheap model"]
     assert not (closed / "history.jsonl").exists()
     assert not (closed / "closed_form.nrde").exists()
-    assert [file.name for file in (closed / "pictures").iterdir()] == ["confusion.png"]
+    pictures = {file.name for file in (closed / "pictures").iterdir()}
+    assert {"confusion.png", "surest_right.png"} <= pictures
+    # A surest wrong one, if there is a wrong one.
+    assert ("surest_wrong.png" in pictures) == (found["parts"]["test"]["accuracy"] < 1)
+    assert "Surest right" in (closed / "report.html").read_text("utf-8")
+
+
+def test_explain_says_why_of_the_series_that_is_named(closed, hearts, run, tmp_path):
+    outcome = run("explain", closed, hearts, "--id", "p7", "--out", tmp_path / "p7.png", "--json")
+    assert outcome.code == 0, outcome.err
+    found = outcome.json
+    assert (found["id"], found["output"], set(found["contributions"])) == ("p7", "y first", {"x", "y", "(time)"})
+    np.testing.assert_allclose(found["baseline"] + sum(found["contributions"].values()), found["value"], atol=1e-5)
+    assert (tmp_path / "p7.png").read_bytes().startswith(b"\x89PNG")
+    shown = run("explain", closed, "--out", tmp_path / "first.png").out  # the run's own data, and the first of them
+    assert "from a baseline of" in shown
+    wrong = run("explain", closed, hearts, "--id", "nobody")
+    assert wrong.code == 2
+    assert "Got --id nobody; expected one of the 60 series, such as p0, p1" in wrong.err
 
 
 def test_its_settings_repeat_the_run(closed, run, tmp_path):

@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from .closed_form import LogSignatureClassifier, LogSignatureFeatures, LogSignatureRegressor
+from .explanation import Explanation
 from .forecaster import LogSignatureForecaster
 from .neural import NeuralRDEClassifier, NeuralRDERegressor
 from .saving import load_estimator
@@ -23,6 +24,7 @@ ESTIMATORS: dict[str, Any] = {
 }
 
 __all__ = [
+    "Explanation",
     "LogSignatureClassifier",
     "LogSignatureFeatures",
     "LogSignatureForecaster",

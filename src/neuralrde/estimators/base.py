@@ -12,10 +12,11 @@ from .._types import Options
 from ..online import Stream, StreamBatch
 from ..transforms import Transform
 from .division import Samples, check_groups, check_sample_weight
+from .explanation import Explanation, explained
 from .inputs import InputDescription, described_series
 from .parameters import Learned, Parameters
 from .saving import load_estimator, save_estimator
-from .sources import HasSource, SampleSource, SeriesInMemory
+from .sources import HasSource, SampleSource, SeriesInMemory, whole_series
 from .targets import TargetCoding, are_known
 
 
@@ -139,10 +140,19 @@ class SeriesEstimator(Parameters, BaseEstimator):
         return tags
 
 
-class Streaming:
-    """Estimators that can follow series that are still arriving."""
+class Predicting:
+    """Estimators that predict: they say why, and can follow series that are still arriving."""
 
     fitted_: Any
+
+    def explain(self, X: Any, *, bins: int = 24) -> Explanation:
+        """What each channel and each of `bins` spans of time contributed to the outputs for series X.
+
+        Contributions add up to the logit, or the number, less a baseline; see `neuralrde.estimators.Explanation`.
+        """
+        check_is_fitted(self, "fitted_")
+        source, _ = self._source(X, self.fitted_.inputs)  # type: ignore
+        return explained(self.fitted_, whole_series(source), bins)
 
     def stream(self, state: Any = None, *, last: int | None = None) -> Stream:
         """A series that is still arriving: push points, and predict at any moment what the whole series would get.

@@ -1,6 +1,6 @@
 """Classification, regression and features in closed form: random log-signature features and ridge regression."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -12,13 +12,20 @@ from sklearn.utils import check_random_state
 from ..features import FeatureSizes, LinearModel, SeriesFeatures, ridge_of_classes, ridge_of_numbers
 from ..paths import Series
 from ..transforms import Resample
-from .base import SeriesEstimator, Streaming
+from .base import Predicting, SeriesEstimator
 from .division import Samples, check_several_groups
 from .fitted import FittedClosedForm, FittedFeatures, held_out_scores
 from .inputs import InputDescription
 from .parameters import Learned
 from .sources import whole_series
-from .targets import ClassTargets, NumberTargets, TargetCoding, class_weights
+from .targets import (
+    ClassTargets,
+    NumberTargets,
+    TargetCoding,
+    check_threshold_suits,
+    chosen_threshold,
+    class_weights,
+)
 
 
 def fit_closed_form(
@@ -130,11 +137,12 @@ class LogSignatureFeatures(TransformerMixin, ClosedForm):
         return self.fitted_.of(whole_series(self._source(X, self.fitted_.inputs)[0]))
 
 
-class _RidgeOnFeatures(Streaming, ClosedForm):
+class _RidgeOnFeatures(Predicting, ClosedForm):
     """`fit` and what follows from it."""
 
     _kind = FittedClosedForm
     class_weight: dict | str | None
+    threshold: dict | str | None
     penalty_ = Learned[float]("penalty")
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
@@ -157,7 +165,14 @@ class _RidgeOnFeatures(Streaming, ClosedForm):
             )
         samples = samples.weighted_by(class_weights(self.class_weight, targets, samples.target, samples.target))
         check_several_groups(samples)
-        self.fitted_, _ = fit_closed_form(samples, inputs, targets, sizes=self._sizes(), random_state=self.random_state)
+        check_threshold_suits(self.threshold, targets)
+        sizes, seed = self._sizes(), self.random_state
+        fitted, left_out = fit_closed_form(samples, inputs, targets, sizes=sizes, random_state=seed)
+        threshold = None
+        if self.threshold is not None:
+            likely = fitted.probabilities(fitted.one_per_series(left_out))[:, 1]
+            threshold = chosen_threshold(self.threshold, likely, samples.target)
+        self.fitted_ = replace(fitted, threshold=threshold)
         return self
 
 
@@ -179,13 +194,18 @@ class LogSignatureClassifier(ClassTargets, _RidgeOnFeatures):
 
     Args:
         class_weight: None, "balanced", or a dictionary from labels to weights, 0 for a class that should not count.
+        threshold: a goal by which to choose the probability from which on the second of two classes is predicted:
+            "f1", "balanced_accuracy", {"sensitivity": 0.9} or {"specificity": 0.9}. Each series is judged by what
+            would have been predicted without it, or its group. None predicts the likelier class.
 
     Attributes:
         classes_: the labels.
         penalty_: as chosen.
+        threshold_: as chosen.
     """
 
     class_weight: dict | str | None = None
+    threshold: dict | str | None = None
 
     def decision_function(self, X: Any) -> np.ndarray:
         """The score of each class, near 1 for the right one and near -1 for others; of two classes, the second's."""

@@ -37,7 +37,7 @@ from .division import Samples
 from .inputs import InputDescription
 from .parameters import check_augmentation
 from .sources import SampleSource, SeriesInMemory, whole_series
-from .targets import TargetCoding, are_known
+from .targets import TargetCoding, are_known, check_threshold_suits
 
 # Options of a model that make none of its arrays larger.
 _FREE = {"substeps", "max_steps", "depth"}
@@ -163,6 +163,7 @@ class Predictor:
     """What both kinds of fitted values make of outputs: probabilities, or numbers with intervals."""
 
     targets: TargetCoding
+    threshold: float | None
     loss: AbstractLoss
     scores: list[list[float]] | None
 
@@ -176,6 +177,18 @@ class Predictor:
         probabilities = scipy.special.softmax(mean.astype(np.float64), axis=-1)
         return probabilities if outputs.at_points is None else outputs.at_points(probabilities)
 
+    def labels(self, probabilities: np.ndarray) -> np.ndarray:
+        """The likeliest classes; of two, the second from the threshold on, if there is one."""
+        assert self.targets.classes is not None
+        if self.threshold is None:
+            return self.targets.classes[probabilities.argmax(axis=-1)]
+        return self.targets.classes[(probabilities[..., 1] >= self.threshold).astype(int)]
+
+    def check_threshold(self) -> None:
+        if self.threshold is not None:
+            check_number("threshold", self.threshold, high=1.0)
+            check_threshold_suits(self.threshold, self.targets)
+
     def predictions(
         self, outputs: Outputs, interval: float | None = None
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
@@ -183,7 +196,7 @@ class Predictor:
         if self.targets.classes is not None:
             if interval is not None:
                 raise ValueError(f"Got interval={interval!r} for a classifier; expected None. Write `predict_proba`.")
-            return self.targets.classes[self.probabilities(outputs).argmax(axis=-1)]
+            return self.labels(self.probabilities(outputs))
         versions = [VersionOutputs(one.astype(np.float64), factor) for one, factor in outputs.versions]
         one_dimensional = self.targets.one_dimensional
         shaped = outputs.at_points or (lambda values: values[:, 0] if one_dimensional else values)
@@ -238,6 +251,8 @@ class FittedClosedForm(Predictor, FittedFeatures):
     penalty: float
     scores: list[list[float]] | None = None
     """For each output, how far left-out targets were from their predictions, in order."""
+    threshold: float | None = None
+    """The probability from which on the second of two classes is predicted; None for the likelier one."""
 
     loss = SquaredError()
     neural_model = None
@@ -246,6 +261,7 @@ class FittedClosedForm(Predictor, FittedFeatures):
         super().__post_init__()
         check_number("penalty", self.penalty, above=True)
         check_scores(self.scores)
+        self.check_threshold()
         if self.targets.per_time:
             raise ValueError("Got a closed form with a target at every point; expected one per series")
 
@@ -333,6 +349,8 @@ class FittedNeural(Predictor):
     blend: Blend = Blend()
     scores: list[list[float]] | None = None
     """For each output, how far held-out targets were from their predictions, in order."""
+    threshold: float | None = None
+    """The probability from which on the second of two classes is predicted; None for the likelier one."""
     label_share: float = 1.0
     history: list[Record] = field(default_factory=list)
     best_epoch: int = 0
@@ -366,6 +384,7 @@ class FittedNeural(Predictor):
         check_whole("best_epoch", self.best_epoch, low=0, high=2**31)
         check_number("label_share", self.label_share, high=1.0)
         check_scores(self.scores)
+        self.check_threshold()
         closed = self.blend.closed_form
         if closed is not None and (
             closed.inputs != self.inputs or closed.targets.outputs != self.targets.outputs or self.members == 1

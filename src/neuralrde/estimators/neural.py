@@ -27,24 +27,24 @@ from ..training import (
     ProgressBar,
     interrupts_between_steps,
 )
-from .base import SeriesEstimator, Streaming
+from .base import Predicting, SeriesEstimator
 from .closed_form import LogSignatureClassifier, LogSignatureRegressor
 from .division import Samples, check_several_groups
 from .fitted import FittedNeural
 from .parameters import Learned, check_augmentation
 from .saving import check_transform
 from .sources import HasSource
-from .targets import ClassTargets, NumberTargets, class_weights
+from .targets import ClassTargets, NumberTargets, check_threshold_suits, class_weights
 from .trainer import Trainer
 
 # A fitted estimator was built from these parameters. `warm_start` and `partial_fit` refuse to continue with others.
 ARCHITECTURE_PARAMETERS = ("model", "members", "transform", "windows", "loss")
 _SCALARS = ("members", "closed_form", "epochs", "batch_size", "validation_fraction", "shuffle", "patience")
-_SCALARS += ("time_budget", "class_weight")
+_SCALARS += ("time_budget", "class_weight", "threshold")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BaseNeuralRDE(Streaming, SeriesEstimator):
+class BaseNeuralRDE(Predicting, SeriesEstimator):
     """A neural differential equation with scikit-learn's interface. Subclasses define the targets.
 
     Args:
@@ -119,6 +119,7 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
     _closed_form: ClassVar[type[LogSignatureClassifier | LogSignatureRegressor]]
     """The class of `closed_form_`."""
     class_weight: ClassVar[dict | str | None] = None
+    threshold: ClassVar[dict | str | None] = None
 
     model_ = Learned[Any]("model")
     windows_ = Learned[Windows]("windows")
@@ -240,6 +241,7 @@ class BaseNeuralRDE(Streaming, SeriesEstimator):
         weight = class_weights(self.class_weight, targets, samples.target, samples.target)
         samples = samples.weighted_by(None if weight is None else (weight > 0).astype(np.float32))
         check_several_groups(samples)
+        check_threshold_suits(self.threshold, targets)
         given = {name: vars(self)[name] for name in ARCHITECTURE_PARAMETERS}
         trainer = Trainer(
             **vars(parts),
@@ -344,12 +346,17 @@ class NeuralRDEClassifier(ClassTargets, BaseNeuralRDE):
 
     Args:
         class_weight: None, "balanced", or a dictionary from labels to weights, 0 for a class that should not count.
+        threshold: a goal by which to choose the probability from which on the second of two classes is predicted:
+            "f1", "balanced_accuracy", {"sensitivity": 0.9} or {"specificity": 0.9}. It is chosen on series that were
+            held out, or that members of an ensemble have left out. None predicts the likelier class.
 
     Attributes:
         classes_: the labels.
+        threshold_: as chosen.
     """
 
     class_weight: dict | str | None = None
+    threshold: dict | str | None = None
 
     _closed_form = LogSignatureClassifier
     _defaults: ClassVar = {**BaseNeuralRDE._defaults, "loss": "cross-entropy"}

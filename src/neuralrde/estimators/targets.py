@@ -9,9 +9,9 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.metrics import r2_score
+from sklearn.metrics import r2_score, roc_curve
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, column_or_1d
@@ -60,6 +60,8 @@ class ClassTargets(ClassifierMixin):
 
     classes_ = Learned[np.ndarray]("targets.classes")
     class_weight: dict | str | None
+    threshold: dict | str | None
+    threshold_ = Learned[float | None]("threshold")
     _task = "classification"
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -68,9 +70,9 @@ class ClassTargets(ClassifierMixin):
         return self.fitted_.probabilities(outputs)  # type: ignore
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most likely label of each series, or of each point."""
-        likely = self.predict_proba(X).argmax(axis=-1)
-        return self.classes_[likely]
+        """The label of each series, or of each point: the most likely one, or as `threshold_` says."""
+        probabilities = self.predict_proba(X)
+        return self.fitted_.labels(probabilities)  # type: ignore
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The share of series, or of points, whose label is right."""
@@ -128,6 +130,7 @@ class ClassTargets(ClassifierMixin):
     def _check_parameters(self) -> SimpleNamespace:
         if not isinstance(self.class_weight, dict) and self.class_weight not in ("balanced", None):
             raise ParameterError("class_weight", self.class_weight, 'None, "balanced" or a dictionary of weights')
+        check_threshold(self.threshold)
         return super()._check_parameters()  # type: ignore
 
 
@@ -153,11 +156,76 @@ def class_weights(
     return weights[target]
 
 
+_GOALS, _SHARES = ("f1", "balanced_accuracy"), ("sensitivity", "specificity")
+
+
+def check_threshold(goal: Any) -> None:
+    """Raise unless `chosen_threshold` knows this goal."""
+    good = goal is None or (isinstance(goal, str) and goal in _GOALS)
+    if isinstance(goal, dict) and len(goal) == 1 and next(iter(goal)) in _SHARES:
+        check_number("threshold", next(iter(goal.values())), high=1.0, above=True)
+        good = True
+    if not good:
+        raise ParameterError("threshold", goal, 'None, "f1", "balanced_accuracy" or such as {"sensitivity": 0.9}')
+
+
+def check_threshold_suits(goal: Any, coding: TargetCoding) -> None:
+    """Raise if a threshold is asked for where there is no single one."""
+    if goal is None or (coding.outputs == 2 and not coding.per_time):
+        return
+    got = "labels at each point" if coding.per_time else f"{coding.outputs} classes"
+    raise ValueError(
+        f"Got threshold={goal!r} with {got}; expected two classes, one per series, because a threshold is the "
+        "probability from which on the second one is predicted. Leave `threshold` out, or join classes into two."
+    )
+
+
+def chosen_threshold(
+    goal: dict | str | None,
+    probability: Float[np.ndarray, "samples"] | None,
+    target: Int[np.ndarray, "samples"],
+) -> float | None:
+    """The probability of the second class from which on to predict it, so that left-out series reach a goal.
+
+    It lies between two of the probabilities. None stands for no goal, and for the more likely class.
+
+    >>> probability, target = np.array([0.125, 0.25, 0.5, 0.75]), np.array([0, 0, 1, 1])
+    >>> chosen_threshold("f1", probability, target), chosen_threshold({"specificity": 0.5}, probability, target)
+    (0.375, 0.1875)
+
+    Args:
+        goal: "f1" or "balanced_accuracy", to be as high as possible; {"sensitivity": 0.9}, to be at least so high,
+            with the highest specificity, or the other way round.
+        probability: of the second class, predicted without the series itself; None if no series were left out.
+        target: 0 or 1.
+    """
+    if goal is None:
+        return None
+    if probability is None or len(np.unique(target)) < 2:
+        raise ValueError(
+            f"Got threshold={goal!r}, and too few series to leave some of both classes out; expected some, to choose "
+            "it by. Leave `threshold` out, or give `validation=(X, y)`."
+        )
+    false, true, places = roc_curve(target, probability, drop_intermediate=False)
+    if isinstance(goal, dict):
+        (name, share), enough = next(iter(goal.items())), 1e-9
+        found = int(np.argmax(true >= share - enough))  # the first that is sensitive enough, and the last specific one
+        found = found if name == "sensitivity" else int(np.flatnonzero(1 - false >= share - enough)[-1])
+    elif goal == "f1":
+        positive, negative = (target == 1).sum(), (target == 0).sum()
+        found = int(np.argmax(2 * true * positive / (positive + true * positive + false * negative)))
+    else:
+        found = int(np.argmax(true - false))
+    ends = np.clip([*places, 0.0], 0.0, 1.0)
+    return float(ends[found] + ends[found + 1]) / 2
+
+
 class NumberTargets(RegressorMixin):
     """Numbers, one or several, for series or for their points: `predict`, intervals, and R squared."""
 
     _task = "regression"
     class_weight: ClassVar[None] = None
+    threshold: ClassVar[None] = None
 
     def predict(self, X: Any, interval: float | None = None) -> Any:
         """A number, or one for each output, of each series; or of each point of it.

@@ -52,7 +52,7 @@ from .division import FEWEST_TO_DECIDE, AugmentedSamples, Samples, divide, folds
 from .fitted import Blend, FittedClosedForm, FittedNeural, VersionOutputs, calibration_scores
 from .inputs import InputDescription
 from .saving import from_parts, to_parts
-from .targets import TargetCoding, are_known, class_weights, share_at_cuts
+from .targets import TargetCoding, are_known, chosen_threshold, class_weights, share_at_cuts
 
 # A closed form whose error is at most this share of the targets' spread makes none.
 _NO_ERROR = 1e-2
@@ -93,6 +93,7 @@ class Trainer:
     patience: int | None
     time_budget: float | None
     class_weight: dict | str | None
+    threshold: dict | str | None
     seed: int
     given: Options
     """The parameters that decide what is built, as a user gave them."""
@@ -169,6 +170,7 @@ class Trainer:
             Listeners(self.listeners).say(f"{why}. Write {setting('closed_form', False)} for a neural model alone.")
             scores = self._scores(fitted, left_out, training.target, training.groups)
             fitted = replace(fitted, blend=self._agreed(closed, (1.0, 0.0)), scores=scores)
+            fitted = self._with_threshold(fitted, left_out, training.target)
         else:
             if self._members == 1:
                 self._warn_if_one_class(state, examples)
@@ -186,6 +188,12 @@ class Trainer:
         # Calibrate.
         if held_out is not None:
             fitted = replace(fitted, scores=fitted.calibration(held_out))
+            if self.threshold is not None:
+                versions = fitted.outputs(held_out.source).versions
+                outputs = np.mean([version.outputs for version in versions], axis=0)
+                fitted = self._with_threshold(fitted, outputs, held_out.target)
+        if fitted.threshold is None and self.threshold is not None:
+            chosen_threshold(self.threshold, None, training.target)  # which says what is missing
         return fitted
 
     def partial_fit(self, samples: Samples) -> FittedNeural:
@@ -206,8 +214,10 @@ class Trainer:
         fitted = _with_state(fitted, replace(state, best=state.model), shapes)
         history = [] if previous is None else previous.history
         history = [*history, {**state.history[-1], "epoch": len(history) + 1}]
-        blend = Blend() if previous is None else previous.blend
-        return replace(fitted, history=history, blend=blend, training=state)
+        blend, threshold = (Blend(), None) if previous is None else (previous.blend, previous.threshold)
+        if threshold is None and self.threshold is not None:
+            chosen_threshold(self.threshold, None, samples.target)  # nothing is held out
+        return replace(fitted, history=history, blend=blend, threshold=threshold, training=state)
 
     @property
     def _members(self) -> int:
@@ -320,6 +330,7 @@ class Trainer:
         if isinstance(fitted.loss, CrossEntropy) or closed is not None:
             blend = self._agreed(closed, self._factors(beside, neural, known))
         scores = self._scores(fitted, blend(neural, beside), known.target, known.groups)
+        fitted = self._with_threshold(fitted, blend(neural, beside), known.target)
         return replace(fitted, blend=blend, scores=scores, model=None if blend.only_closed_form else fitted.model)
 
     def _factors(self, closed: Outputs, neural: Outputs, samples: Samples) -> list[float]:
@@ -368,6 +379,12 @@ class Trainer:
         if self.targets.classes is not None:
             return None
         return calibration_scores(fitted.loss, [VersionOutputs(outputs)], target, groups)
+
+    def _with_threshold(self, fitted: FittedNeural, outputs: Outputs, target: np.ndarray) -> FittedNeural:
+        if self.threshold is None:
+            return fitted
+        likely = fitted.probabilities(fitted.one_per_series(outputs))[:, 1]
+        return replace(fitted, threshold=chosen_threshold(self.threshold, likely, target))
 
     # Training.
 

@@ -331,6 +331,13 @@ def _own_windows(lengths: Int[np.ndarray, " samples"], span: int, most: int) -> 
     return np.clip(lengths - span, 1, most)
 
 
+def window_starts(lengths: Int[np.ndarray, " samples"], span: int, most: int) -> Int[np.ndarray, "samples windows"]:
+    """The points at which the windows of each series start; the last is repeated where others have more."""
+    own = _own_windows(lengths, span, most)
+    window = np.minimum(np.arange(int(own.max())), own[:, None] - 1)
+    return window * np.maximum(lengths - 1 - span, 0)[:, None] // np.maximum(own - 1, 1)[:, None]
+
+
 class _Kernel:
     """The kernel's function for these draws and these series."""
 
@@ -397,9 +404,7 @@ def _by_numpy(
     if lag:
         parts.append(path[rows, np.maximum(point - lag, 0)])
     path = np.concatenate(parts, axis=2)
-    own = _own_windows(lengths, span, most)
-    window = np.minimum(np.arange(int(own.max())), own[:, None] - 1)
-    starts = window * np.maximum(lengths - 1 - span, 0)[:, None] // np.maximum(own - 1, 1)[:, None]
+    starts = window_starts(lengths, span, most)
     clock = np.arange(path.shape[1], dtype=np.float32)[None, :, None] / span
     timed = np.concatenate([np.broadcast_to(clock, (*path.shape[:2], 1)), path], axis=2).astype(np.float32)
     logs = log_signatures(timed, DEPTHS[kept - 1], starts=starts, ends=starts + span, dilation=dilation)[..., 1:]

@@ -36,6 +36,7 @@ def fingerprint(fitted: Any) -> str:
         plain = [type(part).__name__, part.transform.state(), repr(getattr(part, "windows", None))]
         plain += [getattr(part, "members", 1), None if blend is None else blend.factors, list(part.inputs.channels)]
         plain += [targets.one_dimensional, None if targets.classes is None else targets.classes.tolist()]
+        plain += [getattr(part, "threshold", None)]
         digest.update(json.dumps(plain).encode())
         for name, array in sorted(arrays_of(part.model, "model").items()):
             # The same model where JAX computes in float64: its weights have been converted.

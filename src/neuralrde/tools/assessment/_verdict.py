@@ -142,7 +142,7 @@ def verdict(found: Assessment, training: Training | None = None) -> list[str]:
         found: predictions beside baselines.
         training: how the model was trained; None if that is not known.
     """
-    sentences = [*_against_trivial(found), *_against_others(found)]
+    sentences = [*_against_trivial(found), *_of_rare(found), *_against_others(found)]
     if training is not None and training.epochs:
         values = [values[found.metric] for _, values in found.baselines]
         perfect = found.metric == "accuracy" and found.value == 1.0
@@ -171,6 +171,20 @@ def _against_trivial(found: Assessment) -> Iterator[str]:
     if found.gain(value) <= 0 and balanced > chance + _APART:
         has = f"its balanced accuracy is {_number(balanced)}, where {baseline.name} has {_number(chance)}"
         yield f"But it tells the classes apart: {has}."
+
+
+def _of_rare(found: Assessment) -> Iterator[str]:
+    """Accuracy is high for whoever never names the rarer class; these say how well it is told apart, and found."""
+    values = found.measures
+    if "auroc" not in values:
+        return
+    names = ("auroc", "average_precision", "brier")
+    yield "The rarer class: " + ", ".join(f"{title_of(name)} {_number(values[name])}" for name in names) + "."
+    if values["sensitivity"] < 0.5 and values["auroc"] > 0.7:
+        yield (
+            f"It is told apart, but predicted for only {values['sensitivity']:.0%} of those that have it: write "
+            "--set threshold=f1, or --set class_weight=balanced."
+        )
 
 
 def _against_others(found: Assessment) -> Iterator[str]:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 _BINS = 10  # of the calibration error
+_RARE = 0.2  # A class with a smaller share is rare, and accuracy says little of it.
 _Z = 1.959963984540054  # the 97.5 % quantile of the normal distribution
 _REPLICATES = 2000  # of a bootstrap
 _DRAWN = 4_000_000  # units that a bootstrap draws at once, for memory
@@ -63,6 +64,7 @@ def measures(found: Predictions) -> dict[str, Any]:
             rows = zip(found.probability, true, strict=True)
             likely = [row[column[name]] if name in column else 0.0 for row, name in rows]
             result["log_loss"] = float(-np.log(np.maximum(likely, 1e-12)).mean()) + 0.0  # no minus before a zero
+            result |= rare_measures(found)
         return result
     true, predicted = (np.asarray(array, float).reshape(len(found.true), -1) for array in (found.true, found.predicted))
     result["rmse"] = float(np.sqrt(((predicted - true) ** 2).mean()))
@@ -71,13 +73,47 @@ def measures(found: Predictions) -> dict[str, Any]:
     return result
 
 
+def rare_class(found: Predictions) -> tuple[str, np.ndarray, np.ndarray] | None:
+    """Of two classes, the rarer one if its share is below a fifth: its name, where it is true, and its probability."""
+    if not found.is_classes or found.probability is None or found.classes is None or len(found.classes) != 2:
+        return None
+    there = [found.true.astype(str) == name for name in found.classes]
+    rarer = int(np.argmin([one.sum() for one in there]))
+    if not 0 < there[rarer].sum() < _RARE * len(found.true):
+        return None
+    return found.classes[rarer], there[rarer], found.probability[:, rarer]
+
+
+def rare_measures(found: Predictions) -> dict[str, float]:
+    """What tells of a rare class more than accuracy does: AUROC, average precision, Brier score, sensitivity.
+
+    >>> true, sure = np.array(["no"] * 9 + ["yes"]), np.r_[np.full(8, 0.1), 0.6, 0.8]
+    >>> said = np.where(sure > 0.7, "yes", "no")
+    >>> found = Predictions(true, said, np.arange(10), probability=np.c_[1 - sure, sure], classes=("no", "yes"))
+    >>> {name: round(value, 3) for name, value in rare_measures(found).items()}
+    {'auroc': 1.0, 'average_precision': 1.0, 'brier': 0.048, 'sensitivity': 1.0}
+    """
+    from sklearn import metrics
+
+    if (rare := rare_class(found)) is None:
+        return {}
+    name, true, sure = rare
+    return {
+        "auroc": float(metrics.roc_auc_score(true, sure)),
+        "average_precision": float(metrics.average_precision_score(true, sure)),
+        "brier": float(np.mean((sure - true) ** 2)),
+        "sensitivity": float((found.predicted.astype(str)[true] == name).mean()),
+    }
+
+
 def title_of(metric: str) -> str:
     """What people call a metric.
 
     >>> title_of("rmse"), title_of("macro_f1"), title_of("balanced_accuracy")
     ('RMSE', 'macro F1', 'balanced accuracy')
     """
-    return {"rmse": "RMSE", "mae": "MAE", "r2": "R²", "macro_f1": "macro F1"}.get(metric, metric.replace("_", " "))
+    names = {"rmse": "RMSE", "mae": "MAE", "r2": "R²", "macro_f1": "macro F1", "auroc": "AUROC", "brier": "Brier score"}
+    return names.get(metric, metric.replace("_", " "))
 
 
 def calibration_error(probability: Float[np.ndarray, "n classes"], right: Bool[np.ndarray, "n"]) -> float:

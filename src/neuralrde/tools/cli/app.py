@@ -18,7 +18,7 @@ from .fit import fit
 from .flags import as_flag
 from .forecast import forecast
 from .inspect import inspect, parts
-from .predict import evaluate, export, predict
+from .predict import evaluate, explain, export, predict
 from .prepare import prepare
 from .serve import serve
 from .sweep import sweep
@@ -74,7 +74,7 @@ app = typer.Typer(
 )
 
 
-for command in (fit, predict, evaluate, forecast, inspect, prepare, sweep, parts):
+for command in (fit, predict, evaluate, explain, forecast, inspect, prepare, sweep, parts):
     app.command()(command)
 app.add_typer(data_app, name="data")
 for command in (serve, export):

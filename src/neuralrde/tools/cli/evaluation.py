@@ -95,7 +95,7 @@ def predictions_of(model: Any, data: Dataset | Store) -> PredictionTable:
     """A model's predictions for series, in memory or in a store, and what is true where the data say so."""
     series, true = (data, data.labels) if isinstance(data, Store) else (data.series, _true_targets(model, data))
     probability = model.predict_proba(series) if is_classifier(model) else None
-    predicted = model.predict(series) if probability is None else model.classes_[probability.argmax(axis=-1)]
+    predicted = model.predict(series) if probability is None else model.fitted_.labels(probability)
     sample, points = np.arange(len(series)), None
     ids = sample if series.ids is None else np.asarray(series.ids)
     if isinstance(series, Series) and model.per_time_:

@@ -1,11 +1,12 @@
-"""`neuralrde predict`, `evaluate` and `export`: use a trained model."""
+"""`neuralrde predict`, `evaluate`, `explain` and `export`: use a trained model."""
 
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from . import flags
-from .console import count, number, pairs, print_json
+from .console import WRONG_USE, Refusal, count, number, pairs, print_json
 from .flags import option
 
 
@@ -85,6 +86,57 @@ def evaluate(
     print(pairs({name.replace("_", " "): number(value) for name, value in result.items()}))
     if judged is not None:
         print("\n" + as_text(judged, sentences, f"{part.capitalize()} samples, and what is reached without this model"))
+
+
+@partial(flags.with_table, names=tuple(name for name in flags.TABLE if name != "id"))
+def explain(
+    *,
+    model: flags.Model,
+    data: flags.OtherData = None,
+    id: Annotated[str | None, option("The series to explain, by its id, or by its number. [the first]", "ID")] = None,
+    out: Annotated[Path, option("The picture to write: .png, .pdf or .svg.", "FILE")] = Path("explanation.png"),
+    bins: Annotated[int, option("How many spans of time are told apart.", "N", min=1)] = 24,
+    table: flags.Table,
+    json: flags.AsJson = False,
+) -> None:
+    """Say what each channel and each span of time contributed to a prediction for one series, and draw it.
+
+    Contributions add up to the logit of a class (of two classes, the second's log odds), or to the number, less a
+    baseline.
+
+        neuralrde explain runs/hearts new.csv --id p17 --out p17.png
+    """
+    from ...plots import explanation, save
+    from .evaluation import is_classifier, load_model
+    from .inspect import is_dated
+    from .loading import open_for
+
+    estimator = load_model(model)
+    given = open_for(model, data, table, classifier=is_classifier(estimator))
+    row = _row_of(given.series.ids, len(given), id)
+    found = estimator.explain(given.series[[row]], bins=bins)
+    output = int(found.outputs[0].argmax())  # the likeliest class
+    save(explanation(found, output=output, dates=is_dated(given)), out)
+    parts = found.contributions[0, ..., output].sum(axis=1)
+    order = [int(one) for one in abs(parts).argsort()[::-1]]
+    rows = {found.channels[one]: float(parts[one]) for one in order}
+    result = {"output": found.names[output], "value": float(found.outputs[0, output])}
+    result |= {"baseline": float(found.baseline[0, output]), "contributions": rows}
+    if json:
+        print_json({"id": None if given.series.ids is None else str(given.series.ids[row]), **result, "file": str(out)})
+        return
+    some = dict(list(rows.items())[:8])
+    print(f"{result['output']}: {result['value']:+.4g}, from a baseline of {result['baseline']:+.4g}")
+    print(pairs({name: f"{value:+.4g}" for name, value in some.items()}))
+    print(f"\nPicture: {out}")
+
+
+def _row_of(ids: Any, count: int, wanted: str | None) -> int:
+    """The place of the series with this id, or of this number where series have no ids."""
+    names = [str(one) for one in (range(count) if ids is None else ids)]
+    if wanted is None or wanted in names:
+        return 0 if wanted is None else names.index(wanted)
+    raise Refusal(f"Got --id {wanted}; expected one of the {count} series, such as {', '.join(names[:5])}.", WRONG_USE)
 
 
 def export(

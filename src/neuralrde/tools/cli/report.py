@@ -11,9 +11,17 @@ from typing import Any
 import numpy as np
 
 from ...datasets import Dataset
-from ...plots import confusion, learning_curves, predicted_against_true, save, windows_over_series
+from ...plots import (
+    calibration,
+    confusion,
+    explanation,
+    learning_curves,
+    predicted_against_true,
+    save,
+    windows_over_series,
+)
 from ..assessment import Assessment
-from ..assessment.metrics import title_of
+from ..assessment.metrics import rare_class, title_of
 from ..sweeps.page import page
 from ..sweeps.page import table as html_table
 from .console import count, number, table
@@ -22,7 +30,8 @@ from .inspect import about_blend, is_dated
 from .run_folder import RunFolder
 from .settings import CLOSED_FORM, settings_of
 
-_PICTURES = ("confusion.png", "predicted_against_true.png", "learning_curves.png", "windows.png")
+_PICTURES = ("confusion.png", "predicted_against_true.png", "calibration.png", "learning_curves.png", "windows.png")
+_PICTURES += ("surest_right.png", "surest_wrong.png")
 
 
 def as_text(found: Assessment, sentences: Sequence[str], title: str) -> str:
@@ -74,7 +83,8 @@ def metric_line(values: Mapping[str, Any]) -> str:
 
 def about_training(result: Mapping[str, Any]) -> str:
     """How the model was trained, and the metrics of each part."""
-    names = list(next(iter(result["parts"].values())))
+    first, *others = result["parts"].values()
+    names = [name for name in first if all(name in one for one in others)]
     rows = [[part, *(number(values[name]) for name in names)] for part, values in result["parts"].items()]
     if result["model"] == CLOSED_FORM:
         how = f"{result['features']:,} features, penalty {result['penalty']:.3g}, in {result['seconds']:.1f} s"
@@ -113,6 +123,9 @@ def draw_curves(history: list[dict[str, Any]], folder: Path, *, blended: bool = 
 def draw_predictions(found: PredictionTable, folder: Path, *, name: str = "target", note: str | None = None) -> Path:
     """A confusion matrix of classes, or predicted against true numbers; the note says what to compare it with."""
     known = found.known()
+    if (rare := rare_class(known)) is not None:
+        name_of, true, sure = rare
+        save(calibration(true, sure, name=name_of), folder / "calibration.png")
     if found.classes is not None:
         picture = confusion(known.true, known.predicted, classes=found.classes, note=note)
         return save(picture, folder / "confusion.png")
@@ -134,6 +147,21 @@ def draw_windows(model: Any, data: Dataset, folder: Path) -> Path:
         times=times_of(one, len(path)),
     )
     return save(picture, folder / "windows.png")
+
+
+def draw_explanations(model: Any, data: Dataset, found: PredictionTable, folder: Path) -> None:
+    """Why the classifier said what it said of the series that it was surest of, rightly and wrongly."""
+    if found.probability is None or found.true is None or found.points is not None:
+        return
+    sure, right = found.probability.max(axis=1), found.predicted.astype(str) == found.true.astype(str)
+    for name, rows in (("right", np.flatnonzero(right)), ("wrong", np.flatnonzero(~right))):
+        if len(rows):
+            row = int(rows[sure[rows].argmax()])
+            explained = model.explain(data.series[[row]])
+            output = int(explained.outputs[0].argmax())
+            said = f"Surest {name}: {found.ids[row]}, predicted {found.predicted[row]} ({sure[row]:.1%})"
+            picture = explanation(explained, output=output, dates=is_dated(data), title=said)
+            save(picture, folder / f"surest_{name}.png")
 
 
 def times_of(one: Dataset, points: int) -> np.ndarray | None:

@@ -31,6 +31,7 @@ from .report import (
     as_json,
     as_text,
     draw_curves,
+    draw_explanations,
     draw_predictions,
     draw_windows,
     metric_line,
@@ -412,9 +413,13 @@ def _draw(run: Run, folder: RunFolder, estimator: Any, judged: Judgement) -> lis
     draw_predictions(judged.predicted, folder.pictures, name=name, note=note)
     if history := getattr(estimator, "history_", None):  # nothing is trained where the closed form leaves no error
         draw_curves(history, folder.pictures, blended=blend_of(estimator) is not None)
-    if run.store is not None or run.settings.closed_form:
+    if run.store is not None:
         return []
     test = run.data[getattr(run.rows, run.judged_part)]
+    if run.settings.closed_form:  # at once; that of a neural model takes as long as some epochs
+        if not run.splits:
+            draw_explanations(estimator, test, judged.predicted, folder.pictures)
+        return []
     if not (test.series.lengths > 1).any():
         return ["No picture of windows, because every series has only one point."]
     draw_windows(estimator, test, folder.pictures)

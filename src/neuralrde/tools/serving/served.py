@@ -114,7 +114,7 @@ class ServedModel:
         """A prediction from a classifier's probabilities, a regressor's number or numbers, or these with intervals."""
         if self.classes is not None:
             shares = found.tolist()
-            return Prediction(self.classes[int(found.argmax())], dict(zip(self.classes, shares, strict=True)))
+            return Prediction(str(self.fitted.labels(found)), dict(zip(self.classes, shares, strict=True)))
         if self.interval is None:
             return Prediction(_plain(found))
         return Prediction(_plain(found[0]), interval=_plain(found[1]))
