@@ -21,6 +21,7 @@ from neuralrde.transforms import (
     ScaleEach,
     Spectrogram,
     TimeChannel,
+    TimeSinceObserved,
     Transform,
     WithBoundaries,
 )
@@ -32,6 +33,8 @@ CAUSAL = [
     FillForward(default=0.0),
     ObservationCounts(),
     ObservationCounts(channels=["x0"]),
+    TimeSinceObserved(),
+    TimeSinceObserved(channels=["x0"]),
     Scale(),
     TimeChannel(),
     TimeChannel(duration=2.0),
