@@ -62,7 +62,7 @@ def _of(series: Series) -> np.ndarray:
     until[last[some]] = whole[some]
     held = summed(until - time)
     found = [
-        np.log1p(whole - time[last]),
+        np.log1p(np.maximum(whole - time[last], 0.0)),
         np.log1p(time[first]),
         value[last],
         value[first],
