@@ -16,7 +16,8 @@ from .statistics import summary_statistics
 
 # Standardised features beyond this many standard deviations are cut off: a linear model has no bounds.
 _FARTHEST = 8.0
-# By which blocks may be scaled: leaving out series decides, in the ridge.
+# By which blocks may be scaled where most values are missing; leaving out series decides, in the ridge. Elsewhere all
+# count alike: of a few dozen series that are easily told apart, any choice looks perfect, and some are too sure.
 _SCALES = {"shares": (1.0,), "statistics": (0.5, 1.5), "steps": (1.0, 3.0)}
 # Rows that are worked on at once, in the cache; and bytes of features that are kept, and not computed again.
 _ROWS, _KEPT = 128, 2**30
@@ -114,7 +115,7 @@ class SeriesFeatures(eqx.Module):
     @property
     def scales(self) -> list[tuple[slice, tuple[float, ...]]]:
         """The blocks, with the scales that the ridge may choose from."""
-        return [(block, _SCALES[name]) for name, block in self.blocks.items()]
+        return [(block, _SCALES[name] if self.steps is not None else (1.0,)) for name, block in self.blocks.items()]
 
     @staticmethod
     def template(channels: int, features: int, sizes: FeatureSizes, *, sparse: bool = False) -> "SeriesFeatures":
