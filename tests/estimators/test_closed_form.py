@@ -302,7 +302,7 @@ def test_each_output_is_fitted_to_the_series_that_have_it(tmp_path):
     features = LogSignatureFeatures(draws=14).fit_transform(X)
     for output in range(3):
         known = ~np.isnan(gaps[:, output])
-        alone = Ridge.fit(features[known], gaps[known, output : output + 1])
+        alone = Ridge.fit(features[known], gaps[known, output : output + 1], blocks=model.model_.features.scales)
         np.testing.assert_allclose(model.predict(X)[:, output], alone(features)[:, 0], rtol=1e-4, atol=1e-4)  # float32
         assert len(model.scores_[output]) == known.sum()
     assert model.predict(X, interval=0.9)[1].shape == (60, 3, 2)

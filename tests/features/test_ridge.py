@@ -1,10 +1,12 @@
 """Ridge regression that leaves out samples and groups in closed form, beside doing it for real."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from neuralrde.features import ridge as ridge_module
 from neuralrde.features.ridge import PENALTIES, Ridge
 
 
@@ -57,7 +59,7 @@ def test_a_loss_of_ones_own_decides():
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=(30, 5)), rng.normal(size=(30, 1))
     largest = Ridge.fit(x, y, loss=lambda predictions, rows: float(np.ptp(predictions)))
-    assert largest.penalty == Ridge.fit(x, y, penalties=[1e2]).penalty  # the one that says least
+    assert largest.penalty == pytest.approx(Ridge.fit(x, y, penalties=[1e2]).penalty)  # the one that says least
 
 
 def test_samples_without_weight_count_for_nothing():
@@ -114,3 +116,36 @@ def test_blocks_and_float32_give_what_a_decomposition_gives(samples, features, g
     # Float32: 24 bits, of numbers of size 1 whose factorisation loses three digits.
     for one in ("coefficients", "intercept", "left_out"):
         np.testing.assert_allclose(getattr(found, one), getattr(expected, one), atol=1e-4)
+
+
+@pytest.mark.parametrize(("samples", "width"), [(60, 90), (200, 60)])
+def test_scales_of_blocks_are_the_best_of_those_left_out(samples, width):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(samples, width))
+    y = x[:, -10:] @ rng.normal(size=(10, 1)) + rng.normal(size=(samples, 1))
+    blocks = [(slice(0, width - 10), (1.0,)), (slice(width - 10, width), (0.2, 1.0, 5.0))]
+    found = Ridge.fit(x, y, blocks=blocks)
+    losses, ridges = [], []
+    for scale in (0.2, 1.0, 5.0):
+        each = np.r_[np.ones(width - 10), np.full(10, scale)]
+        ridges.append(Ridge.fit(x * each, y))
+        ridges[-1] = replace(ridges[-1], coefficients=ridges[-1].coefficients * each[:, None])
+        losses.append(((ridges[-1].left_out - y) ** 2).mean())
+    assert int(np.argmin(losses)) == 2
+    # The same systems, whose condition is at most 1e5, decomposed from sums in another order.
+    np.testing.assert_allclose(found.coefficients, ridges[2].coefficients, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(found.left_out, ridges[2].left_out, rtol=1e-6, atol=1e-8)
+
+
+def test_scales_of_blocks_of_many_samples(monkeypatch):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 120))
+    y = x[:, -10:] @ rng.normal(size=(10, 1)) + rng.normal(size=(300, 1))
+    blocks = [(slice(0, 110), (1.0,)), (slice(110, 120), (0.2, 5.0))]
+    whole = Ridge.fit(x, y, blocks=blocks)
+    monkeypatch.setattr(ridge_module, "_LARGEST", 100)
+    monkeypatch.setattr(ridge_module, "_PART", 200)
+    part = Ridge.fit(x, y, blocks=blocks)
+    np.testing.assert_allclose(part(x), part.left_out, atol=3.0)
+    # The part may choose the next penalty; the scale decides.
+    assert np.corrcoef(part.coefficients[:, 0], whole.coefficients[:, 0])[0, 1] > 0.99

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 
 from neuralrde.paths import Series
-from neuralrde.transforms import BasePoint, Compose, FillForward, ObservationCounts, TimeChannel
+from neuralrde.transforms import BasePoint, Compose, FillForward, ObservationCounts, TimeChannel, TimeSinceObserved
 
 from ..paths.examples import make_series, series, training_like
 
@@ -18,6 +18,25 @@ def test_counts_are_the_naive_loop(given_series):
             for j in range(length):
                 expected = sum(not np.isnan(x) for x in given_series.values[i, : j + 1, c])
                 assert counted.values[i, j, width + c] == expected
+
+
+@given(series(missing=0.3))
+def test_ages_are_the_naive_loop(given_series):
+    aged = TimeSinceObserved(channels=given_series.channels)(given_series)
+    width = len(given_series.channels)
+    np.testing.assert_array_equal(aged.values[..., :width], given_series.values)
+    for i, length in enumerate(given_series.lengths):
+        for c in range(width):
+            latest = given_series.clock[i, 0]
+            for j in range(length):
+                now = given_series.clock[i, j]
+                latest = latest if np.isnan(given_series.values[i, j, c]) else now
+                assert aged.values[i, j, width + c] == np.asarray(now - latest, aged.values.dtype)
+
+
+def test_ages_come_before_filling():
+    with pytest.raises(ValueError, match=r"Got TimeSinceObserved after FillForward; expected it before"):
+        Compose(FillForward(), TimeSinceObserved())
 
 
 def test_channels_with_missing_values_in_the_training_set_are_counted():

@@ -21,6 +21,7 @@ from neuralrde.transforms import (
     ScaleEach,
     Spectrogram,
     TimeChannel,
+    TimeSinceObserved,
     Transform,
     WithBoundaries,
 )
@@ -32,6 +33,8 @@ CAUSAL = [
     FillForward(default=0.0),
     ObservationCounts(),
     ObservationCounts(channels=["x0"]),
+    TimeSinceObserved(),
+    TimeSinceObserved(channels=["x0"]),
     Scale(),
     TimeChannel(),
     TimeChannel(duration=2.0),
@@ -253,6 +256,6 @@ def test_a_transform_that_says_nothing_of_streams_names_those_that_do():
         def __call__(self, series):
             return series
 
-    known = r"Use FillForward, ObservationCounts, Scale, TimeChannel, BasePoint, Integral or Products\."
+    known = r"Use FillForward, ObservationCounts, TimeSinceObserved, Scale, TimeChannel, BasePoint, Integral or Produ"
     with pytest.raises(ValueError, match=rf"Got Own for a series that is still arriving.*{known}"):
         Own().begin(1, 2)

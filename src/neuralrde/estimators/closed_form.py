@@ -40,10 +40,12 @@ def fit_closed_form(
     series, sizes = whole_series(samples.source), sizes or FeatureSizes()
     transform, features, values = _fit_features(series, sizes, random_state)
     if targets.classes is not None:
-        ridge, sharpness = ridge_of_classes(values, samples.target, targets.outputs, samples.weight, samples.groups)
+        known = (samples.target, targets.outputs, samples.weight, samples.groups)
+        ridge, sharpness = ridge_of_classes(values, *known, blocks=features.scales)
         scores = None
     else:
-        ridge, sharpness = ridge_of_numbers(values, samples.target, samples.weight, samples.groups), 1.0
+        known = (samples.target, samples.weight, samples.groups)
+        ridge, sharpness = ridge_of_numbers(values, *known, blocks=features.scales), 1.0
         scores = held_out_scores(np.abs(samples.target.astype(np.float64) - ridge.left_out), samples.groups)
     arrays = (ridge.coefficients, ridge.intercept, np.asarray(sharpness))
     model = LinearModel(features, *(array.astype(np.float32) for array in arrays))
@@ -53,6 +55,7 @@ def fit_closed_form(
         transform=transform,
         sizes=sizes,
         features=values.shape[1],
+        sparse=features.steps is not None,
         penalty=ridge.penalty,
         scores=scores,
         model=model,
@@ -127,7 +130,12 @@ class LogSignatureFeatures(TransformerMixin, ClosedForm):
         source, inputs = self._source(X)
         transform, model, values = _fit_features(whole_series(source), self._sizes(), self.random_state)
         self.fitted_ = FittedFeatures(
-            inputs=inputs, transform=transform, sizes=self._sizes(), features=values.shape[1], model=model
+            inputs=inputs,
+            transform=transform,
+            sizes=self._sizes(),
+            features=values.shape[1],
+            sparse=model.steps is not None,
+            model=model,
         )
         return values
 

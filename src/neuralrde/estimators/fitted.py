@@ -22,7 +22,7 @@ from jaxtyping import Float, Shaped
 from .._types import Devices, Options, Record
 from ..errors import setting
 from ..features import FeatureSizes, LinearModel, SeriesFeatures
-from ..features.features import STATISTICS
+from ..features.features import least_features
 from ..features.random_windows import MOST_WORDS
 from ..models import AbstractModel, Ensemble, as_model
 from ..models.base import model_class
@@ -223,9 +223,11 @@ class FittedFeatures:
     features: int
     model: SeriesFeatures | None
     """None while a file's sizes are checked."""
+    sparse: bool = False
+    """Whether there are features of observations, because most values are missing."""
 
     def __post_init__(self):
-        check_whole("features", self.features, low=STATISTICS * self.inputs.n_channels + 2, high=2**31)
+        check_whole("features", self.features, low=least_features(self.inputs.n_channels, self.sparse), high=2**31)
 
     def of(self, series: Series) -> Float[np.ndarray, "samples features"]:
         assert self.model is not None
@@ -239,7 +241,7 @@ class FittedFeatures:
 
     def shapes(self) -> SeriesFeatures:
         """The model's shapes, without its numbers."""
-        return SeriesFeatures.template(self.inputs.n_channels, self.features, self.sizes)
+        return SeriesFeatures.template(self.inputs.n_channels, self.features, self.sizes, sparse=self.sparse)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,6 +1,6 @@
-"""Features of whole series for linear models: random multi-scale log-signature features beside plain statistics."""
+"""Features of whole series for linear models: random log-signature features, plain statistics, and steps of these."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -8,14 +8,19 @@ import numpy as np
 from jaxtyping import Float
 
 from ..paths import Series
+from . import observations
+from . import statistics as summaries
+from .observations import QUANTILES, Steps, mostly_missing, observation_statistics
 from .random_windows import FeatureSizes, RandomFeatures, RandomWindows
 from .statistics import summary_statistics
 
 # Standardised features beyond this many standard deviations are cut off: a linear model has no bounds.
 _FARTHEST = 8.0
+# By which blocks may be scaled where most values are missing; leaving out series decides, in the ridge. Elsewhere all
+# count alike: of a few dozen series that are easily told apart, any choice looks perfect, and some are too sure.
+_SCALES = {"shares": (1.0,), "statistics": (0.5, 1.5), "steps": (1.0, 3.0)}
 # Rows that are worked on at once, in the cache; and bytes of features that are kept, and not computed again.
 _ROWS, _KEPT = 128, 2**30
-STATISTICS = 8  # per channel, and one more for the duration
 
 
 class Standardised(eqx.Module):
@@ -54,11 +59,18 @@ class Standardised(eqx.Module):
 
 
 class SeriesFeatures(eqx.Module):
-    """Both blocks, fitted: of raw series and of the same on a regular grid."""
+    """Blocks of features, fitted: of raw series and of the same on a regular grid.
+
+    shares        random windows of the regular series
+    statistics    of each channel of the raw ones
+    steps         the statistics once more, if most values are missing; see `observations.py`
+    """
 
     random: RandomFeatures
     shares: Standardised
     statistics: Standardised
+    steps: Steps | None = None
+    stepped: Standardised | None = None
 
     @staticmethod
     def fit(
@@ -68,31 +80,63 @@ class SeriesFeatures(eqx.Module):
 
         Those of so many series that they do not fit into memory are standardised by a part of them.
         """
-        random = RandomFeatures.fit(regular, sizes, seed=seed)
-        apart = -(-4 * random.count * len(series) // _KEPT)
-        shares, statistics = random(regular[::apart]), plain_statistics(series)
+        random, sparse = RandomFeatures.fit(regular, sizes, seed=seed), mostly_missing(series)
+        count = random.count + sum(_numbers(len(series.channels), sparse))
+        apart = -(-4 * count * len(series) // _KEPT)
+        shares, statistics = random(regular[::apart]), all_statistics(series[::apart], sparse)
         fitted = SeriesFeatures(random, Standardised.fit(shares), Standardised.fit(statistics))
+        if sparse:
+            steps = Steps.fit(statistics)
+            fitted = replace(fitted, steps=steps, stepped=Standardised.fit(steps(statistics)))
         if apart > 1:
             return fitted, ManyFeatures(fitted, series, regular)
         return fitted, fitted._joined(shares, statistics)
 
     def __call__(self, series: Series, regular: Series) -> Float[np.ndarray, "samples features"]:
-        return self._joined(self.random(regular), plain_statistics(series))
+        return self._joined(self.random(regular), all_statistics(series, self.steps is not None))
 
     def _joined(self, shares: np.ndarray, statistics: np.ndarray) -> np.ndarray:
-        out = np.empty((len(shares), shares.shape[1] + statistics.shape[1]), np.float32)
-        self.shares(shares, out[:, : shares.shape[1]])
-        self.statistics(statistics, out[:, shares.shape[1] :])
+        blocks = self.blocks
+        out = np.empty((len(shares), max(block.stop for block in blocks.values())), np.float32)
+        self.shares(shares, out[:, blocks["shares"]])
+        self.statistics(statistics, out[:, blocks["statistics"]])
+        if self.steps is not None and self.stepped is not None:
+            self.stepped(self.steps(statistics), out[:, blocks["steps"]])
         return out
 
+    @property
+    def blocks(self) -> dict[str, slice]:
+        """Where each block of features is."""
+        parts = {"shares": self.shares, "statistics": self.statistics, "steps": self.stepped}
+        sizes = {name: len(part.mean) for name, part in parts.items() if part is not None}
+        ends = np.cumsum(list(sizes.values())).tolist()
+        return {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
+
+    @property
+    def scales(self) -> list[tuple[slice, tuple[float, ...]]]:
+        """The blocks, with the scales that the ridge may choose from."""
+        return [(block, _SCALES[name] if self.steps is not None else (1.0,)) for name, block in self.blocks.items()]
+
     @staticmethod
-    def template(channels: int, features: int, sizes: FeatureSizes) -> "SeriesFeatures":
+    def template(channels: int, features: int, sizes: FeatureSizes, *, sparse: bool = False) -> "SeriesFeatures":
         """The shapes, without the numbers, for loading. How many features there are, the plan in the file decides."""
         shape = lambda *sizes: np.zeros(sizes, np.float32)
-        statistics = STATISTICS * channels + 1
         random = RandomFeatures(RandomWindows.empty(channels, sizes), shape(channels), shape(channels), shape(channels))
         block = lambda size: Standardised(shape(size), shape(size))
-        return SeriesFeatures(random, block(features - statistics), block(statistics))
+        statistics, steps = _numbers(channels, sparse)
+        plain = SeriesFeatures(random, block(features - statistics - steps), block(statistics))
+        return replace(plain, steps=Steps(shape(QUANTILES, statistics)), stepped=block(steps)) if sparse else plain
+
+
+def least_features(channels: int, sparse: bool) -> int:
+    """The number of features of any number of random windows, and one more."""
+    return sum(_numbers(channels, sparse)) + 1
+
+
+def _numbers(channels: int, sparse: bool) -> tuple[int, int]:
+    """How many statistics there are, and how many steps."""
+    statistics = len(statistic_names(channels, sparse))
+    return statistics, (QUANTILES + 1) * statistics * sparse
 
 
 @dataclass(frozen=True)
@@ -106,13 +150,26 @@ class ManyFeatures:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return len(self.series), len(self.model.shares.mean) + len(self.model.statistics.mean)
+        return len(self.series), max(block.stop for block in self.model.blocks.values())
 
     def __len__(self) -> int:
         return len(self.series)
 
     def __getitem__(self, rows: Any) -> Float[np.ndarray, "rows features"]:
         return self.model(self.series[rows], self.regular[rows])
+
+
+def all_statistics(series: Series, sparse: bool) -> Float[np.ndarray, "samples statistics"]:
+    """The plain statistics; of series whose values are mostly missing, also those of the observations."""
+    plain = plain_statistics(series)
+    return np.concatenate([plain, observation_statistics(series)], axis=1) if sparse else plain
+
+
+def statistic_names(channels: int, sparse: bool) -> list[tuple[str, int | None]]:
+    """What each of `all_statistics` is, and the number of its channel; None is the series as a whole."""
+    of_each = lambda names: [(name, channel) for name in names for channel in range(channels)]
+    plain = [*of_each((*summaries.NAMES, "share missing")), ("duration", None)]
+    return plain + of_each(observations.NAMES) * sparse
 
 
 def plain_statistics(series: Series) -> Float[np.ndarray, "samples statistics"]:

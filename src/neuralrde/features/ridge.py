@@ -1,12 +1,12 @@
-"""Ridge regression whose penalty is chosen by leaving out examples, or groups of them, in closed form.
+"""Ridge regression whose penalties are chosen by leaving out examples, or groups of them, in closed form.
 
 `ridge_of_classes` and `ridge_of_numbers` fit it to the two kinds of targets; `LinearModel` is what they lead to.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import equinox as eqx
@@ -18,6 +18,8 @@ from jaxtyping import Float, Int
 
 from .features import SeriesFeatures
 
+# Parts of the features, and the scales that each may have.
+Blocks = Sequence[tuple[slice, Sequence[float]]]
 # Penalties that are compared, as multiples of the mean squared length of a centred example. Features of many windows
 # are nearly collinear, so the best penalty lies anywhere between almost none and almost everything.
 PENALTIES = np.logspace(-5, 2, 15)
@@ -57,6 +59,7 @@ class Ridge:
         groups: Any = None,
         loss: Callable[[np.ndarray, np.ndarray], float] | None = None,
         penalties: Any = PENALTIES,
+        blocks: Blocks | None = None,
     ) -> "Ridge":
         """The ridge regression with the smallest loss on what was left out.
 
@@ -72,6 +75,8 @@ class Ridge:
             loss: of predictions, each made without the sample's group, and the samples that they are for; None is the
                 squared error.
             penalties: to choose from, as multiples of the mean squared length of a centred row of `features`.
+            blocks: of features, with the scales that each may have: the larger, the smaller is the penalty of its
+                coefficients. None takes features as they are.
         """
         targets = np.asarray(targets, np.float64)
         weight = np.ones(len(targets)) if weight is None else np.asarray(weight, np.float64)
@@ -80,13 +85,18 @@ class Ridge:
         members = None if groups is None else _members(groups)
         # Samples without weight have no place in what is left out.
         rows, penalties = np.flatnonzero(weight > 0), np.asarray(penalties, np.float64)
-        if min(len(rows), features.shape[1]) > _LARGEST and len(penalties) > 1:
-            _, chosen = _decomposed(features, targets, weight, members, _part(rows, members), penalties, loss)
-            penalties = penalties[chosen:][:1]
-        if len(penalties) > 1:
-            ridge, _ = _decomposed(features, targets, weight, members, rows, penalties, loss)
-        else:
+        blocks = blocks or [(slice(features.shape[1]), (1.0,))]
+        choice = (members, penalties, loss, blocks)
+        if len(penalties) == 1 and all(len(scales) == 1 for _, scales in blocks):
             ridge = _factorised(features, targets, weight, members, rows, float(penalties[0]))
+        elif min(len(rows), features.shape[1]) <= _LARGEST:
+            ridge, *_ = _decomposed(features, targets, weight, rows, *choice)
+        else:
+            _, number, scales = _decomposed(features, targets, weight, _part(rows, members), *choice)
+            each = _repeated(scales, blocks, features.shape[1]).astype(features.dtype)
+            scaled = _Scaled(features, each)
+            ridge = _factorised(scaled, targets, weight, members, rows, float(penalties[number]))
+            ridge = replace(ridge, coefficients=ridge.coefficients * each[:, None])
         left_out = np.empty((len(targets), targets.shape[1]))
         left_out[rows] = ridge.left_out
         if len(rest := np.flatnonzero(~(weight > 0))):  # predicted as they are
@@ -94,25 +104,53 @@ class Ridge:
         return replace(ridge, left_out=left_out)
 
 
-def _decomposed(features, targets, weight, members, rows, penalties, loss) -> tuple[Ridge, int]:
-    """Fit to some rows, for which it says what was left out, with the best penalty; and which one that is."""
+def _decomposed(features, targets, weight, rows, members, penalties, loss, blocks: Blocks):
+    """Fit to some rows, for which it says what was left out; which penalty is best, and which scales of the blocks."""
     x, y, w = np.asarray(features[rows], np.float64), targets[rows], weight[rows] * (len(rows) / weight[rows].sum())
     mean, level = (np.average(array, axis=0, weights=w) for array in (x, y))
     root = np.sqrt(w)[:, None]
-    solver = _Decomposed(root * (x - mean), root * (y - level))
+    centred = _Centred(root * (x - mean), root * (y - level), blocks)
     inside = None if members is None else _inside(members, rows)
-    unit = max(float((solver.x**2).sum()) / len(x), 1e-300)
-    best: tuple[float, int, np.ndarray] | None = None
-    for number, penalty in enumerate(penalties * unit):
-        block = partial(solver.block, penalty)
-        left_out = y - _missed(solver.residuals(penalty), solver.own(penalty), block, root, len(y), inside) / root
-        found = loss(left_out, rows)
-        if best is None or found < best[0]:
-            best = found, number, left_out
-    assert best is not None
-    penalty = float(penalties[best[1]] * unit)
+    best: Any = None
+    for scales in product(*(scales for _, scales in blocks)):
+        solver = centred.decomposed(scales)
+        unit = max(float(solver.w.sum()) / len(x), 1e-300)
+        for number, penalty in enumerate(penalties * unit):
+            block = partial(solver.block, penalty)
+            left_out = y - _missed(solver.residuals(penalty), solver.own(penalty), block, root, len(y), inside) / root
+            found = loss(left_out, rows)
+            if best is None or found < best[0]:
+                best = found, number, left_out, float(penalty), solver, scales
+    _, number, left_out, penalty, solver, scales = best
     coefficients = solver.coefficients(penalty)
-    return Ridge(coefficients, level - mean @ coefficients, penalty, best[2]), best[1]
+    return Ridge(coefficients, level - mean @ coefficients, penalty, left_out), number, scales
+
+
+def _repeated(scales: Sequence[float], blocks: Blocks, width: int) -> np.ndarray:
+    """The scale of each feature."""
+    each = np.empty(width)
+    for scale, (block, _) in zip(scales, blocks, strict=True):
+        each[block] = scale
+    return each
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """Features times the scales of their blocks, as an array whose rows are computed whenever they are needed."""
+
+    features: Any
+    scales: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.features.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.features.dtype
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        return self.features[rows] * self.scales
 
 
 def _factorised(features, targets, weight, members, rows, penalty: float) -> Ridge:
@@ -219,19 +257,36 @@ def _inside(members: list[np.ndarray], rows: np.ndarray) -> list[np.ndarray]:
     return [own for group in members if len(own := place[group][place[group] >= 0])]
 
 
+class _Centred:
+    """Rows and targets, weighted and centred, from which a decomposition is made for all scales of the blocks."""
+
+    def __init__(self, x: np.ndarray, y: np.ndarray, blocks: Blocks):
+        self.x, self.y, self.blocks = x, y, blocks
+        # Whichever of the two squares is smaller: of the samples, one for each block; or of the features.
+        self.wide = x.shape[0] <= x.shape[1]
+        self.squares = [x[:, block] @ x[:, block].T for block, _ in blocks] if self.wide else [x.T @ x]
+
+    def decomposed(self, scales: Sequence[float]) -> "_Decomposed":
+        each = _repeated(scales, self.blocks, self.x.shape[1])
+        if self.wide:
+            square = sum(scale**2 * square for scale, square in zip(scales, self.squares, strict=True))
+        else:
+            square = each[:, None] * self.squares[0] * each
+        return _Decomposed(self.x, self.y, each, np.asarray(square), self.wide)
+
+
 class _Decomposed:
     """Ridge regressions with any penalty, from one decomposition x = U diag(sqrt(w)) V'."""
 
-    def __init__(self, x: np.ndarray, y: np.ndarray):
-        self.x, self.y, self.back = x, y, None
-        if x.shape[0] <= x.shape[1]:  # from whichever of the two squares is smaller
-            w, self.u = scipy.linalg.eigh(x @ x.T, driver="evd", check_finite=False)
-            self.w = np.maximum(w, 0.0)
+    def __init__(self, x: np.ndarray, y: np.ndarray, each: np.ndarray, square: np.ndarray, wide: bool):
+        self.x, self.y, self.each, self.back = x, y, each, None
+        w, vectors = scipy.linalg.eigh(square, driver="evd", check_finite=False)
+        if wide:
+            self.w, self.u = np.maximum(w, 0.0), vectors
         else:
-            w, v = scipy.linalg.eigh(x.T @ x, driver="evd", check_finite=False)
             kept = w > 1e-12 * max(float(w[-1]), 1e-300)
-            self.w, self.back = w[kept], v[:, kept]
-            self.u = x @ self.back / np.sqrt(self.w)
+            self.w, self.back = w[kept], vectors[:, kept]
+            self.u = (x * each) @ self.back / np.sqrt(self.w)
         self.along = self.u.T @ y
 
     def residuals(self, penalty: float) -> np.ndarray:
@@ -247,7 +302,9 @@ class _Decomposed:
 
     def coefficients(self, penalty: float) -> np.ndarray:
         solved = self.along / (self.w + penalty)[:, None]
-        return self.x.T @ (self.u @ solved) if self.back is None else self.back @ (np.sqrt(self.w)[:, None] * solved)
+        if self.back is None:
+            return self.each[:, None] ** 2 * (self.x.T @ (self.u @ solved))
+        return self.each[:, None] * (self.back @ (np.sqrt(self.w)[:, None] * solved))
 
 
 def _missed(
@@ -310,12 +367,13 @@ def ridge_of_classes(
     classes: int,
     weight: np.ndarray | None = None,
     groups: np.ndarray | None = None,
+    blocks: Blocks | None = None,
 ) -> tuple[Ridge, float]:
     """The regression of 1 for the right class and -1 for others, with the smallest log loss; and its sharpness."""
     targets = np.where(target[:, None] == np.arange(classes), 1.0, -1.0)
     each = np.ones(len(target)) if weight is None else weight
     loss = lambda scores, rows: calibrated(scores, target[rows], each[rows])[1]
-    ridge = Ridge.fit(features, targets, weight=weight, groups=groups, loss=loss)
+    ridge = Ridge.fit(features, targets, weight=weight, groups=groups, loss=loss, blocks=blocks)
     return ridge, calibrated(ridge.left_out, target, weight)[0]
 
 
@@ -324,6 +382,7 @@ def ridge_of_numbers(
     target: Float[np.ndarray, "samples outputs"],
     weight: np.ndarray | None = None,
     groups: np.ndarray | None = None,
+    blocks: Blocks | None = None,
 ) -> Ridge:
     """The regression of numbers, NaN where they are not known: each output is fitted to the samples that have it."""
     target = target.astype(np.float64)
@@ -337,7 +396,8 @@ def ridge_of_numbers(
         wanted = np.ascontiguousarray(target[:, own])
         spread = wanted[known].std(axis=0)
         spread = np.where(spread > 0, spread, 1.0)
-        ridge = Ridge.fit(features, np.nan_to_num(wanted) / spread, weight=weight * known, groups=groups)
+        own_weight = weight * known
+        ridge = Ridge.fit(features, np.nan_to_num(wanted) / spread, weight=own_weight, groups=groups, blocks=blocks)
         coefficients[:, own], intercept[own] = ridge.coefficients * spread, ridge.intercept * spread
         left_out[:, own], penalty = ridge.left_out * spread, max(penalty, ridge.penalty)
     return Ridge(coefficients, intercept, penalty, left_out)

@@ -9,6 +9,8 @@ from jaxtyping import Bool, Float
 
 from ..paths import Series
 
+NAMES = ("mean", "deviation", "lowest", "highest", "mean absolute change", "deviation of changes", "last minus first")
+
 # Numbers that are worked on at once, for memory.
 _PIECE = 2_000_000
 
@@ -20,9 +22,13 @@ def summary_statistics(series: Series) -> Float[np.ndarray, "samples features"]:
     >>> summary_statistics(series).round(2).tolist()
     [[2.0, 0.82, 1.0, 3.0, 1.5, 1.5, 1.0], [5.0, 0.0, 5.0, 5.0, 0.0, 0.0, 0.0]]
     """
+    return np.concatenate([_summary(series.values[piece], series.valid[piece]) for piece in pieces(series)])
+
+
+def pieces(series: Series) -> list[slice]:
+    """Rows that are worked on at once."""
     rows = max(1, _PIECE // series.values[0].size)
-    pieces = [slice(start, start + rows) for start in range(0, len(series), rows)]
-    return np.concatenate([_summary(series.values[piece], series.valid[piece]) for piece in pieces])
+    return [slice(start, start + rows) for start in range(0, len(series), rows)]
 
 
 def running_statistics(series: Series) -> Float[np.ndarray, "points features"]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from ..errors import ParameterError
 from ..registry import Config, Registry
-from .channels import Integral, ObservationCounts, Products, TimeChannel
+from .channels import Integral, ObservationCounts, Products, TimeChannel, TimeSinceObserved
 from .compose import Compose, Standard
 from .filling import FillForward, FillLinear
 from .points import BasePoint, Resample, WithBoundaries
@@ -29,6 +29,7 @@ TRANSFORMS = Registry(
         "fill-forward": FillForward,
         "fill-linear": FillLinear,
         "observation-counts": ObservationCounts,
+        "time-since-observed": TimeSinceObserved,
         "scale": Scale,
         "scale-each": ScaleEach,
         "time": TimeChannel,
@@ -57,6 +58,7 @@ __all__ = [
     "Spectrogram",
     "Standard",
     "TimeChannel",
+    "TimeSinceObserved",
     "Transform",
     "WithBoundaries",
 ]

@@ -7,7 +7,7 @@ from jaxtyping import Int
 
 from ..errors import ParameterError
 from ..paths.series import Series
-from .channels import ObservationCounts, TimeChannel
+from .channels import ObservationCounts, TimeChannel, TimeSinceObserved
 from .filling import Fill, FillForward, FillLinear
 from .points import BasePoint
 from .scaling import Scale
@@ -42,11 +42,11 @@ class Compose(Transform):
                     f"Got {transform!r} among the transforms; expected transforms, such as `FillForward()` with its "
                     "parentheses. Write `Compose(FillForward(), Scale())`, not a list."
                 )
-            if isinstance(transform, ObservationCounts) and filled is not None:
+            if isinstance(transform, ObservationCounts | TimeSinceObserved) and filled is not None:
+                name = type(transform).__name__
                 raise ValueError(
-                    f"Got ObservationCounts after {type(filled).__name__}; expected it before, because "
-                    "filling hides what was missing. Write `Compose(ObservationCounts(), "
-                    f"{type(filled).__name__}(), ...)`."
+                    f"Got {name} after {type(filled).__name__}; expected it before, because filling hides what was "
+                    f"missing. Write `Compose({name}(), {type(filled).__name__}(), ...)`."
                 )
             if isinstance(transform, Fill):
                 filled = transform
