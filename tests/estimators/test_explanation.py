@@ -173,3 +173,16 @@ def test_the_picture_shows_the_series_and_what_contributed():
     np.testing.assert_allclose(sum(widths), found.contributions.sum())
     assert "baseline" in above.get_title()
     assert "never observed" in {text.get_text() for text in above.texts}
+
+
+def test_mostly_missing_series_add_up_and_what_was_measured_often_is_the_cause():
+    """Channel 1 is measured in the second class alone: its statistics and their steps decide, and no other channel's."""
+    rng, y = np.random.default_rng(0), np.arange(80) % 2
+    X = np.where(rng.random((80, 40, 3)) < 0.1, rng.normal(size=(80, 40, 3)), np.nan)
+    X[:, 0] = 0.0
+    X[y == 0, :, 1] = np.nan
+    model = LogSignatureClassifier(**SMALL).fit(X, y)
+    assert model.model_.features.steps is not None
+    found = model.explain(X[:6], bins=5)
+    check_sums(found, logits(model, X[:6]), within=1e-5)
+    assert (np.abs(found.contributions[:, :3].sum(axis=(2, 3))).argmax(axis=1) == 1).all()

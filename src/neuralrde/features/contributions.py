@@ -9,11 +9,13 @@ A block has a function `(series, offsets, slopes, bins) -> (channels + 1, bins +
 is `offsets @ slopes`. The last row is of no channel, the last column of no time.
 """
 
+from collections.abc import Callable
+
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from ..paths import Series
-from .features import STATISTICS, SeriesFeatures, Standardised, plain_statistics
+from .features import SeriesFeatures, Standardised, all_statistics, statistic_names
 from .random_windows import GROUP, KIND, LAG, SPAN, RandomFeatures, RandomWindows, window_log_signatures, window_starts
 
 # Standard deviations that are added to what a channel does, so that a window in which nothing happens divides evenly.
@@ -37,22 +39,27 @@ def contributions(
         coefficients: of all its features.
         bins: spans of time, of one length, from a series' first point to its last.
     """
-    blocks = (
+    rows, channels, sparse = range(len(series)), len(series.channels), features.steps is not None
+    statistics = all_statistics(series, sparse)
+    owners = np.array([channels if one is None else one for _, one in statistic_names(channels, sparse)])
+    blocks: list[tuple[Standardised, np.ndarray, Callable[..., Divided]]] = [
         (
             features.shares,
             features.random(regular),
             lambda row, *rest: of_windows(features.random, regular[row], *rest),
         ),
-        (features.statistics, plain_statistics(series), lambda row, *rest: of_statistics(series[row], *rest)),
-    )
+        (features.statistics, statistics, lambda row, *rest: of_statistics(owners, channels, *rest)),
+    ]
+    if features.steps is not None and features.stepped is not None:
+        steps = features.steps(statistics)
+        owners_of_steps = np.tile(owners, steps.shape[1] // len(owners))
+        blocks.append((features.stepped, steps, lambda row, *rest: of_statistics(owners_of_steps, channels, *rest)))
     found, first = 0.0, 0
     for standardised, values, divide in blocks:
         own = np.asarray(coefficients[first : first + values.shape[1]], np.float64)
         first += values.shape[1]
         offsets, steepness = _lines(standardised, values)
-        parts = (
-            divide(slice(row, row + 1), offsets[row], steepness[row][:, None] * own, bins) for row in range(len(series))
-        )
+        parts = (divide(slice(row, row + 1), offsets[row], steepness[row][:, None] * own, bins) for row in rows)
         found = found + np.stack(list(parts))
     return np.asarray(found)
 
@@ -104,13 +111,12 @@ def _happened(scaled: np.ndarray, drawn: RandomWindows, draw: int) -> Float[np.n
     return np.concatenate([*above, won / np.where(roots > 0, roots, 1.0)], axis=1)
 
 
-def of_statistics(series: Series, offsets: np.ndarray, slopes: np.ndarray, bins: int) -> Divided:
-    """Those of statistics, which belong to their channel; the last, the duration, belongs to none."""
-    channels = series.values.shape[2]
+def of_statistics(
+    owners: Int[np.ndarray, "features"], channels: int, offsets: np.ndarray, slopes: np.ndarray, bins: int
+) -> Divided:
+    """Those of statistics, or of their steps, each of which belongs to one channel, or to none."""
     found = np.zeros((channels + 1, bins + 1, slopes.shape[1]))
-    parts = offsets[:, None] * slopes
-    found[:channels, bins] = parts[: STATISTICS * channels].reshape(STATISTICS, channels, -1).sum(axis=0)
-    found[channels, bins] = parts[STATISTICS * channels :].sum(axis=0)
+    np.add.at(found[:, bins], owners, offsets[:, None] * slopes)
     return found
 
 
