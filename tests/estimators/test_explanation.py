@@ -176,7 +176,7 @@ def test_the_picture_shows_the_series_and_what_contributed():
 
 
 def test_mostly_missing_series_add_up_and_what_was_measured_often_is_the_cause():
-    """Channel 1 is measured in the second class alone: its statistics and their steps decide, and no other channel's."""
+    """Channel 1 is measured in the second class alone: its statistics and their steps decide."""
     rng, y = np.random.default_rng(0), np.arange(80) % 2
     X = np.where(rng.random((80, 40, 3)) < 0.1, rng.normal(size=(80, 40, 3)), np.nan)
     X[:, 0] = 0.0
