@@ -21,6 +21,7 @@ from neuralrde.transforms import (
     Spectrogram,
     Standard,
     TimeChannel,
+    TimeSinceObserved,
     WithBoundaries,
 )
 
@@ -28,6 +29,7 @@ from .conftest import irregular
 
 BACK = [
     ObservationCounts(),
+    TimeSinceObserved(),
     FillForward(),
     FillForward(default=0.5),
     Scale(),

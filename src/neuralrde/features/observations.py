@@ -35,8 +35,8 @@ def observation_statistics(series: Series) -> Float[np.ndarray, "samples feature
     """The statistics of `NAMES`, of each channel; NaN where there are too few observations for one.
 
     >>> series = Series([[[np.nan], [3.0], [np.nan], [5.0], [np.nan]]])
-    >>> observation_statistics(series)[0, 3:7].tolist()
-    [5.0, 3.0, 1.0, 4.0]
+    >>> observation_statistics(series)[0, 3:7].round(2).tolist()  # 3 is held for two thirds of the time
+    [5.0, 3.0, 1.0, 3.67]
     """
     return np.concatenate([_of(series[piece]) for piece in pieces(series)])
 
