@@ -56,7 +56,7 @@ def main() -> None:
     )
 
     X, y = rng.normal(size=(60, 200, 3)).cumsum(axis=1), np.arange(60) % 2
-    model = nrde.NeuralRDEClassifier(epochs=2, verbose=False).fit(X, y)
+    model = nrde.NeuralRDEClassifier(epochs=2, closed_form=False, verbose=False).fit(X, y)
     seconds = []
     for length in rng.choice(np.arange(20, 2000), LENGTHS, replace=False):
         x = rng.normal(size=(length, 3)).cumsum(axis=0)

@@ -102,7 +102,7 @@ def test_folds(run, hearts, tmp_path):
     assert (found["assessment"]["part"], found["assessment"]["units"]["count"]) == ("folds", 60)
     mean = np.mean([fold["accuracy"] for fold in found["folds"]])
     assert found["assessment"]["value"] == pytest.approx(mean)  # folds of one size
-    rows = list(csv.DictReader((out / "predictions.csv").open()))
+    rows = list(csv.DictReader((out / "predictions.csv").read_text("utf-8").splitlines()))
     assert [row["id"] for row in rows] == [f"p{k}" for k in range(60)]
     assert not any("--folds" in sentence for sentence in found["assessment"]["verdict"])
     # There is no test part, so the run's own data flatter it.
@@ -181,7 +181,7 @@ def test_points_without_a_class(run, tmp_path):
     outcome = run("fit", tmp_path / "points.csv", "--per-time", *QUICK, "--epochs", 1, "--out", out)
     assert outcome.code == 0, outcome.err
     found = json.loads((out / "metrics.json").read_text("utf-8"))
-    rows = list(csv.DictReader((out / "predictions.csv").open()))
+    rows = list(csv.DictReader((out / "predictions.csv").read_text("utf-8").splitlines()))
     assert {row["true"] for row in rows} == {"", "down", "up"}
     assert found["parts"]["test"]["samples"] == sum(row["true"] != "" for row in rows) < len(rows)
     assert [one["name"] for one in found["assessment"]["baselines"]][1:] == ["previous true target", "cheap model"]

@@ -29,7 +29,7 @@ def test_a_table_a_picture_and_a_file(table, tmp_path, capsys):
     assert main(["forecast", *table, *options]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["evaluation"]["channels"]["load"]["mse"] < 0.3 * said["evaluation"]["channels"]["load"]["last mse"]
-    rows = list(csv.DictReader((tmp_path / "forecast.csv").open()))
+    rows = list(csv.DictReader((tmp_path / "forecast.csv").read_text("utf-8").splitlines()))
     assert len(rows) == said["rows"] == 2 * 12
     assert rows[0].keys() == {
         "id",

@@ -69,7 +69,8 @@ def test_half_a_head_is_not_waited_for():
         half.sendall(b"GET / HT")
         assert closed(silent)
         assert closed(half)
-        assert b"200" in answer(connect(address))
+        with connect(address) as later:
+            assert b"200" in answer(later)
 
 
 def test_silent_connections_keep_nobody_out():

@@ -1,6 +1,6 @@
 """Forecasts in closed form: features of the past and of the question, and a ridge regression for each channel."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -218,7 +218,7 @@ class LogSignatureForecaster(Forecaster, SeriesEstimator):
                 target - left_out, _part(questions.ahead, horizon), None if blocks is not None else held
             )
         arrays = {name: value for name, value in vars(model).items() if name != "features"}
-        self.fitted_ = FittedForecast(**{**vars(fitted), "model": ForecastModel(features, **arrays)})
+        self.fitted_ = replace(fitted, model=ForecastModel(features, **arrays))
         return self
 
     def _check_parameters(self) -> SimpleNamespace:
