@@ -10,7 +10,7 @@ from neuralrde import Compose, Config, FillForward, Scale, Series, TimeChannel, 
 from neuralrde.estimators.sources import inputs_of
 from neuralrde.models import MultiScaleRDE
 from neuralrde.tools.stores import SourceError
-from neuralrde.tools.stores.plan import make_plan
+from neuralrde.tools.stores.plan import _parts, make_plan
 from neuralrde.transforms import BasePoint, ObservationCounts, Standard
 from neuralrde.transforms.statistics import Sums
 
@@ -182,3 +182,8 @@ def test_statistics_change_nothing_that_they_are_made_of():
         values = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
         Sums.of(values.T)
         np.testing.assert_array_equal(values.ravel(), np.arange(values.size))
+
+
+def test_series_are_prepared_together_as_long_as_they_fit_padded():
+    parts = [part.tolist() for part in _parts(np.array([4, 4, 8, 20, 1]), 16)]
+    assert parts == [[4, 4], [8], [20], [1]]  # 3 x 8 are too many, and a longer one is alone
