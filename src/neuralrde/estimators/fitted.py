@@ -257,7 +257,9 @@ class FittedClosedForm(Predictor, FittedFeatures):
     """The probability from which on the second of two classes is predicted; None for the likelier one."""
 
     loss = SquaredError()
-    neural_model = None
+    # What only a trained model has: streams, the service and reports ask both kinds of fitted values for it.
+    neural_model = windows = blend = None
+    members, history = 1, ()
 
     def __post_init__(self):
         super().__post_init__()

@@ -87,14 +87,10 @@ def load_model(path: Path) -> Any:
     return model
 
 
-def is_classifier(model: Any) -> bool:
-    return hasattr(model, "classes_")
-
-
 def predictions_of(model: Any, data: Dataset | Store) -> PredictionTable:
     """A model's predictions for series, in memory or in a store, and what is true where the data say so."""
     series, true = (data, data.labels) if isinstance(data, Store) else (data.series, _true_targets(model, data))
-    probability = model.predict_proba(series) if is_classifier(model) else None
+    probability = None if model.fitted_.targets.classes is None else model.predict_proba(series)
     predicted = model.predict(series) if probability is None else model.fitted_.labels(probability)
     sample, points = np.arange(len(series)), None
     ids = sample if series.ids is None else np.asarray(series.ids)
@@ -113,11 +109,11 @@ def _true_targets(model: Any, data: Dataset) -> np.ndarray | None:
     """What is true, as the model predicts it; None if the data do not say. Targets of another kind are refused."""
     if data.target is None:
         return None
-    if (data.classes is not None) != is_classifier(model):
+    if data.task != (task := model.fitted_.targets.task):
         kind, wanted = ("real numbers", "classes") if data.classes is None else ("classes", "numbers")
         raise Refusal(
-            f"Got data whose target is {kind} for a model that predicts {wanted}. Say --task "
-            f"{'classification' if is_classifier(model) else 'regression'}, or name another --target."
+            f"Got data whose target is {kind} for a model that predicts {wanted}. Say --task {task}, or name another "
+            "--target."
         )
     if data.per_time != model.per_time_:
         each = ("series", "point")
@@ -206,7 +202,7 @@ def predictions_to_judge(
     Of the data that a run was trained with, only its test samples count, unless `everything` is wanted.
     """
     estimator, folder = load_model(model), RunFolder(model)
-    data = open_for(model, word, table, classifier=is_classifier(estimator))
+    data = open_for(model, word, table, task=estimator.fitted_.targets.task)
     part, rows = "all", np.arange(len(data))
     if model.is_dir() and not everything and folder.is_own(data):
         part, rows = "test", folder.rows("test", data)

@@ -245,8 +245,8 @@ def about_model(estimator: Any) -> dict[str, Any]:
         epochs = count(len(estimator.history_), "epoch")
         loss = f"monitored loss {estimator.validation_loss_:.4g}"
         found["trained"] = f"{epochs}, best {estimator.best_epoch_}, {loss}"
-    if hasattr(estimator, "classes_"):
-        found["classes"] = ", ".join(str(name) for name in estimator.classes_)
+    if (classes := estimator.fitted_.targets.classes) is not None:
+        found["classes"] = ", ".join(map(str, classes))
     return found
 
 

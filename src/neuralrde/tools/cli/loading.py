@@ -94,7 +94,7 @@ def with_channels(settings: RunSettings, data: Dataset) -> RunSettings:
     return replace(settings, table={**table, "wide": True}) if wide else settings
 
 
-def open_for(run: Path, word: str | None, flags: Table, *, classifier: bool) -> Dataset:
+def open_for(run: Path, word: str | None, flags: Table, *, task: str) -> Dataset:
     """Data for a trained model: tables are read as the run's own was, where the flags do not say otherwise.
 
     A run without a word about data is given its own. The model knows whether whole numbers are classes.
@@ -128,7 +128,6 @@ def open_for(run: Path, word: str | None, flags: Table, *, classifier: bool) -> 
                 f"{word} has no column {some}, which the model in {run} was trained on; its columns are {names[:12]}. "
                 "Rename the column that holds it."
             )
-    task = "classification" if classifier else "regression"
     return open_data(word, {**table, **flags, "task": task} if Path(word).expanduser().exists() else flags)
 
 

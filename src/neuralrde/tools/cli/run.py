@@ -388,7 +388,7 @@ def _about_model(run: Run, estimator: Any) -> dict[str, Any]:
 
 def _write(run: Run, folder: RunFolder, fitted: Fitted, judged: Judgement, *, plots: bool) -> list[str]:
     """Write history, metrics, predictions, pictures and the report, and return what there is to say."""
-    if history := getattr(fitted.estimator, "history_", None):
+    if history := fitted.estimator.fitted_.history:
         write(folder.history, "".join(json.dumps(record) + "\n" for record in history))
     write_json(folder.metrics, judged.result)
     write_csv(judged.predicted, folder.predictions)
@@ -411,7 +411,7 @@ def _draw(run: Run, folder: RunFolder, estimator: Any, judged: Judgement) -> lis
     target = run.settings.table.get("target")
     name, note = target if isinstance(target, str) else "target", picture_note(judged.assessment)
     draw_predictions(judged.predicted, folder.pictures, name=name, note=note)
-    if history := getattr(estimator, "history_", None):  # nothing is trained where the closed form leaves no error
+    if history := estimator.fitted_.history:  # nothing is trained where the closed form leaves no error
         draw_curves(history, folder.pictures, blended=blend_of(estimator) is not None)
     if run.store is not None:
         return []

@@ -252,8 +252,8 @@ def is_closed_form(estimator: Any) -> bool:
 
 def blend_of(estimator: Any) -> tuple[float, float] | None:
     """The weights of the closed form and of the neural part in a prediction; None if nothing is blended."""
-    blended = getattr(estimator, "closed_form_", None) is not None
-    return (float(estimator.blend_[0]), float(estimator.blend_[1])) if blended else None
+    blend = estimator.fitted_.blend
+    return None if blend is None or blend.closed_form is None else blend.factors
 
 
 def estimator_of(kind: Any, settings: RunSettings, **others: Any) -> Any:
