@@ -4,7 +4,6 @@ import math
 import os
 import re
 from dataclasses import dataclass, field, fields, replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 import optax
 
 from .._types import Model, Record, State
-from .._write import private_folder
+from .._write import digest_of, private_folder
 from ..errors import ParameterError, setting
 from ..frozen import weights_of
 from ..processes import Processes
@@ -166,17 +165,15 @@ def fingerprint_of(settings: Settings, *parts: Any) -> str:
     A part that is not in memory has a `fingerprint` of its own.
     """
     decisive = {field.name: getattr(settings, field.name) for field in fields(settings) if field.name not in _FREE}
-    digest = blake2b(ADDRESS.sub("", repr(sorted(decisive.items()))).encode(), digest_size=16)
+    content: list[Any] = [ADDRESS.sub("", repr(sorted(decisive.items())))]
     for part in parts:
         part = getattr(part, "fingerprint", part)  # a store knows the checksum of its files
         # Names and plain values. Not repr(): Equinox omits fields equal to their defaults.
         leaves, structure = jax.tree.flatten(part)
         plain = [leaf for leaf in leaves if not eqx.is_array(leaf) and not isinstance(leaf, np.ndarray)]
-        digest.update(ADDRESS.sub("", f"{structure} {plain}").encode())
-        for name, array in arrays_of(part).items():
-            digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
-            digest.update(array.tobytes())
-    return digest.hexdigest()
+        content.append(ADDRESS.sub("", f"{structure} {plain}"))
+        content += [item for pair in arrays_of(part).items() for item in pair]
+    return digest_of(*content)
 
 
 def _sound(header: Record) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 import platformdirs
 from jaxtyping import Float, Int
 
+from ..._write import digest_of
 from ...errors import setting
 from ...models import AbstractDrivenModel, Ensemble, LogSignatureSizes
 from ...models.base import ForeignModel
@@ -123,8 +124,7 @@ class Store:
         vars(part).update(vars(self))
         part._rows = np.atleast_1d(self._rows[rows])
         if len(part._rows) < len(self) or not np.array_equal(part._rows, self._rows):
-            chosen = blake2b(np.ascontiguousarray(part._rows, np.int64).data, digest_size=16).hexdigest()
-            part.fingerprint = blake2b(f"{self.fingerprint} {chosen}".encode(), digest_size=16).hexdigest()
+            part.fingerprint = digest_of(self.fingerprint, part._rows)
         return part
 
     def __repr__(self) -> str:
@@ -301,10 +301,7 @@ class StoredExamples:
     @property
     def fingerprint(self) -> str:
         """A checksum of the store, and of the arrays that came with it."""
-        digest = blake2b(f"{self.store.fingerprint} {self.basis}".encode(), digest_size=16)
-        for array in (self.target, self.weight, *self.extra_inputs):
-            digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+        return digest_of(self.store.fingerprint, self.basis, self.target, self.weight, *self.extra_inputs)
 
     def sizes(self) -> LogSignatureSizes:
         """The statistics that a model's scale is fitted to, from one pass over the store in its order."""
