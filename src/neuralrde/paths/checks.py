@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -90,7 +90,7 @@ def as_numbers(values: Any, *, name: str = "values") -> Float[np.ndarray, "..."]
     return array.astype(np.float32 if array.dtype == np.float16 else np.float64)
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     """Whether it is a real number; True and False are none."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
