@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from .._types import Options
 from ..features import FeatureSizes, LinearModel, SeriesFeatures, ridge_of_classes, ridge_of_numbers
+from ..features.features import ManyFeatures
 from ..paths import Series
 from ..transforms import Resample
 from .base import Predicting, SeriesEstimator
@@ -57,7 +58,7 @@ def fit_closed_form(
 
 def fit_features(
     series: Series, inputs: InputDescription, sizes: FeatureSizes, random_state: Any
-) -> tuple[FittedFeatures, Float[np.ndarray, "samples features"]]:
+) -> tuple[FittedFeatures, Float[np.ndarray, "samples features"] | ManyFeatures]:
     """Features of a training set, for whatever comes after; and their values for it."""
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     transform = Resample().fit(series)
@@ -126,7 +127,7 @@ class LogSignatureFeatures(TransformerMixin, ClosedForm):
         self._check_parameters()
         source, inputs = self._source(X)
         self.fitted_, values = fit_features(whole_series(source), inputs, self._sizes(), self.random_state)
-        return values
+        return values if isinstance(values, np.ndarray) else self.transform(X)
 
     def transform(self, X: Any) -> np.ndarray:
         """The features of each series."""
