@@ -10,6 +10,7 @@ import numpy as np
 
 from ..._write import private_folder, writing
 from ...datasets import Dataset
+from ...errors import few
 from ...paths import Series
 from ..assessment import CLOSED_FORM, Baseline, Predictions, TrainingTargets, baselines, trivial
 from ..stores import Store
@@ -220,8 +221,8 @@ def predictions_to_judge(
     found = predictions_of(estimator, data[rows])
     if found.true is not None and found.classes and not np.isin(found.true.astype(str), found.classes).any():
         raise Refusal(  # an accuracy of zero would tell nobody why
-            f"Got the classes {np.unique(found.true)[:5].tolist()}, none of which the model knows; expected some of "
-            f"{found.classes[:5]}. Is --target the same column, spelled in the same way?"
+            f"Got the classes {few(np.unique(found.true).tolist(), 5)}, none of which the model knows; expected some "
+            f"of {few(found.classes, 5)}. Is --target the same column, spelled in the same way?"
         )
     return data, part, found
 

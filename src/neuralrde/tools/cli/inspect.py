@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from ...errors import few
 from . import flags
 from .console import WRONG_USE, Refusal, count, number, pairs, print_json
 from .console import table as as_table
@@ -196,11 +197,11 @@ def suggestions(data: "Dataset") -> Iterator[str]:
         unit = f" ({span(middle)}, in seconds)" if data.time_unit is not None else ""
         yield f"times are irregular: --every {middle:.4g}{unit} cuts by time instead of by points"
     if empty := [row["name"] for row in rows if np.isnan(row["mean"])]:
-        yield f"without any value, so that `fit` refuses it: {_few(empty)}; name the others with --columns"
+        yield f"without any value, so that `fit` refuses it: {few(empty, 5)}; name the others with --columns"
     if filled := missing - len(empty):
         yield f"{count(filled, 'channel')} with missing values: filled forward, and counted in one more channel each"
     if still := [row["name"] for row in rows if row["spread"] == 0]:
-        yield f"constant, and of no use: {_few(still)}; leave it out with --columns"
+        yield f"constant, and of no use: {few(still, 5)}; leave it out with --columns"
     if data.classes is not None and not data.per_time:
         sizes = np.bincount(np.asarray(data.target), minlength=len(data.classes))
         if sizes.max() > 3 * max(1, sizes.min()):
@@ -266,10 +267,6 @@ def about_blend(closed: float, neural: float) -> str:
 def _time_span(data: "Dataset", value: float) -> str:
     """A stretch of the data's time, with its unit where that is known."""
     return f"{value:.4g}" if data.time_unit is None else span(value)
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
 
 
 def _gaps(data: "Dataset") -> np.ndarray:
