@@ -445,7 +445,7 @@ class Trainer:
         )
         return state, plain
 
-    def _warn_if_one_class(self, state: TrainingState, examples: Any) -> None:
+    def _warn_if_one_class(self, state: TrainingState, examples: Source) -> None:
         """Warn if a classifier predicts one class for nearly all of its training set."""
         steps = state.epoch * -(-len(examples) // self.batch_size)
         if self.targets.classes is None or self.targets.per_time or not state.best_epoch or steps < _FEWEST_STEPS:

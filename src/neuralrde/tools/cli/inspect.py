@@ -15,6 +15,7 @@ from .console import table as as_table
 
 if TYPE_CHECKING:
     from ...datasets import Dataset
+    from .settings import Estimator
 
 # Rows of a table of channels that are shown.
 _CHANNELS = 20
@@ -217,19 +218,20 @@ def suggestions(data: "Dataset") -> Iterator[str]:
         yield f"{count(single, 'sample')} {has} one point only, from which nothing about time can be learned"
 
 
-def about_model(estimator: Any) -> dict[str, Any]:
+def about_model(estimator: "Estimator") -> dict[str, Any]:
     """What it is, how it was trained, and what it expects."""
-    from .settings import blend_of, is_closed_form
+    from ...estimators import NeuralRDEClassifier, NeuralRDERegressor
+    from .settings import blend_of
 
-    closed = is_closed_form(estimator)
-    found = {
+    neural = isinstance(estimator, NeuralRDEClassifier | NeuralRDERegressor)
+    found: dict[str, Any] = {
         "estimator": type(estimator).__name__,
-        "model": "random log-signature features and ridge, in closed form" if closed else str(estimator.config_),
+        "model": str(estimator.config_) if neural else "random log-signature features and ridge, in closed form",
         "predicts": "for each point" if estimator.per_time_ else "for each series",
         "expects": count(int(estimator.n_channels_in_), "channel"),
         "transform": str(estimator.transform_),
     }
-    if closed:
+    if not neural:
         found["features"] = f"{estimator.features_:,}"
         found["penalty"] = f"{estimator.penalty_:.3g}, by the error on series that were left out"
     else:

@@ -17,6 +17,7 @@ import numpy as np
 import platformdirs
 from jaxtyping import Float, Int
 
+from ..._types import Selection
 from ..._write import digest_of
 from ...errors import setting
 from ...models import AbstractDrivenModel, Ensemble, LogSignatureSizes
@@ -28,7 +29,7 @@ from ...signatures.bases import Basis, change_bases
 from ...training import Examples
 from ...training.examples import prefetched
 from ...transforms import Transform
-from .files import MANIFEST, OTHER_CHECKSUM, PLAN, SERIES, Classes, Json, Location, Selection, StoreError, shard_name
+from .files import MANIFEST, OTHER_CHECKSUM, PLAN, SERIES, Classes, Json, Location, StoreError, shard_name
 
 # Files of shards that are open at once.
 _OPEN = 128
