@@ -91,14 +91,13 @@ def register_reader(reader: Reader) -> Reader:
     return reader
 
 
-def endings(*, tables: bool = False) -> tuple[str, ...]:
-    """The endings of the files that `read` can read; with `tables`, only of tables, whose columns the caller explains.
+def endings() -> tuple[str, ...]:
+    """The endings of the files that `read` can read.
 
     >>> endings()[:3]
     ('.csv', '.tsv', '.txt')
     """
-    readers = [reader for reader in READERS if reader.table or not tables]
-    return tuple(ending for reader in readers for ending in reader.endings if ending)
+    return tuple(ending for reader in READERS for ending in reader.endings if ending)
 
 
 def reader_of(path: Path) -> Reader:

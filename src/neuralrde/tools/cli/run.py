@@ -141,7 +141,7 @@ class Folds(NamedTuple):
     rows: list[dict[str, Any]]
 
 
-class Fitted(NamedTuple):
+class Trained(NamedTuple):
     """What the trainings of a run leave."""
 
     estimator: "Estimator"
@@ -240,7 +240,7 @@ def _listeners(output: Output) -> "list[Listener]":
     return found
 
 
-def _fit(run: Run, folder: RunFolder, say: Say, *, resume: bool, with_closed_form: bool) -> Fitted:
+def _fit(run: Run, folder: RunFolder, say: Say, *, resume: bool, with_closed_form: bool) -> Trained:
     """Fit the closed form, then the estimator: in each fold, and on the rows whose outcome is kept."""
     begin = (as_toml(resolve(run.settings, run.estimator, stored=run.store is not None)), run.data, run.rows)
     if not resume:  # a resumed run keeps its settings until the checkpoint is found to belong to these
@@ -264,7 +264,7 @@ def _fit(run: Run, folder: RunFolder, say: Say, *, resume: bool, with_closed_for
     if resume:
         folder.begin(*begin, run.how_split)
     estimator.save(folder.model)
-    return Fitted(estimator, seconds, closed_form, folds)
+    return Trained(estimator, seconds, closed_form, folds)
 
 
 def without_validation(rows: Split) -> Split:
@@ -328,7 +328,7 @@ def _cross_validate(run: Run, say: Say, *, with_closed_form: bool) -> Folds:
     return Folds(pooled(predicted), pooled_baselines(beside), rows)
 
 
-def _judge(run: Run, fitted: Fitted) -> Judgement:
+def _judge(run: Run, fitted: Trained) -> Judgement:
     """Judge the estimator on the test part, on the validation part if there is no other, or on all folds together."""
     estimator, _, closed_form, folds = fitted
     predicted = {part: run.predict(estimator, own) for part in PARTS if len(own := getattr(run.rows, part))}
@@ -395,7 +395,7 @@ def _about_model(estimator: "Estimator") -> dict[str, Any]:
     }
 
 
-def _write(run: Run, folder: RunFolder, fitted: Fitted, judged: Judgement, *, plots: bool) -> list[str]:
+def _write(run: Run, folder: RunFolder, fitted: Trained, judged: Judgement, *, plots: bool) -> list[str]:
     """Write history, metrics, predictions, pictures and the report, and return what there is to say."""
     if history := fitted.estimator.fitted_.history:
         write(folder.history, "".join(json.dumps(record) + "\n" for record in history))
