@@ -127,11 +127,7 @@ def cuts_by_count(length: int, step: int, shift: int = 0) -> Int[np.ndarray, "cu
     """
     check_whole("length", length, high=np.inf, because="an empty series has no path")
     check_whole("step", step, high=np.inf, because="a window needs an increment")
-    if isinstance(shift, bool) or not isinstance(shift, int | np.integer) or not 0 <= shift < step:
-        raise ValueError(
-            f"Got shift={shift!r} and {setting('step', step)}; expected a whole number from 0 to "
-            f"{step - 1}, because a larger shift cuts where a smaller one does."
-        )
+    check_whole("shift", shift, low=0, high=step - 1, because="a larger shift cuts where a smaller one does")
     windows = max(1, -(-(length - 1 + shift) // step))
     return np.clip(np.arange(windows + 1, dtype=np.int64) * step - shift, 0, length - 1)
 

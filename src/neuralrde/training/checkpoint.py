@@ -14,8 +14,8 @@ import optax
 
 from .._types import Model, Record, State
 from .._write import digest_of, private_folder
-from ..errors import ParameterError, setting
 from ..frozen import weights_of
+from ..paths.checks import check_number, check_whole
 from ..processes import Processes
 from ..registry import make
 from .archive import FileRefused, arrays_of, read_archive, with_arrays, write_archive
@@ -56,13 +56,9 @@ class Settings:
     def __post_init__(self):
         object.__setattr__(self, "optimizer", make("optimizer", self.optimizer))
         for name in ("epochs", "batch_size"):
-            if getattr(self, name) < 1:
-                remedy = f"Write for example {setting(name, 32)}."
-                raise ParameterError(name, getattr(self, name), "at least 1", remedy=remedy)
+            check_whole(name, getattr(self, name), high=math.inf)
         for name in ("patience", "time_budget"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ParameterError(name, value, "a number above 0")
+            check_number(name, getattr(self, name), above=True, also=(None,))
 
 
 @dataclass(frozen=True)
