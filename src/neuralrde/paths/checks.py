@@ -114,17 +114,21 @@ def check_number(
     low: float = 0.0,
     high: float = np.inf,
     above: bool = False,
+    finite: bool = False,
     also: tuple = (),
     because: str = "",
 ) -> None:
-    """Raise unless it is a finite number in a range; with `above`, larger than `low`, and not `low` itself."""
+    """Raise unless it is a number in a range; with `above`, larger than `low`, and not `low` itself."""
     if value is None and None in also:
         return
-    if not (is_number(value) and np.isfinite(value) and low <= value <= high) or (above and value == low):
+    inside = is_number(value) and low <= value <= high and not (above and value == low)
+    if not inside or (finite and np.isinf(value)):
         others = "".join(f", or {other!r}" for other in also)
-        span = f"a number from {low:g} to {high:g}"
-        if high == np.inf:
-            span = "a finite number" + ("" if low == -np.inf else f" above {low:g}" if above else f" from {low:g}")
+        span = "a finite number" if finite else "a number"
+        if high != np.inf:
+            span += f" from {low:g} to {high:g}"
+        elif low != -np.inf:
+            span += f" above {low:g}" if above else f" from {low:g}"
         raise ParameterError(name, value, f"{span}{others}", because)
 
 

@@ -185,7 +185,7 @@ def positions_in_windows(
     Windows that have `passed`, in a stream or in each of several, take no memory any more, and do not count among too
     many.
     """
-    check_number("every", every, above=True, because="time runs forward")
+    check_number("every", every, above=True, finite=True, because="time runs forward")
     first = times[:, :1] if start is None else _starts(start, times)
     with np.errstate(over="ignore"):
         position = (times - first) / every
@@ -269,7 +269,7 @@ class Windows:
         check_whole("count", self.count, high=2**24)
         check_whole("shifts", self.shifts, high=1024)
         if self.every is not None:
-            check_number("every", self.every, above=True, because="time runs forward")
+            check_number("every", self.every, above=True, finite=True, because="time runs forward")
         if self.every is not None and self.step is not None:
             raise ValueError(
                 f"Got both {setting('step', self.step)} and {setting('every', self.every)}; expected at "

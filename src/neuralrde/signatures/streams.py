@@ -282,7 +282,7 @@ class LogSignatureStream:
         if step is not None:
             cuts_by_count(1, step)  # raises for a step that is not one
         else:
-            check_number("every", every, above=True, because="time runs forward")
+            check_number("every", every, above=True, finite=True, because="time runs forward")
         self.channels, self.depth, self.step, self.every = channels, depth, step, every
         self.scales, self.basis = as_scales(scales), basis
         path = _Path(channels, depth, self.scales, basis)

@@ -122,7 +122,7 @@ class AdamW:
     def __post_init__(self):
         for name in ("learning_rate", "clip"):
             check_number(name, getattr(self, name), above=True, also=(None,))
-        check_number("weight_decay", self.weight_decay)
+        check_number("weight_decay", self.weight_decay, finite=True)
         if not callable(self.schedule):
             raise ParameterError("schedule", self.schedule, "WarmupCosine(), Plateau() or ConstantRate()")
 

@@ -143,7 +143,7 @@ class TimeChannel(Transform):
 
     def __post_init__(self):
         if self.duration is not None:
-            check_number("duration", self.duration, above=True, because="time is divided by it")
+            check_number("duration", self.duration, above=True, finite=True, because="time is divided by it")
             object.__setattr__(self, "duration", float(self.duration))
 
     def fit_statistics(self, statistics: Statistics) -> "TimeChannel":

@@ -23,7 +23,7 @@ class Fill(Transform, abc.ABC):
 
     def __post_init__(self):
         if self.default is not None:
-            check_number("default", self.default, low=-np.inf)
+            check_number("default", self.default, low=-np.inf, finite=True)
             object.__setattr__(self, "default", float(self.default))
         check_one_each(self.channels_, means_=self.means_)
 

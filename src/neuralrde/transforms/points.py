@@ -32,7 +32,9 @@ class BasePoint(Transform):
 
     def __post_init__(self):
         if self.gap_ is not None:
-            check_number("gap_", self.gap_, above=True, because="the base point comes before the first point")
+            check_number(
+                "gap_", self.gap_, above=True, finite=True, because="the base point comes before the first point"
+            )
 
     def fit(self, series: Series) -> "BasePoint":
         if series.times is None:
@@ -106,10 +108,10 @@ class WithBoundaries(Transform):
     )
 
     def __post_init__(self):
-        check_number("every", self.every, above=True, because="time runs forward")
+        check_number("every", self.every, above=True, finite=True, because="time runs forward")
         object.__setattr__(self, "every", float(self.every))
         if self.start is not None:
-            check_number("start", self.start, low=-np.inf)
+            check_number("start", self.start, low=-np.inf, finite=True)
             object.__setattr__(self, "start", float(self.start))
 
     def __call__(self, series: Series) -> Series:
@@ -169,7 +171,7 @@ class Resample(Transform):
 
     def __post_init__(self):
         if self.spacing is not None:
-            check_number("spacing", self.spacing, above=True, because="time runs forward")
+            check_number("spacing", self.spacing, above=True, finite=True, because="time runs forward")
 
     def fit(self, series: Series) -> "Resample":
         spacing = self.spacing

@@ -71,7 +71,7 @@ class Limits:
 
     def __post_init__(self):
         for field in fields(self):
-            check_number(field.name, getattr(self, field.name), above=True, because="nothing could pass")
+            check_number(field.name, getattr(self, field.name), above=True, finite=True, because="nothing could pass")
 
 
 class Rates:
