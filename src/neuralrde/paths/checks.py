@@ -122,7 +122,7 @@ def check_number(
     if value is None and None in also:
         return
     inside = is_number(value) and low <= value <= high and not (above and value == low)
-    if not inside or (finite and np.isinf(value)):
+    if not inside or (finite and value in (np.inf, -np.inf)):
         others = "".join(f", or {other!r}" for other in also)
         span = "a finite number" if finite else "a number"
         if high != np.inf:
