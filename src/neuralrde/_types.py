@@ -18,6 +18,8 @@ Model = PyTree
 """An Equinox module that takes one example."""
 State = PyTree
 """Arrays that are carried from one step to the next."""
+Selection = slice | int | np.integer | np.bool | Sequence[int] | np.ndarray
+"""Some of the samples: a slice, a mask or numbers."""
 Options = dict[str, Any]
 """Arguments by name."""
 Record = dict[str, Any]

@@ -10,7 +10,6 @@ import platform
 import sys
 from collections.abc import Callable
 from functools import cache
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from ._cores import cores
 from ._types import Devices, Model
-from ._write import private_folder
+from ._write import digest_of, private_folder
 from .frozen import partition_weights
 
 __all__ = [
@@ -265,7 +264,7 @@ def keep_programs() -> Path | None:
         kind = sorted({line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))})
     except OSError:
         kind = [platform.machine(), platform.processor()]
-    name = blake2b(repr((jax.__version__, kind)).encode(), digest_size=8).hexdigest()
+    name = digest_of(jax.__version__, kind)[:16]
     folder = (Path(chosen) if chosen else platformdirs.user_cache_path("neuralrde") / "programs") / name
     try:
         private_folder(folder)

@@ -4,7 +4,7 @@ A message never spells a parameter out. It asks `setting` for the name and value
 who write no Python gives `notation` another way to write them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -38,6 +38,16 @@ def has_value(value: Any) -> bool:
 def python_only(text: str) -> str:
     """Text that helps only those who write Python: empty in another notation."""
     return text if _notation is as_python else ""
+
+
+def few(items: Iterable[Any], most: int = 12) -> str:
+    """A list in a message, of which the first items are enough.
+
+    >>> few("abc"), few(range(100), most=3)
+    ("['a', 'b', 'c']", '[0, 1] and 98 more')
+    """
+    items = list(items)
+    return f"{items}" if len(items) <= most else f"{items[: most - 1]} and {len(items) - most + 1} more"
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import json
 import os
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -98,10 +97,6 @@ class Processes:
             with self.lost_explained(), _without_greetings():
                 self._total(np.zeros(1, np.float32))
             _connected.add(ids)
-
-    def clock(self) -> float:
-        """Seconds, by the first process's clock. So what is left of a time budget is the same in all of them."""
-        return self.agree(time.monotonic())
 
     def sum(self, *numbers: float) -> tuple[float, ...]:
         """The sums of what all processes give, in float32."""

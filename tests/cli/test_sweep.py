@@ -5,8 +5,7 @@ import json
 import pytest
 
 from neuralrde.datasets import Dataset, order_of_events
-from neuralrde.tools.cli.run_folder import fingerprint_with_targets
-from neuralrde.tools.cli.sweep_tasks import read_sweep
+from neuralrde.tools.cli.sweep_tasks import fingerprint_with_targets, read_sweep
 
 FIXED = """
 data = "{data}"

@@ -15,7 +15,6 @@ from neuralrde.tools.cli import main
 
 def test_no_two_readers_have_one_ending():
     assert max(Counter(ending for reader in READERS for ending in reader.endings).values()) == 1
-    assert set(endings(tables=True)) < set(endings())
 
 
 def test_messages_and_the_command_line_know_all_endings(tmp_path, capsys):

@@ -308,3 +308,14 @@ def test_each_output_is_fitted_to_the_series_that_have_it(tmp_path):
     assert model.predict(X, interval=0.9)[1].shape == (60, 3, 2)
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(load(tmp_path / "model").predict(X), model.predict(X))
+
+
+def test_features_of_many_series_are_an_array_too(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(12, 40, 2))
+    usual = LogSignatureFeatures(draws=2).fit_transform(X)
+    monkeypatch.setattr("neuralrde.features.features._KEPT", usual.nbytes // 3)
+    model = LogSignatureFeatures(draws=2)
+    found = model.fit_transform(X)
+    assert isinstance(found, np.ndarray)
+    assert found.shape == usual.shape
+    np.testing.assert_array_equal(found, model.transform(X))

@@ -130,7 +130,7 @@ def test_a_class_without_weight_is_left_out():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"every": 0, "step": None}, "every=0; expected a number above 0"),
+        ({"every": 0, "step": None}, "every=0; expected a finite number above 0"),
         ({"learning_rate": 0.0}, "learning_rate=0.0; expected a number above 0"),
         ({"clip": 0}, "clip=0"),
         ({"time_budget": 0}, "time_budget=0"),

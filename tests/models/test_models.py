@@ -16,6 +16,7 @@ from neuralrde.fields import BoundedField, DiagonalField, FreeField, FreeLinearF
 from neuralrde.frozen import partition_weights, weights_of
 from neuralrde.models import (
     ODERNN,
+    AbstractDrivenModel,
     CubicCDE,
     EveryState,
     FinalState,
@@ -330,3 +331,14 @@ def test_an_oscillator_answers_to_its_own_rate_and_a_faster_series_moves_the_pat
     # Not exactly equal: the sine's first turns, before the oscillators swing, and windows of another share of a turn.
     first, second = energies[0][4:21], energies[1][12:29]
     np.testing.assert_allclose(first - first.max(), second - second.max(), atol=0.3)
+
+
+@pytest.mark.parametrize("readout", [FinalState(), EveryState()])
+@pytest.mark.parametrize("name", ["neural_rde", "linear_rde"])
+def test_states_one_after_the_other_are_those_of_all_windows_at_once(name, readout):
+    model = MODELS[name](readout=readout)
+    logs = jnp.asarray(np.random.default_rng(0).normal(size=(5, model.controls)), jnp.float32)
+    x0 = jnp.ones(CHANNELS)
+    found, expected = AbstractDrivenModel.states(model, x0, logs), model.states(x0, logs)
+    # The same sums in another order, in float32.
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-5)

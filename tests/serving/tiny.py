@@ -35,7 +35,8 @@ class FittedSum:
     """What a regressor has learned, as far as streams and the service look at it."""
 
     inputs, targets = InputDescription(("x0", "x1"), 2), TargetCoding(1, one_dimensional=True)
-    transform, scores, neural_model = Resample(), None, None
+    transform, members = Resample(), 1
+    scores = threshold = neural_model = windows = blend = None
     model: ClassVar = {"weight": np.ones(1)}
 
     @property

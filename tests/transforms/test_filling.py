@@ -78,7 +78,7 @@ def test_padding_does_not_count_in_the_mean():
     assert FillForward().fit(training)(late).values[0, 0, 0] == pytest.approx(44 / 10)
 
 
-@pytest.mark.parametrize(("default", "error"), [(np.nan, ValueError), (np.inf, ValueError), ("mean", TypeError)])
+@pytest.mark.parametrize(("default", "error"), [(np.nan, ValueError), (np.inf, ValueError), ("mean", ValueError)])
 def test_a_wrong_default_is_refused(default, error):
-    with pytest.raises(error, match=r"default=.*expected a.*number.*default=0.0"):
+    with pytest.raises(error, match=r"default=.*expected a finite number"):
         FillForward(default=default)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import setting
+from ..errors import few, setting
 from .arff import read_arff
 from .columns import JsonLines, ParquetTable, TableFile, TextTable
 from .dataset import PARTS, Dataset, concatenate
@@ -22,7 +22,6 @@ from .table import (
     RowOwners,
     Table,
     TableOptions,
-    few,
     from_table,
     join_tables,
     labels_of_series,
@@ -92,14 +91,13 @@ def register_reader(reader: Reader) -> Reader:
     return reader
 
 
-def endings(*, tables: bool = False) -> tuple[str, ...]:
-    """The endings of the files that `read` can read; with `tables`, only of tables, whose columns the caller explains.
+def endings() -> tuple[str, ...]:
+    """The endings of the files that `read` can read.
 
     >>> endings()[:3]
     ('.csv', '.tsv', '.txt')
     """
-    readers = [reader for reader in READERS if reader.table or not tables]
-    return tuple(ending for reader in readers for ending in reader.endings if ending)
+    return tuple(ending for reader in READERS for ending in reader.endings if ending)
 
 
 def reader_of(path: Path) -> Reader:
@@ -269,16 +267,15 @@ def _with_labels(data: Dataset, options: TableOptions, task: Task | None) -> Dat
     if (place < 0).all():
         raise ReadError(
             path,
-            f"Got no row for {few(wanted[:3].tolist())}, nor for any other series; expected the same ids in column "
-            f"{table.roles.id!r}, where {few(ids[:3])} stand. Write {setting('labels_id')} to name another column.",
+            f"Got no row for {wanted[:3].tolist()}, nor for any other series; expected the same ids in column "
+            f"{table.roles.id!r}, where {ids[:3]} stand. Write {setting('labels_id')} to name another column.",
         )
     lacking = (place < 0) | (True if labels.labelled is None else ~labels.labelled[place])
     if lacking.all() or (lacking.any() and not options.drop_unlabelled):
-        more = f" and {int(lacking.sum()) - 5} more" if lacking.sum() > 5 else ""
         where = "no row" if (place < 0)[lacking][:5].any() else f"nothing in column {table.roles.target[0]!r}"
         raise ReadError(
             path,
-            f"Got {where} for {wanted[lacking][:5].tolist()}{more}; expected a target for each series. Write "
+            f"Got {where} for {few(wanted[lacking].tolist(), 6)}; expected a target for each series. Write "
             f"{setting('drop_unlabelled', True)} to leave such series out.",
         )
     chosen, base = place[~lacking], data[~lacking]
@@ -389,7 +386,7 @@ def _find(path: Path) -> _Folder:
         marked = [replace(file, part=part) for part, one in inside for file in one.files]
         return _Folder(marked, labels=next(iter([*labels, *(one.labels for _, one in inside if one.labels)]), None))
     if folders and others:
-        got = f"the sub-folders {[f.name for f in folders][:5]} beside the files {[f.name for f in others][:5]}"
+        got = f"the sub-folders {few([f.name for f in folders], 5)} beside the files {few([f.name for f in others], 5)}"
         raise ReadError(path, f"Got {got}; expected sub-folders only (a class each), or files only (a series each).")
     if folders:
         return _Folder([_File(file, label=folder.name) for folder in folders for file in _inside(folder)[1]])

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..errors import setting
+from ..errors import few, setting
 from .files import MISSING, ReadError, check_file, check_room, is_missing, naming, number, read_bytes
 from .times import SINCE_1970, seconds, since_1970
 
@@ -205,7 +205,7 @@ class ParquetTable(TableFile):
         with naming(path, "Parquet table"):
             names = parquet.read_schema(path).names
         if len(set(names)) < len(names):
-            raise ReadError(path, f"Got the column names {names[:12]}, one of them twice; expected different names.")
+            raise ReadError(path, f"Got the column names {few(names)}, one of them twice; expected different names.")
         self.names = [name for name in names if not name.startswith("__index_level_")]  # row numbers of pandas
 
     def frame(self, names: list[str], *, text: Collection[str], time: str | None, decimal: str) -> Frame:

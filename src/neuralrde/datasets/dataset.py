@@ -11,6 +11,7 @@ from jaxtyping import Shaped
 from numpy.typing import ArrayLike
 
 from .. import paths
+from ..errors import few
 from ..paths import Series
 from ..paths.series import unshared
 from .targets import Task, as_target, sorted_names
@@ -91,7 +92,7 @@ class Dataset:
         if split is not None:
             split = _one_per_sample(split, "split", series).astype(str, copy=False)
             if strange := sorted(set(split.tolist()) - set(PARTS)):
-                raise ValueError(f"Got split with {strange[:5]}; expected for each sample one of {list(PARTS)}.")
+                raise ValueError(f"Got split with {few(strange, 5)}; expected for each sample one of {list(PARTS)}.")
         if static is not None:
             static = _table_of(static, series)
         # What was checked stays checked: nobody else can write to these arrays.
@@ -242,7 +243,7 @@ def _table_of(static: Any, series: Series) -> Any:
     table.columns = table.columns.map(str)
     if not table.columns.is_unique:
         names = table.columns[table.columns.duplicated()].tolist()
-        raise ValueError(f"Got static with {names[:5]} twice; expected another name for each column.")
+        raise ValueError(f"Got static with {few(names, 5)} twice; expected another name for each column.")
     return table
 
 

@@ -10,6 +10,7 @@ from typing import IO, Any
 import numpy as np
 
 from .._write import writing
+from ..errors import few
 from ..paths import Series
 from ..paths.checks import check_fits
 from .dataset import Dataset, safe_name
@@ -106,7 +107,7 @@ def load_arrays(
                 raise ValueError(f"{member.filename} has a comment of {len(member.comment)} bytes")
         members = {m.filename.removesuffix(".npy"): m for m in archive.infolist() if m.filename.endswith(".npy")}
         if absent := [key for key in needed if key not in members]:
-            got = f"Got the arrays {list(members)[:12]}"
+            got = f"Got the arrays {few(members)}"
             raise ReadError(path, f"{got}; expected also {', '.join(absent)}. Write it with `np.savez`.")
         for key, member in members.items():
             if key in keys or (prefix is not None and key.startswith(prefix)):

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Int
 
 from ..paths import Series
+from ..paths.checks import check_whole
 from .dataset import PARTS, Dataset
 
 Fractions = Sequence[float]
@@ -140,8 +141,7 @@ def folds(
         validation: the fraction of each training set to take out as a validation set, in the same way.
         seed: of NumPy's default generator; the same seed divides in the same way.
     """
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 2:
-        raise ValueError(f"Got k={k!r} folds; expected a whole number from 2, for example k=5.")
+    check_whole("k", k, low=2, high=np.inf)
     by = by or usual_way(dataset)
     units, twins = _units(dataset, by)
     fold = _assigned(units, _strata(dataset, by), np.full(k, 1 / k), seed)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import setting
+from ..errors import few, setting
 from ..paths import Series
 from .columns import Column, Frame, TableFile, find_numerals, is_text, to_numbers
 from .dataset import Dataset
@@ -169,10 +169,6 @@ def find_roles(names: Sequence[str], file: str | Path, options: TableOptions, *,
     return Roles(**one_each, target=targets, channels=tuple(channels), words=words, guessed=tuple(guessed))
 
 
-def few(names: Sequence[str]) -> str:
-    return f"{list(names)}" if len(names) <= 12 else f"{[*names[:10]]} and {len(names) - 10} more"
-
-
 _ROW_NUMBERS = re.compile(r"Unnamed: \d+|__index_level_\d+__")
 _NUMBER_LAST = re.compile(r"(?P<stem>.*?)[ _.-]?[\[(]?(?P<number>\d+)[\])]?")
 _NUMBER_FIRST = re.compile(r"(?P<number>\d+)[ _.-](?P<stem>.*\D.*)")
@@ -236,7 +232,7 @@ def load_table(source: TableFile, options: TableOptions, *, channels_needed: boo
 
 
 def join_tables(tables: Sequence[Table], file: Path) -> Table:
-    """RowOwners of several tables with the same columns, one after the other."""
+    """The rows of several tables with the same columns, one after the other."""
     import pandas as pd
 
     def meaning(table: Table) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import ParameterError, setting
+from ..errors import ParameterError, few, setting
 from .files import number
 
 Task = Literal["classification", "regression"]
@@ -27,7 +27,7 @@ def as_target(
         numbered = target.dtype.kind in "iu" and ((target >= -1) & (target < len(classes))).all()
         if not numbered or task == "regression":
             raise ValueError(
-                f"Got a target that does not number the {len(classes)} classes {list(classes)[:10]}; "
+                f"Got a target that does not number the {len(classes)} classes {few(classes, 10)}; "
                 "expected whole numbers from 0. Leave `classes` out to have labels numbered."
             )
         target = target.astype(np.int64, copy=False)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..errors import few
 from ..paths import Series
 from .dataset import Dataset, safe_name
 from .files import NO_LABEL, ReadError, lengths_without_gaps, naming, numbers, open_text
@@ -217,7 +218,7 @@ def read_labels(
         elif (number := place.get(label, place.get(_spelling(label)))) is not None:
             target.append(number)
         else:
-            expected = f"one of {list(names)[:10]}, as the header says. Is it left out, or a class missing there?"
+            expected = f"one of {few(names, 10)}, as the header says. Is it left out, or a class missing there?"
             raise ReadError(file, f"Got the label {label[:40]!r}; expected {expected}", line)
     return target, None if regression or not names else names
 

@@ -117,9 +117,11 @@ class SeriesEstimator(Parameters, BaseEstimator):
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted estimator to one file: weights in safetensors, settings in JSON, no pickle."""
         self._check_fitted()
-        # A part that was set after `fit` has no part in what was fitted.
-        given = getattr(self.fitted_, "given", None) or {}
-        save_estimator(path, self, self.get_params(deep=False) | given)
+        save_estimator(path, self, self._fitted_parameters())
+
+    def _fitted_parameters(self) -> Options:
+        """The parameters that `fitted_` was learned with."""
+        return self.get_params(deep=False)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Any:

@@ -9,7 +9,9 @@ from jaxtyping import Float
 from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 
+from .._types import Options
 from ..features import FeatureSizes, LinearModel, SeriesFeatures, ridge_of_classes, ridge_of_numbers
+from ..features.features import ManyFeatures
 from ..paths import Series
 from ..transforms import Resample
 from .base import Predicting, SeriesEstimator
@@ -37,8 +39,9 @@ def fit_closed_form(
     random_state: Any = 0,
 ) -> tuple[FittedClosedForm, Float[np.ndarray, "samples outputs"]]:
     """Features and a ridge regression; and its outputs for each series, had that series been left out."""
-    series, sizes = whole_series(samples.source), sizes or FeatureSizes()
-    transform, features, values = _fit_features(series, sizes, random_state)
+    fitted, values = fit_features(whole_series(samples.source), inputs, sizes or FeatureSizes(), random_state)
+    features = fitted.model
+    assert features is not None
     if targets.classes is not None:
         known = (samples.target, targets.outputs, samples.weight, samples.groups)
         ridge, sharpness = ridge_of_classes(values, *known, blocks=features.scales)
@@ -49,24 +52,19 @@ def fit_closed_form(
         scores = held_out_scores(np.abs(samples.target.astype(np.float64) - ridge.left_out), samples.groups)
     arrays = (ridge.coefficients, ridge.intercept, np.asarray(sharpness))
     model = LinearModel(features, *(array.astype(np.float32) for array in arrays))
-    fitted = FittedClosedForm(
-        inputs=inputs,
-        targets=targets,
-        transform=transform,
-        sizes=sizes,
-        features=values.shape[1],
-        sparse=features.steps is not None,
-        penalty=ridge.penalty,
-        scores=scores,
-        model=model,
-    )
-    return fitted, ridge.left_out * float(model.sharpness)
+    learned = vars(fitted) | {"model": model, "targets": targets, "penalty": ridge.penalty, "scores": scores}
+    return FittedClosedForm(**learned), ridge.left_out * float(model.sharpness)
 
 
-def _fit_features(series: Series, sizes: FeatureSizes, random_state: Any) -> tuple[Resample, SeriesFeatures, Any]:
+def fit_features(
+    series: Series, inputs: InputDescription, sizes: FeatureSizes, random_state: Any
+) -> tuple[FittedFeatures, Float[np.ndarray, "samples features"] | ManyFeatures]:
+    """Features of a training set, for whatever comes after; and their values for it."""
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     transform = Resample().fit(series)
-    return transform, *SeriesFeatures.fit(series, transform(series), sizes, seed=seed)
+    model, values = SeriesFeatures.fit(series, transform(series), sizes, seed=seed)
+    learned: Options = {"features": values.shape[1], "sparse": model.steps is not None, "model": model}
+    return FittedFeatures(inputs=inputs, transform=transform, sizes=sizes, **learned), values
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -128,16 +126,8 @@ class LogSignatureFeatures(TransformerMixin, ClosedForm):
         """Fit and transform, in half the time of one after the other."""
         self._check_parameters()
         source, inputs = self._source(X)
-        transform, model, values = _fit_features(whole_series(source), self._sizes(), self.random_state)
-        self.fitted_ = FittedFeatures(
-            inputs=inputs,
-            transform=transform,
-            sizes=self._sizes(),
-            features=values.shape[1],
-            sparse=model.steps is not None,
-            model=model,
-        )
-        return values
+        self.fitted_, values = fit_features(whole_series(source), inputs, self._sizes(), self.random_state)
+        return values if isinstance(values, np.ndarray) else self.transform(X)
 
     def transform(self, X: Any) -> np.ndarray:
         """The features of each series."""

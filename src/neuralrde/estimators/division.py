@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from .._types import Selection
 from ..datasets import Dataset, by_group, random_split, stratified
 from ..errors import setting
 from ..paths import Series
@@ -38,7 +39,7 @@ class Samples:
     def __len__(self) -> int:
         return len(self.target)
 
-    def __getitem__(self, rows: Any) -> "Samples":
+    def __getitem__(self, rows: Selection) -> "Samples":
         others = (None if array is None else array[rows] for array in (self.weight, self.groups, self.fold))
         return Samples(self.source[rows], self.target[rows], *others)
 

@@ -226,6 +226,10 @@ class FittedFeatures:
     sparse: bool = False
     """Whether there are features of observations, because most values are missing."""
 
+    # What only a trained model has. Streams, the service and reports ask every kind of fitted value for it.
+    neural_model = windows = blend = None
+    members, history = 1, ()
+
     def __post_init__(self):
         check_whole("features", self.features, low=least_features(self.inputs.n_channels, self.sparse), high=2**31)
 
@@ -257,7 +261,6 @@ class FittedClosedForm(Predictor, FittedFeatures):
     """The probability from which on the second of two classes is predicted; None for the likelier one."""
 
     loss = SquaredError()
-    neural_model = None
 
     def __post_init__(self):
         super().__post_init__()

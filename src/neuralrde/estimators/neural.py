@@ -305,6 +305,10 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
         check_whole("patience", self.patience, also=(None,))
         return parts
 
+    def _fitted_parameters(self) -> Options:
+        # A part that was set after `fit` has no part in what was fitted.
+        return super()._fitted_parameters() | (self.fitted_.given or {})
+
     def _check_loaded(self, fitted: FittedNeural, parts: SimpleNamespace) -> FittedNeural:
         channels = check_transform(fitted.transform, parts.transform, fitted.inputs)
         if channels is not None and len(channels) != fitted.n_path_channels:

@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Int
 
+from .._types import Selection
 from ..models import AbstractModel
 from ..paths import Series, Windows, window_counts
 from ..training import Examples, Source, targets_at_cuts
@@ -25,7 +26,7 @@ class SampleSource(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, rows: Any) -> "SampleSource": ...
+    def __getitem__(self, rows: Selection) -> "SampleSource": ...
 
     @property
     def series(self) -> Series:
@@ -124,7 +125,7 @@ class SeriesInMemory:
     def __len__(self) -> int:
         return len(self.series)
 
-    def __getitem__(self, rows: Any) -> "SeriesInMemory":
+    def __getitem__(self, rows: Selection) -> "SeriesInMemory":
         return SeriesInMemory(self.series[rows])
 
     def targets(self, y: Any, task: str) -> Any:

@@ -168,9 +168,7 @@ class Trainer:
                 fitted = replace(fitted, history=list(state.history))
         if why:
             Listeners(self.listeners).say(f"{why}. Write {setting('closed_form', False)} for a neural model alone.")
-            scores = self._scores(fitted, left_out, training.target, training.groups)
-            fitted = replace(fitted, blend=self._agreed(closed, (1.0, 0.0)), scores=scores)
-            fitted = self._with_threshold(fitted, left_out, training.target)
+            fitted = self._calibrated(fitted, self._agreed(closed, (1.0, 0.0)), left_out, training)
         else:
             if self._members == 1:
                 self._warn_if_one_class(state, examples)
@@ -329,9 +327,8 @@ class Trainer:
         blend = Blend()
         if isinstance(fitted.loss, CrossEntropy) or closed is not None:
             blend = self._agreed(closed, self._factors(beside, neural, known))
-        scores = self._scores(fitted, blend(neural, beside), known.target, known.groups)
-        fitted = self._with_threshold(fitted, blend(neural, beside), known.target)
-        return replace(fitted, blend=blend, scores=scores, model=None if blend.only_closed_form else fitted.model)
+        fitted = self._calibrated(fitted, blend, blend(neural, beside), known)
+        return replace(fitted, model=None if blend.only_closed_form else fitted.model)
 
     def _factors(self, closed: Outputs, neural: Outputs, samples: Samples) -> list[float]:
         factors = class_factors if self.targets.classes is not None else number_factors
@@ -373,12 +370,12 @@ class Trainer:
             closed = None if parts is None else from_parts(FittedClosedForm, *parts)
         return Blend(closed if factors[0] > 0 else None, (float(factors[0]), float(factors[1])))
 
-    def _scores(
-        self, fitted: FittedNeural, outputs: Outputs, target: np.ndarray, groups: np.ndarray | None
-    ) -> list[list[float]] | None:
-        if self.targets.classes is not None:
-            return None
-        return calibration_scores(fitted.loss, [VersionOutputs(outputs)], target, groups)
+    def _calibrated(self, fitted: FittedNeural, blend: Blend, outputs: Outputs, left_out: Samples) -> FittedNeural:
+        """With a blend, and calibrated by its outputs for series that were left out of all its parts."""
+        scores = None
+        if self.targets.classes is None:
+            scores = calibration_scores(fitted.loss, [VersionOutputs(outputs)], left_out.target, left_out.groups)
+        return self._with_threshold(replace(fitted, blend=blend, scores=scores), outputs, left_out.target)
 
     def _with_threshold(self, fitted: FittedNeural, outputs: Outputs, target: np.ndarray) -> FittedNeural:
         if self.threshold is None:
@@ -445,7 +442,7 @@ class Trainer:
         )
         return state, plain
 
-    def _warn_if_one_class(self, state: TrainingState, examples: Any) -> None:
+    def _warn_if_one_class(self, state: TrainingState, examples: Source) -> None:
         """Warn if a classifier predicts one class for nearly all of its training set."""
         steps = state.epoch * -(-len(examples) // self.batch_size)
         if self.targets.classes is None or self.targets.per_time or not state.best_epoch or steps < _FEWEST_STEPS:

@@ -190,7 +190,8 @@ class AbstractDecodedModel(AbstractModel):
 class AbstractDrivenModel(AbstractDecodedModel):
     """A model driven by log-signatures, `model(x0, log_signatures)` for one example; `jax.vmap` adds the batch.
 
-    A subclass defines its parts and how log-signatures become `states`. This class does the rest.
+    A subclass defines its parts, and `first_state` and `next_state`; an empty window must leave a state as it is. One
+    that is faster at all windows at once than at one after the other defines `states`, too. This class does the rest.
 
     A series that is still arriving is followed window by window, with the same prediction:
 
@@ -200,7 +201,7 @@ class AbstractDrivenModel(AbstractDecodedModel):
         model.output(state)  # = model(x0, log_signatures), after every window if you like
 
     A state is a tree of arrays that does not grow. All three can be compiled, and `jax.vmap` advances many series at
-    once. A subclass says how: `first_state` and `next_state`.
+    once.
     """
 
     scale: eqx.AbstractVar[ChannelScale]
@@ -218,11 +219,14 @@ class AbstractDrivenModel(AbstractDecodedModel):
         """Numbers that the model sees of each window."""
         return basis_channels(self.channels, self.depth, self.basis, scales=self.scales)
 
-    @abstractmethod
     def states(
         self, x0: Float[Array, " channels"], logs: Float[Array, "windows controls"]
     ) -> Float[Array, "*windows state"]:
         """The final state, or all states if the readout asks for every window."""
+        hidden, first = self.first_state(x0)
+        _, after = jax.lax.scan(lambda hidden, log_signature: self.next_state(hidden, log_signature), hidden, logs)
+        states = jnp.concatenate([first[None], after])
+        return states if self.decoder.readout.every_window else states[-1]
 
     def __call__(
         self,

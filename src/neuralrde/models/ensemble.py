@@ -10,7 +10,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from .._types import State
+from .._types import AnyArray, State
 from ..frozen import Frozen, once_per_model
 from .base import AbstractModel, as_model
 from .conditioning import LabelScale
@@ -54,10 +54,10 @@ class Ensemble(AbstractModel):
 
     # For a series that is still arriving; see `AbstractDrivenModel`. The first axis of a state's arrays is the member.
 
-    def start(self, x0: Float[Any, " channels"]) -> State:
+    def start(self, x0: Float[AnyArray, " channels"]) -> State:
         return self._of_each(lambda member, _: member.start(x0), None)
 
-    def advance(self, state: State, log_signature: Float[Any, " controls"]) -> State:
+    def advance(self, state: State, log_signature: Float[AnyArray, " controls"]) -> State:
         return self._of_each(lambda member, own: member.advance(own, log_signature), state)
 
     def output(self, state: State) -> Float[Array, " outputs"]:
@@ -141,7 +141,9 @@ class CrossFitted(AbstractModel):
         return jnp.where(left_out, jax.lax.stop_gradient(outputs), outputs)
 
 
-def out_of_fold(outputs: Float[Any, "samples members *out"], fold: Int[Any, " samples"]) -> Float[Any, "samples *out"]:
+def out_of_fold(
+    outputs: Float[np.ndarray, "samples members *out"], fold: Int[np.ndarray, " samples"]
+) -> Float[np.ndarray, "samples *out"]:
     """Pick, of every member's outputs, those of the member that has not learned from the sample.
 
     >>> import numpy as np

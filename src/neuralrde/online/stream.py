@@ -32,11 +32,11 @@ def fingerprint(fitted: Any) -> str:
     """A checksum of all that a prediction depends on: the same for the same fitted model, wherever it was loaded."""
     digest = hashlib.sha256()
     for part in (fitted,) if fitted.closed_form in (None, fitted) else (fitted, fitted.closed_form):
-        targets, blend = part.targets, getattr(part, "blend", None)
-        plain = [type(part).__name__, part.transform.state(), repr(getattr(part, "windows", None))]
-        plain += [getattr(part, "members", 1), None if blend is None else blend.factors, list(part.inputs.channels)]
+        targets, blend = part.targets, part.blend
+        plain = [type(part).__name__, part.transform.state(), repr(part.windows)]
+        plain += [part.members, None if blend is None else blend.factors, list(part.inputs.channels)]
         plain += [targets.one_dimensional, None if targets.classes is None else targets.classes.tolist()]
-        plain += [getattr(part, "threshold", None)]
+        plain += [part.threshold]
         digest.update(json.dumps(plain).encode())
         for name, array in sorted(arrays_of(part.model, "model").items()):
             # The same model where JAX computes in float64: its weights have been converted.
@@ -626,7 +626,7 @@ def fitted_with_times(fitted: Any) -> bool | None:
     for part in (fitted, fitted.closed_form):
         if part is None:
             continue
-        if getattr(getattr(part, "windows", None), "every", None) is not None:
+        if part.windows is not None and part.windows.every is not None:
             return True
         if part.transform.timed is not None:
             return part.transform.timed

@@ -5,13 +5,13 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
-from ..errors import ParameterError, python_only, setting
+from ..errors import ParameterError, python_only
 
 
 def check_finite(values: ArrayLike, *, channels: Sequence[str] | None = None) -> None:
@@ -90,53 +90,46 @@ def as_numbers(values: Any, *, name: str = "values") -> Float[np.ndarray, "..."]
     return array.astype(np.float32 if array.dtype == np.float16 else np.float64)
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     """Whether it is a real number; True and False are none."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
-def as_number(value: Any, *, name: str, example: str) -> float:
-    if not is_number(value):
-        raise TypeError(f"Got {setting(name, value)}; expected a number, for example {example}.")
-    if not np.isfinite(value):
-        raise ParameterError(name, value, f"a finite number, for example {example}")
-    return float(value)
-
-
-def as_positive(value: Any, *, name: str, example: str, why: str) -> float:
-    number = as_number(value, name=name, example=example)
-    if number <= 0:
-        raise ParameterError(name, value, "a number above 0", because=why, remedy=f"Write {example}.")
-    return number
-
-
-def check_count(name: str, value: Any, *, example: str, why: str) -> None:
-    """Raise unless it is a whole number from 1 on; the error says why it has to be."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"Got {setting(name, value)}; expected a whole number, for example {example}.")
-    if value < 1:
-        raise ParameterError(name, value, "at least 1", because=why, remedy=f"Write {example}.")
-
-
-def check_whole(name: str, value: Any, *, low: int = 1, high: int = 2**20, also: tuple = ()) -> None:
+def check_whole(
+    name: str, value: Any, *, low: int = 1, high: float = 2**20, also: tuple = (), because: str = ""
+) -> None:
     """Raise unless it is a whole number in a range, or one of a few other things."""
     if isinstance(value, str | None) and value in also:
         return
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
         others = "".join(f", or {other!r}" for other in also)
-        raise ParameterError(name, value, f"a whole number from {low} to {high}{others}")
+        span = f"from {low}" if high == np.inf else f"from {low} to {high}"
+        raise ParameterError(name, value, f"a whole number {span}{others}", because)
 
 
 def check_number(
-    name: str, value: Any, *, low: float = 0.0, high: float = np.inf, above: bool = False, also: tuple = ()
+    name: str,
+    value: Any,
+    *,
+    low: float = 0.0,
+    high: float = np.inf,
+    above: bool = False,
+    finite: bool = False,
+    also: tuple = (),
+    because: str = "",
 ) -> None:
-    """With `above`, the number must be larger than `low`, and not `low` itself."""
+    """Raise unless it is a number in a range; with `above`, larger than `low`, and not `low` itself."""
     if value is None and None in also:
         return
-    if not (is_number(value) and low <= float(value) <= high) or (above and value == low):  # type: ignore
+    inside = is_number(value) and low <= value <= high and not (above and value == low)
+    if not inside or (finite and value in (np.inf, -np.inf)):
         others = "".join(f", or {other!r}" for other in also)
-        span = f"above {low:g}" if above and high == np.inf else f"from {low:g} to {high:g}"
-        raise ParameterError(name, value, f"a number {span}{others}")
+        span = "a finite number" if finite else "a number"
+        if high != np.inf:
+            span += f" from {low:g} to {high:g}"
+        elif low != -np.inf:
+            span += f" above {low:g}" if above else f" from {low:g}"
+        raise ParameterError(name, value, f"{span}{others}", because)
 
 
 def check_flag(name: str, value: object) -> None:

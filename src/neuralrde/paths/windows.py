@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from ..errors import ParameterError, setting
 from ..registry import Config, Registry
-from .checks import as_numbers, as_positive, check_count, check_whole
+from .checks import as_numbers, check_number, check_whole
 from .series import Series, as_lengths
 
 # The most windows by time: more of them come of a mistaken unit of time.
@@ -125,13 +125,9 @@ def cuts_by_count(length: int, step: int, shift: int = 0) -> Int[np.ndarray, "cu
     >>> cuts_by_count(10, step=4, shift=2)
     array([0, 2, 6, 9])
     """
-    check_count("length", length, example="length=100", why="an empty series has no path")
-    check_count("step", step, example=setting("step", 32), why="a window needs an increment")
-    if isinstance(shift, bool) or not isinstance(shift, int | np.integer) or not 0 <= shift < step:
-        raise ValueError(
-            f"Got shift={shift!r} and {setting('step', step)}; expected a whole number from 0 to "
-            f"{step - 1}, because a larger shift cuts where a smaller one does."
-        )
+    check_whole("length", length, high=np.inf, because="an empty series has no path")
+    check_whole("step", step, high=np.inf, because="a window needs an increment")
+    check_whole("shift", shift, low=0, high=step - 1, because="a larger shift cuts where a smaller one does")
     windows = max(1, -(-(length - 1 + shift) // step))
     return np.clip(np.arange(windows + 1, dtype=np.int64) * step - shift, 0, length - 1)
 
@@ -189,7 +185,7 @@ def positions_in_windows(
     Windows that have `passed`, in a stream or in each of several, take no memory any more, and do not count among too
     many.
     """
-    every = as_positive(every, name="every", example=setting("every", 0.5), why="time runs forward")
+    check_number("every", every, above=True, finite=True, because="time runs forward")
     first = times[:, :1] if start is None else _starts(start, times)
     with np.errstate(over="ignore"):
         position = (times - first) / every
@@ -273,7 +269,7 @@ class Windows:
         check_whole("count", self.count, high=2**24)
         check_whole("shifts", self.shifts, high=1024)
         if self.every is not None:
-            as_positive(self.every, name="every", example=setting("every", 0.5), why="time runs forward")
+            check_number("every", self.every, above=True, finite=True, because="time runs forward")
         if self.every is not None and self.step is not None:
             raise ValueError(
                 f"Got both {setting('step', self.step)} and {setting('every', self.every)}; expected at "

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import sparse
 
-from ..paths.checks import check_count, check_fits
+from ..paths.checks import check_fits, check_whole
 
 Word = tuple[int, ...]
 
@@ -181,5 +181,5 @@ def signature_channels(channels: int, depth: int) -> int:
 
 
 def check_channels_and_depth(channels: int, depth: int) -> None:
-    check_count("channels", channels, example="channels=3", why="a path needs a value to follow")
-    check_count("depth", depth, example="depth=2", why="depth 1 already keeps only increments")
+    check_whole("channels", channels, high=np.inf, because="a path needs a value to follow")
+    check_whole("depth", depth, high=np.inf, because="depth 1 already keeps only increments")

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from ..paths.checks import as_numbers, as_positive
+from ..paths.checks import as_numbers, check_number
 from ..paths.windows import as_scales, cuts_by_count, depths_of, positions_in_windows
 from ._log_signature import _numpy_runs, log_signatures
 from ._windows import WindowSpan, join
@@ -282,7 +282,7 @@ class LogSignatureStream:
         if step is not None:
             cuts_by_count(1, step)  # raises for a step that is not one
         else:
-            every = as_positive(every, name="every", example="every=0.5", why="time runs forward")
+            check_number("every", every, above=True, finite=True, because="time runs forward")
         self.channels, self.depth, self.step, self.every = channels, depth, step, every
         self.scales, self.basis = as_scales(scales), basis
         path = _Path(channels, depth, self.scales, basis)

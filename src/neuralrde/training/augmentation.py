@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from ..paths import Series
-from ..paths.checks import check_whole, is_number
+from ..paths.checks import check_flag, check_whole, is_number
 from ..registry import Registry
 from .examples import Examples
 
@@ -100,8 +100,7 @@ class TimeStretch(AbstractAugmentation):
                 f"Got slowest={slowest} and fastest={fastest}; expected {_SLOWEST:g} <= slowest <= 1 <= fastest <= "
                 f"{_FASTEST:g}, factors of the speed. Write for example TimeStretch(0.7, 1.4)."
             )
-        if not isinstance(self.rate, bool):
-            raise ValueError(f"Got rate={self.rate!r}; expected True, for targets that are rates, or False.")
+        check_flag("rate", self.rate)
         known = all(is_number(speed) and slowest <= speed <= fastest for speed in self.speeds)
         if not known or len(self.speeds) % 2 == 0 or len(self.speeds) > _MOST_SPEEDS:
             raise ValueError(

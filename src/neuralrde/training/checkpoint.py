@@ -4,7 +4,6 @@ import math
 import os
 import re
 from dataclasses import dataclass, field, fields, replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ import numpy as np
 import optax
 
 from .._types import Model, Record, State
-from .._write import private_folder
-from ..errors import ParameterError, setting
+from .._write import digest_of, private_folder
 from ..frozen import weights_of
+from ..paths.checks import check_number, check_whole
 from ..processes import Processes
 from ..registry import make
 from .archive import FileRefused, arrays_of, read_archive, with_arrays, write_archive
@@ -57,13 +56,9 @@ class Settings:
     def __post_init__(self):
         object.__setattr__(self, "optimizer", make("optimizer", self.optimizer))
         for name in ("epochs", "batch_size"):
-            if getattr(self, name) < 1:
-                remedy = f"Write for example {setting(name, 32)}."
-                raise ParameterError(name, getattr(self, name), "at least 1", remedy=remedy)
+            check_whole(name, getattr(self, name), high=math.inf)
         for name in ("patience", "time_budget"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ParameterError(name, value, "a number above 0")
+            check_number(name, getattr(self, name), above=True, also=(None,))
 
 
 @dataclass(frozen=True)
@@ -166,17 +161,15 @@ def fingerprint_of(settings: Settings, *parts: Any) -> str:
     A part that is not in memory has a `fingerprint` of its own.
     """
     decisive = {field.name: getattr(settings, field.name) for field in fields(settings) if field.name not in _FREE}
-    digest = blake2b(ADDRESS.sub("", repr(sorted(decisive.items()))).encode(), digest_size=16)
+    content: list[Any] = [ADDRESS.sub("", repr(sorted(decisive.items())))]
     for part in parts:
         part = getattr(part, "fingerprint", part)  # a store knows the checksum of its files
         # Names and plain values. Not repr(): Equinox omits fields equal to their defaults.
         leaves, structure = jax.tree.flatten(part)
         plain = [leaf for leaf in leaves if not eqx.is_array(leaf) and not isinstance(leaf, np.ndarray)]
-        digest.update(ADDRESS.sub("", f"{structure} {plain}").encode())
-        for name, array in arrays_of(part).items():
-            digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
-            digest.update(array.tobytes())
-    return digest.hexdigest()
+        content.append(ADDRESS.sub("", f"{structure} {plain}"))
+        content += [item for pair in arrays_of(part).items() for item in pair]
+    return digest_of(*content)
 
 
 def _sound(header: Record) -> bool:

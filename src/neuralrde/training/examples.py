@@ -14,7 +14,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float, Int, Shaped
 
-from .._types import AnyArray, Devices, Model
+from .._types import AnyArray, Devices, Model, Selection
 from ..devices import check_process, device_mesh, keep_programs, local_rows, replicate, shard_batch
 from ..frozen import once_per_model
 from ..processes import Processes
@@ -58,12 +58,20 @@ def prefetched(batches: Iterable[Any], *, in_memory: bool = False, ahead: int = 
 class Source(Protocol):
     """What a training takes: examples in memory (`Examples`), or elsewhere, such as a `neuralrde.Store`.
 
-    It also has `target` and `weight`, as `Examples` has them, and, unless it is in memory, a `fingerprint`.
+    Unless it is in memory, it also has a `fingerprint`.
     """
+
+    @property
+    def target(self) -> Any:
+        """As `Examples` has it."""
+
+    @property
+    def weight(self) -> Any:
+        """As `Examples` has it."""
 
     def __len__(self) -> int: ...
 
-    def take(self, rows: Any) -> "Examples":
+    def take(self, rows: Selection) -> "Examples":
         """Some of the examples, in memory."""
         ...
 
@@ -92,12 +100,12 @@ class Examples(eqx.Module):
     def __len__(self) -> int:
         return self.inputs[0].shape[0]
 
-    def take(self, rows: Any) -> "Examples":
+    def take(self, rows: Selection) -> "Examples":
         """Some of the examples, by numbers, a slice or a mask."""
         rows = np.arange(len(self))[rows]
         return jax.tree.map(lambda leaf: leaf[rows], self)
 
-    def predictions(self, model: Model, keys: Any = None) -> Float[Array, "examples *out outputs"]:
+    def predictions(self, model: Model, keys: Array | None = None) -> Float[Array, "examples *out outputs"]:
         """The model's predictions; with a key per example as in training, with dropout, if the model has any."""
 
         def one(inputs, windows, key):
@@ -212,7 +220,7 @@ def batches(
         yield batch, weights if batch.weight is None else (weights * np.asarray(batch.weight)).astype(np.float32)
 
 
-def check_weights(examples: Any, what: str) -> None:
+def check_weights(examples: Source, what: str) -> None:
     """Refuse weights with which a weighted mean would mean nothing."""
     if examples.weight is None:
         return

@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,7 +15,7 @@ import optax
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
-from .._types import Devices, Model
+from .._types import Devices, Model, State
 from ..devices import (
     check_process,
     device_mesh,
@@ -202,7 +201,7 @@ class _Run:
 
     def epoch(
         self, state: TrainingState, examples: Source, heard: Listener, stop_here: Callable[[], None]
-    ) -> tuple[Model, Any, float, float]:
+    ) -> tuple[Model, State, float, float]:
         """The model and the optimizer's state after one more epoch, the mean loss, and the last learning rate."""
         optimizer, seed = self.settings.optimizer, self.settings.seed
         total_steps = self.settings.epochs * self.steps
@@ -249,7 +248,7 @@ def _examples(training: Source | RandomChoice, epoch: int) -> Source:
 
 
 def evaluate(
-    model: Model, examples: Any, *, loss: Callable, metric: Callable | None, batch: int, mesh: Mesh
+    model: Model, examples: Source, *, loss: Callable, metric: Callable | None, batch: int, mesh: Mesh
 ) -> dict[str, float]:
     """Loss and metric over a whole set."""
     predictions = predict(model, examples, batch=batch, mesh=mesh)

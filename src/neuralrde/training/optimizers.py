@@ -10,7 +10,7 @@ import optax
 
 from .._types import Record
 from ..errors import ParameterError
-from ..paths.checks import is_number
+from ..paths.checks import check_number
 from ..registry import Config, Registry
 
 
@@ -121,11 +121,8 @@ class AdamW:
 
     def __post_init__(self):
         for name in ("learning_rate", "clip"):
-            value = getattr(self, name)
-            if value is not None and not (is_number(value) and value > 0):
-                raise ParameterError(name, value, "a number above 0")
-        if not is_number(self.weight_decay) or not 0 <= self.weight_decay < float("inf"):
-            raise ParameterError("weight_decay", self.weight_decay, "a number of 0 (Adam) or more (AdamW)")
+            check_number(name, getattr(self, name), above=True, also=(None,))
+        check_number("weight_decay", self.weight_decay, finite=True)
         if not callable(self.schedule):
             raise ParameterError("schedule", self.schedule, "WarmupCosine(), Plateau() or ConstantRate()")
 

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from jaxtyping import Bool
 
-from ..paths.checks import as_positive
+from ..paths.checks import check_number
 from ..paths.series import Series, frozen
 from .statistics import Statistics
 from .transform import Carried, Transform, check_fitted
@@ -143,9 +143,8 @@ class TimeChannel(Transform):
 
     def __post_init__(self):
         if self.duration is not None:
-            why = "time is divided by it"
-            duration = as_positive(self.duration, name="duration", example="duration=1.0", why=why)
-            object.__setattr__(self, "duration", duration)
+            check_number("duration", self.duration, above=True, finite=True, because="time is divided by it")
+            object.__setattr__(self, "duration", float(self.duration))
 
     def fit_statistics(self, statistics: Statistics) -> "TimeChannel":
         if self.duration is not None:

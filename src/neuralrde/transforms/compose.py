@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Int
 
 from ..errors import ParameterError
+from ..paths.checks import check_flag
 from ..paths.series import Series
 from .channels import ObservationCounts, TimeChannel, TimeSinceObserved
 from .filling import Fill, FillForward, FillLinear
@@ -146,8 +147,7 @@ class Standard(Transform):
         if self.fill is not None and self.fill not in FILLS:
             raise ParameterError("fill", self.fill, f"one of {[*FILLS, None]}")
         for name in ("scale", "time", "base_point"):
-            if not isinstance(getattr(self, name), bool):
-                raise ParameterError(name, getattr(self, name), "True or False")
+            check_flag(name, getattr(self, name))
 
     def expanded(self) -> Compose:
         kinds: list[type[Transform]] = [] if self.fill is None else [ObservationCounts, FILLS[self.fill]]

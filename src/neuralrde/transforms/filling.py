@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from ..paths.checks import as_number
+from ..paths.checks import check_number
 from ..paths.series import Series, frozen
 from .statistics import Statistics
 from .transform import Carried, Transform, check_channels, check_fitted, check_one_each
@@ -23,8 +23,8 @@ class Fill(Transform, abc.ABC):
 
     def __post_init__(self):
         if self.default is not None:
-            default = as_number(self.default, name="default", example="default=0.0")
-            object.__setattr__(self, "default", default)
+            check_number("default", self.default, low=-np.inf, finite=True)
+            object.__setattr__(self, "default", float(self.default))
         check_one_each(self.channels_, means_=self.means_)
 
     def fit_statistics(self, statistics: Statistics) -> "Fill":

@@ -6,8 +6,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Int
 
-from ..errors import setting
-from ..paths.checks import as_number, as_positive, check_finite
+from ..paths.checks import check_finite, check_number
 from ..paths.series import Series, frozen
 from ..paths.windows import check_timed, cuts_by_time, positions_in_windows
 from .filling import FillLinear
@@ -33,7 +32,9 @@ class BasePoint(Transform):
 
     def __post_init__(self):
         if self.gap_ is not None:
-            as_positive(self.gap_, name="gap_", example="gap_=1.0", why="the base point comes before the first point")
+            check_number(
+                "gap_", self.gap_, above=True, finite=True, because="the base point comes before the first point"
+            )
 
     def fit(self, series: Series) -> "BasePoint":
         if series.times is None:
@@ -107,10 +108,11 @@ class WithBoundaries(Transform):
     )
 
     def __post_init__(self):
-        every = as_positive(self.every, name="every", example=setting("every", 0.5), why="time runs forward")
-        object.__setattr__(self, "every", every)
+        check_number("every", self.every, above=True, finite=True, because="time runs forward")
+        object.__setattr__(self, "every", float(self.every))
         if self.start is not None:
-            object.__setattr__(self, "start", as_number(self.start, name="start", example="start=0.0"))
+            check_number("start", self.start, low=-np.inf, finite=True)
+            object.__setattr__(self, "start", float(self.start))
 
     def __call__(self, series: Series) -> Series:
         times = check_timed(series)
@@ -169,7 +171,7 @@ class Resample(Transform):
 
     def __post_init__(self):
         if self.spacing is not None:
-            as_positive(self.spacing, name="spacing", example="spacing=0.01", why="time runs forward")
+            check_number("spacing", self.spacing, above=True, finite=True, because="time runs forward")
 
     def fit(self, series: Series) -> "Resample":
         spacing = self.spacing

@@ -4,12 +4,13 @@ import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..._write import private_folder, writing
 from ...datasets import Dataset
+from ...errors import few
 from ...paths import Series
 from ..assessment import CLOSED_FORM, Baseline, Predictions, TrainingTargets, baselines, trivial
 from ..stores import Store
@@ -17,6 +18,9 @@ from .console import Refusal
 from .flags import Table
 from .loading import is_runs_own, open_for, targets
 from .run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from .settings import Estimator
 
 
 @dataclass(frozen=True)
@@ -66,12 +70,11 @@ class PredictionTable:
         )
 
 
-def load_model(path: Path) -> Any:
+def load_model(path: Path) -> "Estimator":
     """The estimator in a model file or a run folder."""
-    from sklearn import base
-
     from ...devices import try_all_cores
     from ...estimators import load
+    from ...estimators.targets import ClassTargets, NumberTargets
 
     try_all_cores()
     file = path / "model.nrde" if path.is_dir() else path
@@ -82,19 +85,16 @@ def load_model(path: Path) -> Any:
         what = folder if path.is_dir() else "a model file or a run folder"
         raise Refusal(f"There is no model at {path}; expected {what}, such as `neuralrde fit` makes.")
     model = load(file)
-    if not (base.is_classifier(model) or base.is_regressor(model)):
+    if not isinstance(model, ClassTargets | NumberTargets):
         raise Refusal(f"{file} holds a {type(model).__name__}; expected a classifier or a regressor.")
-    return model
+    return model  # type: ignore  # one of ours, because a file names no other
 
 
-def is_classifier(model: Any) -> bool:
-    return hasattr(model, "classes_")
-
-
-def predictions_of(model: Any, data: Dataset | Store) -> PredictionTable:
+def predictions_of(model: "Estimator", data: Dataset | Store) -> PredictionTable:
     """A model's predictions for series, in memory or in a store, and what is true where the data say so."""
     series, true = (data, data.labels) if isinstance(data, Store) else (data.series, _true_targets(model, data))
-    probability = model.predict_proba(series) if is_classifier(model) else None
+    classifies = model.fitted_.targets.classes is not None
+    probability = model.predict_proba(series) if classifies else None  # type: ignore  # a classifier has it
     predicted = model.predict(series) if probability is None else model.fitted_.labels(probability)
     sample, points = np.arange(len(series)), None
     ids = sample if series.ids is None else np.asarray(series.ids)
@@ -104,20 +104,20 @@ def predictions_of(model: Any, data: Dataset | Store) -> PredictionTable:
         ids, sample, points = np.repeat(ids, series.lengths), np.repeat(sample, series.lengths), times[valid]
         predicted, true = predicted[valid], None if true is None else true[valid]
         probability = None if probability is None else probability[valid]
-    classes = None if probability is None else [str(name) for name in model.classes_]
+    classes = None if probability is None else [str(name) for name in model.fitted_.targets.classes]
     groups = None if data.groups is None else np.asarray(data.groups)[sample]
     return PredictionTable(ids, sample, points, predicted, probability, classes, true, groups)
 
 
-def _true_targets(model: Any, data: Dataset) -> np.ndarray | None:
+def _true_targets(model: "Estimator", data: Dataset) -> np.ndarray | None:
     """What is true, as the model predicts it; None if the data do not say. Targets of another kind are refused."""
     if data.target is None:
         return None
-    if (data.classes is not None) != is_classifier(model):
+    if data.task != (task := model.fitted_.targets.task):
         kind, wanted = ("real numbers", "classes") if data.classes is None else ("classes", "numbers")
         raise Refusal(
-            f"Got data whose target is {kind} for a model that predicts {wanted}. Say --task "
-            f"{'classification' if is_classifier(model) else 'regression'}, or name another --target."
+            f"Got data whose target is {kind} for a model that predicts {wanted}. Say --task {task}, or name another "
+            "--target."
         )
     if data.per_time != model.per_time_:
         each = ("series", "point")
@@ -128,7 +128,7 @@ def _true_targets(model: Any, data: Dataset) -> np.ndarray | None:
     return targets(data)
 
 
-def closed_form_baseline(estimator: Any, data: Dataset) -> Baseline:
+def closed_form_baseline(estimator: "Estimator", data: Dataset) -> Baseline:
     """The predictions of a closed form, as one of the baselines."""
     known = predictions_of(estimator, data).known()
     return Baseline(CLOSED_FORM, CLOSED_FORM, known.predicted, "random log-signature features and ridge")
@@ -206,7 +206,7 @@ def predictions_to_judge(
     Of the data that a run was trained with, only its test samples count, unless `everything` is wanted.
     """
     estimator, folder = load_model(model), RunFolder(model)
-    data = open_for(model, word, table, classifier=is_classifier(estimator))
+    data = open_for(model, word, table, task=estimator.fitted_.targets.task)
     part, rows = "all", np.arange(len(data))
     if model.is_dir() and not everything and folder.is_own(data):
         part, rows = "test", folder.rows("test", data)
@@ -224,8 +224,8 @@ def predictions_to_judge(
     found = predictions_of(estimator, data[rows])
     if found.true is not None and found.classes and not np.isin(found.true.astype(str), found.classes).any():
         raise Refusal(  # an accuracy of zero would tell nobody why
-            f"Got the classes {np.unique(found.true)[:5].tolist()}, none of which the model knows; expected some of "
-            f"{found.classes[:5]}. Is --target the same column, spelled in the same way?"
+            f"Got the classes {few(np.unique(found.true).tolist(), 5)}, none of which the model knows; expected some "
+            f"of {few(found.classes, 5)}. Is --target the same column, spelled in the same way?"
         )
     return data, part, found
 

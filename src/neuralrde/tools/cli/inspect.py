@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from ...errors import few
 from . import flags
 from .console import WRONG_USE, Refusal, count, number, pairs, print_json
 from .console import table as as_table
 
 if TYPE_CHECKING:
     from ...datasets import Dataset
+    from .settings import Estimator
 
 # Rows of a table of channels that are shown.
 _CHANNELS = 20
@@ -196,11 +198,11 @@ def suggestions(data: "Dataset") -> Iterator[str]:
         unit = f" ({span(middle)}, in seconds)" if data.time_unit is not None else ""
         yield f"times are irregular: --every {middle:.4g}{unit} cuts by time instead of by points"
     if empty := [row["name"] for row in rows if np.isnan(row["mean"])]:
-        yield f"without any value, so that `fit` refuses it: {_few(empty)}; name the others with --columns"
+        yield f"without any value, so that `fit` refuses it: {few(empty, 5)}; name the others with --columns"
     if filled := missing - len(empty):
         yield f"{count(filled, 'channel')} with missing values: filled forward, and counted in one more channel each"
     if still := [row["name"] for row in rows if row["spread"] == 0]:
-        yield f"constant, and of no use: {_few(still)}; leave it out with --columns"
+        yield f"constant, and of no use: {few(still, 5)}; leave it out with --columns"
     if data.classes is not None and not data.per_time:
         sizes = np.bincount(np.asarray(data.target), minlength=len(data.classes))
         if sizes.max() > 3 * max(1, sizes.min()):
@@ -216,19 +218,20 @@ def suggestions(data: "Dataset") -> Iterator[str]:
         yield f"{count(single, 'sample')} {has} one point only, from which nothing about time can be learned"
 
 
-def about_model(estimator: Any) -> dict[str, Any]:
+def about_model(estimator: "Estimator") -> dict[str, Any]:
     """What it is, how it was trained, and what it expects."""
-    from .settings import blend_of, is_closed_form
+    from ...estimators import NeuralRDEClassifier, NeuralRDERegressor
+    from .settings import blend_of
 
-    closed = is_closed_form(estimator)
-    found = {
+    neural = isinstance(estimator, NeuralRDEClassifier | NeuralRDERegressor)
+    found: dict[str, Any] = {
         "estimator": type(estimator).__name__,
-        "model": "random log-signature features and ridge, in closed form" if closed else str(estimator.config_),
+        "model": str(estimator.config_) if neural else "random log-signature features and ridge, in closed form",
         "predicts": "for each point" if estimator.per_time_ else "for each series",
         "expects": count(int(estimator.n_channels_in_), "channel"),
         "transform": str(estimator.transform_),
     }
-    if closed:
+    if not neural:
         found["features"] = f"{estimator.features_:,}"
         found["penalty"] = f"{estimator.penalty_:.3g}, by the error on series that were left out"
     else:
@@ -245,8 +248,8 @@ def about_model(estimator: Any) -> dict[str, Any]:
         epochs = count(len(estimator.history_), "epoch")
         loss = f"monitored loss {estimator.validation_loss_:.4g}"
         found["trained"] = f"{epochs}, best {estimator.best_epoch_}, {loss}"
-    if hasattr(estimator, "classes_"):
-        found["classes"] = ", ".join(str(name) for name in estimator.classes_)
+    if (classes := estimator.fitted_.targets.classes) is not None:
+        found["classes"] = ", ".join(map(str, classes))
     return found
 
 
@@ -266,10 +269,6 @@ def about_blend(closed: float, neural: float) -> str:
 def _time_span(data: "Dataset", value: float) -> str:
     """A stretch of the data's time, with its unit where that is known."""
     return f"{value:.4g}" if data.time_unit is None else span(value)
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
 
 
 def _gaps(data: "Dataset") -> np.ndarray:

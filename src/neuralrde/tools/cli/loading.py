@@ -13,6 +13,7 @@ from ...datasets import Dataset, Split, column_names, duplicates, endings, folds
 from ...datasets.splits import USUAL as FRACTIONS
 from ...datasets.splits import WAYS, TooFewSamples, usual_way
 from ...datasets.table import USUAL
+from ...errors import few
 from ...paths import Series
 from .console import WRONG_USE, Refusal, count
 from .flags import Table
@@ -94,7 +95,7 @@ def with_channels(settings: RunSettings, data: Dataset) -> RunSettings:
     return replace(settings, table={**table, "wide": True}) if wide else settings
 
 
-def open_for(run: Path, word: str | None, flags: Table, *, classifier: bool) -> Dataset:
+def open_for(run: Path, word: str | None, flags: Table, *, task: str) -> Dataset:
     """Data for a trained model: tables are read as the run's own was, where the flags do not say otherwise.
 
     A run without a word about data is given its own. The model knows whether whole numbers are classes.
@@ -123,12 +124,10 @@ def open_for(run: Path, word: str | None, flags: Table, *, classifier: bool) -> 
     if "columns" in table and "columns" not in flags:
         table["columns"] = [name for name in table["columns"] if name not in named]
         if names and (absent := _lacking(table["columns"], names)):
-            some = ", ".join(map(repr, absent[:5])) + (" ..." if len(absent) > 5 else "")
             raise Refusal(
-                f"{word} has no column {some}, which the model in {run} was trained on; its columns are {names[:12]}. "
-                "Rename the column that holds it."
+                f"{word} has no column {few(absent, 5)}, which the model in {run} was trained on; its columns are "
+                f"{few(names)}. Rename the column that holds it."
             )
-    task = "classification" if classifier else "regression"
     return open_data(word, {**table, **flags, "task": task} if Path(word).expanduser().exists() else flags)
 
 

@@ -28,12 +28,12 @@ def predict(
         neuralrde predict runs/hearts new.csv --out predicted.csv
     """
     from ..stores import Store, is_store
-    from .evaluation import is_classifier, load_model, predictions_of, write_csv
+    from .evaluation import load_model, predictions_of, write_csv
     from .loading import open_for
 
     estimator = load_model(model)
     stored = is_store(data)
-    given = Store(data) if stored else open_for(model, data, table, classifier=is_classifier(estimator))
+    given = Store(data) if stored else open_for(model, data, table, task=estimator.fitted_.targets.task)
     found = predictions_of(estimator, given)
     if str(out) == "-":
         write_csv(found, sys.stdout)
@@ -107,12 +107,12 @@ def explain(
         neuralrde explain runs/hearts new.csv --id p17 --out p17.png
     """
     from ...plots import explanation, save
-    from .evaluation import is_classifier, load_model
+    from .evaluation import load_model
     from .inspect import is_dated
     from .loading import open_for
 
     estimator = load_model(model)
-    given = open_for(model, data, table, classifier=is_classifier(estimator))
+    given = open_for(model, data, table, task=estimator.fitted_.targets.task)
     row = _row_of(given.series.ids, len(given), id)
     found = estimator.explain(given.series[[row]], bins=bins)
     output = int(found.outputs[0].argmax())  # the likeliest class

@@ -6,7 +6,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from .evaluation import PredictionTable
 from .inspect import about_blend, is_dated
 from .run_folder import RunFolder
 from .settings import CLOSED_FORM, settings_of
+
+if TYPE_CHECKING:
+    from .settings import Estimator
 
 _PICTURES = ("confusion.png", "predicted_against_true.png", "calibration.png", "learning_curves.png", "windows.png")
 _PICTURES += ("surest_right.png", "surest_wrong.png")
@@ -133,10 +136,10 @@ def draw_predictions(found: PredictionTable, folder: Path, *, name: str = "targe
     return save(picture, folder / "predicted_against_true.png")
 
 
-def draw_windows(model: Any, data: Dataset, folder: Path) -> Path:
+def draw_windows(model: "Estimator", data: Dataset, folder: Path) -> Path:
     """The first series of more than one point as the model sees it: prepared, cut, and its log-signatures."""
     one = data[np.array([np.argmax(data.series.lengths > 1)])]
-    prepared, windows = model.transform_(one.series), model.windows_
+    prepared, windows = model.transform_(one.series), model.fitted_.windows
     path = prepared.values[0, : prepared.lengths[0]]
     picture = windows_over_series(
         path,
@@ -149,7 +152,7 @@ def draw_windows(model: Any, data: Dataset, folder: Path) -> Path:
     return save(picture, folder / "windows.png")
 
 
-def draw_explanations(model: Any, data: Dataset, found: PredictionTable, folder: Path) -> None:
+def draw_explanations(model: "Estimator", data: Dataset, found: PredictionTable, folder: Path) -> None:
     """Why the classifier said what it said of the series that it was surest of, rightly and wrongly."""
     if found.probability is None or found.true is None or found.points is not None:
         return

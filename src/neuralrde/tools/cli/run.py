@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,10 @@ from .report import (
 )
 from .run_folder import RunFolder, write, write_json
 from .settings import CLOSED_FORM, RunSettings, as_toml, blend_of, closed_form_for, estimator_for, resolve
+
+if TYPE_CHECKING:
+    from ...training import Listener
+    from .settings import ClosedFormEstimator, Estimator
 
 Say = Callable[[str], None]
 # The closed form beside a neural model stays cheap: it learns from this many series at most, drawn at random.
@@ -79,7 +83,7 @@ class Run:
     estimator: Any = None
     """Not fitted."""
     verbose: bool | None = False
-    listeners: Sequence[Any] = ()
+    listeners: "Sequence[Listener]" = ()
 
     @property
     def resumable(self) -> bool:
@@ -91,7 +95,7 @@ class Run:
         """The test part, the validation part if there is no other, or else the training part."""
         return next(part for part in reversed(PARTS) if len(getattr(self.rows, part)))
 
-    def fit(self, rows: Split, **options: Any) -> Any:
+    def fit(self, rows: Split, **options: Any) -> "Estimator":
         """An estimator that was trained on the training rows."""
         from sklearn.base import clone
 
@@ -110,7 +114,7 @@ class Run:
             options["groups"] = self.data.groups[rows.train]
         return estimator.fit(self.data[rows.train].series, self.y[rows.train], **options)
 
-    def predict(self, estimator: Any, rows: np.ndarray) -> PredictionTable:
+    def predict(self, estimator: "Estimator", rows: np.ndarray) -> PredictionTable:
         """An estimator's predictions for some of the samples."""
         return predictions_of(estimator, self.data[rows] if self.store is None else self.store[rows])
 
@@ -125,7 +129,7 @@ class Run:
 class ClosedForm(NamedTuple):
     """The closed form that a neural model is compared with, and the seconds that its fit took."""
 
-    estimator: Any
+    estimator: "Estimator"
     seconds: float
 
 
@@ -137,10 +141,10 @@ class Folds(NamedTuple):
     rows: list[dict[str, Any]]
 
 
-class Fitted(NamedTuple):
+class Trained(NamedTuple):
     """What the trainings of a run leave."""
 
-    estimator: Any
+    estimator: "Estimator"
     seconds: float
     closed_form: ClosedForm | None
     folds: Folds | None
@@ -162,7 +166,7 @@ def train(
     *,
     resume: bool = False,
     data: Dataset | None = None,
-    listeners: Sequence[Any] = (),
+    listeners: "Sequence[Listener]" = (),
     with_closed_form: bool = True,
 ) -> dict[str, Any]:
     """Train, judge, and write a run folder.
@@ -225,18 +229,18 @@ def _open(settings: RunSettings, data: Dataset | None, say: Say) -> Run:
     return Run(settings, data, y, rows, how_split, splits, store, summary)
 
 
-def _listeners(output: Output) -> list[Any]:
+def _listeners(output: Output) -> "list[Listener]":
     """What shows how the training goes: a log gets lines, and a terminal has the estimator's own bar."""
     from ...training import JSONLines
     from ...training.listeners import ProgressLines
 
-    found: list[Any] = [JSONLines(sys.stderr)] if output.progress == "json" else []
+    found: list[Listener] = [JSONLines(sys.stderr)] if output.progress == "json" else []
     if output.progress == "bar" and not sys.stderr.isatty():
         found.append(ProgressLines(output.say))
     return found
 
 
-def _fit(run: Run, folder: RunFolder, say: Say, *, resume: bool, with_closed_form: bool) -> Fitted:
+def _fit(run: Run, folder: RunFolder, say: Say, *, resume: bool, with_closed_form: bool) -> Trained:
     """Fit the closed form, then the estimator: in each fold, and on the rows whose outcome is kept."""
     begin = (as_toml(resolve(run.settings, run.estimator, stored=run.store is not None)), run.data, run.rows)
     if not resume:  # a resumed run keeps its settings until the checkpoint is found to belong to these
@@ -260,7 +264,7 @@ def _fit(run: Run, folder: RunFolder, say: Say, *, resume: bool, with_closed_for
     if resume:
         folder.begin(*begin, run.how_split)
     estimator.save(folder.model)
-    return Fitted(estimator, seconds, closed_form, folds)
+    return Trained(estimator, seconds, closed_form, folds)
 
 
 def without_validation(rows: Split) -> Split:
@@ -268,7 +272,9 @@ def without_validation(rows: Split) -> Split:
     return replace(rows, train=np.sort(np.concatenate([rows.train, rows.validation])), validation=rows.validation[:0])
 
 
-def _fit_with_validation(estimator: Any, data: Dataset, y: np.ndarray, rows: Split) -> Any:
+def _fit_with_validation(
+    estimator: "ClosedFormEstimator", data: Dataset, y: np.ndarray, rows: Split
+) -> "ClosedFormEstimator":
     """Fit on the training and the validation part; samples of a group are left out together."""
     rows = without_validation(rows)
     groups = None if data.groups is None else np.asarray(data.groups)[rows.train]
@@ -322,7 +328,7 @@ def _cross_validate(run: Run, say: Say, *, with_closed_form: bool) -> Folds:
     return Folds(pooled(predicted), pooled_baselines(beside), rows)
 
 
-def _judge(run: Run, fitted: Fitted) -> Judgement:
+def _judge(run: Run, fitted: Trained) -> Judgement:
     """Judge the estimator on the test part, on the validation part if there is no other, or on all folds together."""
     estimator, _, closed_form, folds = fitted
     predicted = {part: run.predict(estimator, own) for part in PARTS if len(own := getattr(run.rows, part))}
@@ -339,7 +345,7 @@ def _judge(run: Run, fitted: Fitted) -> Judgement:
     sentences = [*alone, *verdict(assessment, _training(run, estimator, {} if alone else measured))]
     result = {
         "estimator": type(estimator).__name__,
-        **_about_model(run, estimator),
+        **_about_model(estimator),
         "seconds": round(fitted.seconds, 2),
         "parts": measured,
         "assessment": as_json(assessment, sentences, part),
@@ -352,10 +358,12 @@ def _judge(run: Run, fitted: Fitted) -> Judgement:
     return Judgement(judged, assessment, text, result)
 
 
-def _training(run: Run, estimator: Any, measured: dict[str, Any]) -> Training:
+def _training(run: Run, estimator: "Estimator", measured: dict[str, Any]) -> Training:
     """How the training went, for the verdict; without measures of what was learned from, nothing is said of it."""
+    from ...estimators import LogSignatureClassifier, LogSignatureRegressor
+
     learned = {name: values for name, values in measured.items() if name != "test"}
-    if run.settings.closed_form or not learned:
+    if isinstance(estimator, LogSignatureClassifier | LogSignatureRegressor) or not learned:
         return Training(epochs=0, best=0, out_of_time=False, parts={}, folds=run.settings.folds)
     history, budget = estimator.history_, estimator.time_budget
     return Training(
@@ -368,10 +376,11 @@ def _training(run: Run, estimator: Any, measured: dict[str, Any]) -> Training:
     )
 
 
-def _about_model(run: Run, estimator: Any) -> dict[str, Any]:
+def _about_model(estimator: "Estimator") -> dict[str, Any]:
+    from ...estimators import LogSignatureClassifier, LogSignatureRegressor
     from ...registry import to_plain
 
-    if run.settings.closed_form:
+    if isinstance(estimator, LogSignatureClassifier | LogSignatureRegressor):
         return {"model": CLOSED_FORM, "features": estimator.features_, "penalty": estimator.penalty_}
     windows = estimator.windows_
     return {
@@ -386,9 +395,9 @@ def _about_model(run: Run, estimator: Any) -> dict[str, Any]:
     }
 
 
-def _write(run: Run, folder: RunFolder, fitted: Fitted, judged: Judgement, *, plots: bool) -> list[str]:
+def _write(run: Run, folder: RunFolder, fitted: Trained, judged: Judgement, *, plots: bool) -> list[str]:
     """Write history, metrics, predictions, pictures and the report, and return what there is to say."""
-    if history := getattr(fitted.estimator, "history_", None):
+    if history := fitted.estimator.fitted_.history:
         write(folder.history, "".join(json.dumps(record) + "\n" for record in history))
     write_json(folder.metrics, judged.result)
     write_csv(judged.predicted, folder.predictions)
@@ -406,12 +415,12 @@ def _write(run: Run, folder: RunFolder, fitted: Fitted, judged: Judgement, *, pl
     return said
 
 
-def _draw(run: Run, folder: RunFolder, estimator: Any, judged: Judgement) -> list[str]:
+def _draw(run: Run, folder: RunFolder, estimator: "Estimator", judged: Judgement) -> list[str]:
     """Draw what there is to see, and return why something is left out."""
     target = run.settings.table.get("target")
     name, note = target if isinstance(target, str) else "target", picture_note(judged.assessment)
     draw_predictions(judged.predicted, folder.pictures, name=name, note=note)
-    if history := getattr(estimator, "history_", None):  # nothing is trained where the closed form leaves no error
+    if history := estimator.fitted_.history:  # nothing is trained where the closed form leaves no error
         draw_curves(history, folder.pictures, blended=blend_of(estimator) is not None)
     if run.store is not None:
         return []

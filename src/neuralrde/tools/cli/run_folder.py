@@ -18,14 +18,13 @@ import itertools
 import json
 import shlex
 import sys
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from ..._version import versions
-from ..._write import private_folder, writing
+from ..._write import digest_of, private_folder, writing
 from ...datasets import Dataset, Split
 from ...datasets.dataset import PARTS, safe_name
 from .._lock import Lock, Locked
@@ -156,24 +155,7 @@ def _ids(data: Dataset) -> np.ndarray:
 
 def fingerprint(data: Dataset) -> str:
     """A checksum of the series in their order: values, lengths and times."""
-    series = data.series
-    digest = blake2b(repr(series.values.shape).encode(), digest_size=16)
-    for array in (series.values, series.lengths, series.times):
-        if array is not None:
-            digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
-
-
-def fingerprint_with_targets(data: Dataset) -> str:
-    """A checksum of the series, targets, groups and given parts, in their order."""
-    digest = blake2b(fingerprint(data).encode(), digest_size=16)
-    ids = None if data.series.ids is None else np.asarray(data.series.ids)
-    for array in (data.target, data.groups, data.split, ids):
-        digest.update(b"none" if array is None else f"{array.dtype} {array.shape}".encode())
-        if array is not None:
-            digest.update((array.astype(str) if array.dtype == object else array).tobytes())
-    digest.update(repr((data.classes, data.series.channels)).encode())
-    return digest.hexdigest()
+    return digest_of(data.series.values, data.series.lengths, data.series.times)
 
 
 def write_json(path: Path, value: Any, *, indent: int | None = 2) -> None:

@@ -37,6 +37,15 @@ from .console import WRONG_USE, Refusal
 
 if TYPE_CHECKING:
     from ...datasets import Dataset
+    from ...estimators import (
+        LogSignatureClassifier,
+        LogSignatureRegressor,
+        NeuralRDEClassifier,
+        NeuralRDERegressor,
+    )
+
+    ClosedFormEstimator = LogSignatureClassifier | LogSignatureRegressor
+    Estimator = NeuralRDEClassifier | NeuralRDERegressor | ClosedFormEstimator
 
 # Parts of the estimators, each with a section of its own; other parameters are in [training].
 PARTS = ("model", "transform", "windows", "loss", "optimizer", "augmentation")
@@ -227,7 +236,7 @@ def check_names(names: Iterable[str], known: Iterable[str], where: str) -> None:
             raise Refusal(f"There is no setting {name!r}{where}.{hint}", WRONG_USE)
 
 
-def estimator_for(settings: RunSettings, data: "Dataset") -> Any:
+def estimator_for(settings: RunSettings, data: "Dataset") -> "Estimator":
     """The estimator that settings describe, for the targets of these data; not fitted."""
     from ...estimators import NeuralRDEClassifier, NeuralRDERegressor
 
@@ -236,27 +245,20 @@ def estimator_for(settings: RunSettings, data: "Dataset") -> Any:
     return estimator_of(kind, settings, random_state=settings.seed)
 
 
-def closed_form_for(data: "Dataset") -> Any:
+def closed_form_for(data: "Dataset") -> "type[ClosedFormEstimator]":
     """The class of estimators in closed form for the targets of these data."""
     from ...estimators import LogSignatureClassifier, LogSignatureRegressor
 
     return LogSignatureRegressor if data.classes is None else LogSignatureClassifier
 
 
-def is_closed_form(estimator: Any) -> bool:
-    """Whether an estimator is one in closed form."""
-    from ...estimators import LogSignatureClassifier, LogSignatureRegressor
-
-    return isinstance(estimator, LogSignatureClassifier | LogSignatureRegressor)
-
-
-def blend_of(estimator: Any) -> tuple[float, float] | None:
+def blend_of(estimator: "Estimator") -> tuple[float, float] | None:
     """The weights of the closed form and of the neural part in a prediction; None if nothing is blended."""
-    blended = getattr(estimator, "closed_form_", None) is not None
-    return (float(estimator.blend_[0]), float(estimator.blend_[1])) if blended else None
+    blend = estimator.fitted_.blend
+    return None if blend is None or blend.closed_form is None else blend.factors
 
 
-def estimator_of(kind: Any, settings: RunSettings, **others: Any) -> Any:
+def estimator_of(kind: "type[Estimator]", settings: RunSettings, **others: Any) -> "Estimator":
     """The estimator that settings describe, not fitted. Settings that it does not have are refused."""
     from ...estimators.parameters import part_with
     from ...registry import make
@@ -291,7 +293,7 @@ def estimator_of(kind: Any, settings: RunSettings, **others: Any) -> Any:
     return estimator
 
 
-def resolve(settings: RunSettings, estimator: Any, *, stored: bool = False) -> RunSettings:
+def resolve(settings: RunSettings, estimator: "Estimator", *, stored: bool = False) -> RunSettings:
     """The settings with every parameter of the estimator, and a path that is right from any folder.
 
     Windows that are left to the model, or to the store, are left out; so is the transform of a store.

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._version import __version__
+from ..._write import digest_of
 from ...datasets import Dataset
 from ...training import FileRefused, Listener
 from .._lock import Lock
@@ -34,7 +35,7 @@ from ..sweeps import Sweep, Task, content_key, grid_points
 from .console import INTERRUPTED, TERMINATED, WRONG_USE, Refusal
 from .loading import open_data, targets, with_channels
 from .run import QUIET, train
-from .run_folder import RunFolder, fingerprint_with_targets
+from .run_folder import RunFolder, fingerprint
 from .settings import TOP, RunSettings, check_names, estimator_for, read_toml, resolve, sections, settings_of
 
 # Sections of the file that a run has not, and what is in them.
@@ -108,6 +109,12 @@ class _TaskMaker:
         content = {"neuralrde": __version__, "data": self._prints[word], "estimator": resolved.estimator}
         content |= {name: getattr(resolved, name) for name in ("seed", "divide", "folds")}
         return Task(content_key(content), _shown(point, settings, data), settings, word)
+
+
+def fingerprint_with_targets(data: Dataset) -> str:
+    """A checksum of all that decides a result: the series, targets, groups and given parts, in their order."""
+    series = data.series
+    return digest_of(fingerprint(data), data.target, data.groups, data.split, series.ids, data.classes, series.channels)
 
 
 def _shown(point: Point, settings: RunSettings, data: Dataset) -> Point:

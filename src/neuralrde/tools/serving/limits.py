@@ -7,7 +7,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from ...paths.checks import as_positive
+from ...paths.checks import check_number
 
 _BURST = 10  # seconds' worth of a stream's points that may come at once
 _MANY = 50_000  # streams, after which those that have been quiet are forgotten
@@ -71,8 +71,7 @@ class Limits:
 
     def __post_init__(self):
         for field in fields(self):
-            example = f"{field.name}={field.default}"
-            as_positive(getattr(self, field.name), name=field.name, example=example, why="nothing could pass")
+            check_number(field.name, getattr(self, field.name), above=True, finite=True, because="nothing could pass")
 
 
 class Rates:

@@ -64,7 +64,7 @@ class ServedModel:
     @property
     def window(self) -> dict[str, float] | None:
         """How long a window is, in points or in time; None if that depends on the series."""
-        windows = getattr(self.fitted, "windows", None)
+        windows = self.fitted.windows
         if self.streams is None or windows is None:
             return None
         if windows.every is not None:

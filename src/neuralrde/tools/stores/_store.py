@@ -17,6 +17,8 @@ import numpy as np
 import platformdirs
 from jaxtyping import Float, Int
 
+from ..._types import Selection
+from ..._write import digest_of
 from ...errors import setting
 from ...models import AbstractDrivenModel, Ensemble, LogSignatureSizes
 from ...models.base import ForeignModel
@@ -27,7 +29,7 @@ from ...signatures.bases import Basis, change_bases
 from ...training import Examples
 from ...training.examples import prefetched
 from ...transforms import Transform
-from .files import MANIFEST, OTHER_CHECKSUM, PLAN, SERIES, Classes, Json, Location, Selection, StoreError, shard_name
+from .files import MANIFEST, OTHER_CHECKSUM, PLAN, SERIES, Classes, Json, Location, StoreError, shard_name
 
 # Files of shards that are open at once.
 _OPEN = 128
@@ -123,8 +125,7 @@ class Store:
         vars(part).update(vars(self))
         part._rows = np.atleast_1d(self._rows[rows])
         if len(part._rows) < len(self) or not np.array_equal(part._rows, self._rows):
-            chosen = blake2b(np.ascontiguousarray(part._rows, np.int64).data, digest_size=16).hexdigest()
-            part.fingerprint = blake2b(f"{self.fingerprint} {chosen}".encode(), digest_size=16).hexdigest()
+            part.fingerprint = digest_of(self.fingerprint, part._rows)
         return part
 
     def __repr__(self) -> str:
@@ -301,10 +302,7 @@ class StoredExamples:
     @property
     def fingerprint(self) -> str:
         """A checksum of the store, and of the arrays that came with it."""
-        digest = blake2b(f"{self.store.fingerprint} {self.basis}".encode(), digest_size=16)
-        for array in (self.target, self.weight, *self.extra_inputs):
-            digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+        return digest_of(self.store.fingerprint, self.basis, self.target, self.weight, *self.extra_inputs)
 
     def sizes(self) -> LogSignatureSizes:
         """The statistics that a model's scale is fitted to, from one pass over the store in its order."""

@@ -27,8 +27,6 @@ OTHER_CHECKSUM = "its checksum is another than when it was written"
 
 Json = dict[str, Any]
 Classes = Sequence[str | int | float]
-Selection = slice | int | np.integer | Sequence[int] | np.ndarray
-"""Some series: a slice, a mask or numbers."""
 
 
 class SourceError(ValueError):

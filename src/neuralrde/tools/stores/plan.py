@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from ...datasets.targets import as_target
-from ...errors import setting
+from ...errors import few, setting
 from ...models import MODELS, AbstractDrivenModel, MultiScaleRDE, NeuralRDE
 from ...models.base import model_class
 from ...paths import Series, Windows, window_counts
@@ -211,8 +211,8 @@ def as_labels(array: np.ndarray, task: str | None, classes: Classes | None = Non
         unknown = [name for name in names if str(name) not in places]
         if unknown:
             raise SourceError(
-                f"Got the class {unknown[0]!r}; expected one of {classes[:10]}, the classes of the store that this one "
-                "is to be like. Leave its series out."
+                f"Got the class {unknown[0]!r}; expected one of {few(classes, 10)}, the classes of the store that this "
+                "one is to be like. Leave its series out."
             )
         target, names = np.array([places[str(name)] for name in names])[target], classes
     return target.astype(np.int32), list(names)
