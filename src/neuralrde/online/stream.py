@@ -284,6 +284,17 @@ class StreamBatch:
         """How many points a stream has seen."""
         return int(self._rows["points"][self._slot(name)])
 
+    def kept(self, name: str) -> tuple[Series, np.ndarray | None]:
+        """The points that a stream keeps, as a series, and the numbers of the table beside it."""
+        slot, points = self._slot(name), self._buffers[name]
+        if points is None:
+            why = "has no point yet" if self._buffered else "keeps none, because its model has no closed form"
+            raise ValueError(f"Got the stream {name!r}, which {why}; expected one that keeps its points.")
+        values, times = points
+        clock = None if times is None else times[None]
+        series = Series(values[None], times=clock, channels=self.fitted.inputs.channels)
+        return series, self._rows["static"][[slot]] if "static" in self._rows else None
+
     # New points.
 
     def push(self, arrivals: Mapping[str, tuple[Any, Any]]) -> dict[str, str]:
