@@ -1,5 +1,7 @@
 """A table beside the series: coded, used by both kinds of estimator, explained, saved, streamed."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,7 +19,7 @@ MODELS = (
     Config(LinearRDE, width=16, state=16),
     Config(MultiScaleRDE, units=6, width=4, state=4, blocks=1, dropout=0.0),
 )
-QUICK = {"draws": 10}
+QUICK: dict[str, Any] = {"draws": 10}
 
 
 def some(rows=slice(None), seed=0):
@@ -29,10 +31,10 @@ def some(rows=slice(None), seed=0):
     return X[rows], pd.DataFrame({"sex": sex, "age": age})[rows]
 
 
-def neural(model=MODELS[0], kind=NeuralRDEClassifier, **options):
+def neural(model: Any = MODELS[0], kind: Any = NeuralRDEClassifier, **options: Any) -> Any:
     # XLA without optimisations, as tests have it, makes NaN of the gradients of a single MultiScaleRDE.
     several = {"members": 2 if model == MODELS[2] else 1, "closed_form": False}
-    given = {"model": model, "windows": 8, "epochs": 60, "random_state": 0, "verbose": False, **several}
+    given: dict[str, Any] = {"model": model, "windows": 8, "epochs": 60, "random_state": 0, "verbose": False, **several}
     return kind(**given | options)
 
 
@@ -122,7 +124,7 @@ def test_the_table_may_say_what_a_series_means(model):
     """Rising is ill for one sex, and falling for the other: neither the series nor the table alone says anything."""
     X, table = some()
     X[:, :, 0] = np.linspace(0, 1, 40) * np.sign(X[:, -1:, 0])  # straight up or down
-    y = (X[:, -1, 0] > 0) == (table["sex"] == "m").to_numpy()
+    y = (X[:, -1, 0] > 0) == np.asarray(table["sex"] == "m")
     estimator = neural(model, epochs=120, patience=None, windows=4, batch_size=8).fit(
         X[TRAIN], y[TRAIN], static=table[TRAIN]
     )
@@ -170,5 +172,6 @@ def test_scikit_learn_takes_the_rows_of_the_table():
     X, table = some(slice(0, 60))
     y = (table["sex"] == "m").to_numpy()
     with sklearn.config_context(enable_metadata_routing=True):
-        estimator = LogSignatureClassifier(**QUICK).set_fit_request(static=True).set_score_request(static=True)
+        estimator: Any = LogSignatureClassifier(**QUICK)
+        estimator.set_fit_request(static=True).set_score_request(static=True)
         assert cross_val_score(estimator, X, y, cv=3, params={"static": table}).min() == 1.0
