@@ -74,7 +74,7 @@ WITH_CODE = [page for page in PAGES if blocks(page, "python") and page.name != "
 @pytest.fixture
 def stays(tmp_path, monkeypatch) -> Path:
     """A small part of PhysioNet's text files; made up where the data are not at hand, in the same form."""
-    found, rng, count = find_physionet2012(), np.random.default_rng(0), 40
+    found, rng, count, about = find_physionet2012(), np.random.default_rng(0), 40, []
     (tmp_path / "set-a").mkdir()
     if found is not None and found.suffix == ".npz":
         with np.load(found) as a:
@@ -84,10 +84,11 @@ def stays(tmp_path, monkeypatch) -> Path:
         ends, numbers, deaths = np.arange(count + 1) * 30, 132539 + np.arange(count), np.arange(count) % 2
         minutes = np.sort(rng.choice(2880, (count, 30)), axis=1).ravel()
         columns = minutes, rng.choice(["HR", "BUN", "GCS"], minutes.size), rng.normal(50, 10, minutes.size)
+        about = ["00:00,Age,60", "00:00,Gender,1", "00:00,Height,170", "00:00,ICUType,2"]
     for number, first, end in zip(numbers, ends, ends[1:], strict=False):
         rows = zip(*(column[first:end] for column in columns), strict=True)
         texts = [f"{minute // 60:02d}:{minute % 60:02d},{name},{value:g}" for minute, name, value in rows]
-        lines = ["Time,Parameter,Value", f"00:00,RecordID,{number}", *texts]
+        lines = ["Time,Parameter,Value", f"00:00,RecordID,{number}", *about, *texts]
         (tmp_path / "set-a" / f"{number}.txt").write_text("\n".join(lines))
     outcomes = [f"{number},{death}" for number, death in zip(numbers, deaths, strict=True)]
     (tmp_path / "Outcomes-a.txt").write_text("\n".join(["RecordID,In-hospital_death", *outcomes]))

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from .errors import ParameterError, setting
 
 # Options that the estimator supplies; `_ALWAYS` are the ones given to a class that takes any.
-FROM_DATA = ("channels", "outputs", "depth", "scales", "step", "points", "key")
+FROM_DATA = ("channels", "outputs", "depth", "scales", "step", "points", "static", "key")
 _ALWAYS = ("channels", "outputs", "depth", "key")
 # The package in which each family is registered. Parameters of estimators:
 _PARTS = {

@@ -171,3 +171,29 @@ def test_what_is_said_of_a_blend():
         "The neural part has weight 0: this is the closed form (its weight is 1.25)."
     ]
     assert only_closed_form((0.8, 0.4)) == only_closed_form(None) == []
+
+
+def test_columns_about_series_as_a_whole_are_found_said_and_remembered(tmp_path, capsys):
+    """Only the sex tells who is ill; the run folder knows the column for other tables."""
+    from neuralrde.tools.cli import main
+
+    rng, rows = np.random.default_rng(0), ["patient,hour,pulse,sex,ill"]
+    for patient in range(60):
+        sex = "fm"[patient % 2]
+        rows += [f"{patient},{hour},{rng.normal():.2f},{sex},{'no' if sex == 'f' else 'yes'}" for hour in range(6)]
+    file, out = tmp_path / "stays.csv", tmp_path / "run"
+    file.write_text("\n".join(rows))
+    roles = ["--id", "patient", "--time", "hour", "--target", "ill"]
+    assert main(["fit", str(file), *roles, *SMALL, "--out", str(out)]) == 0
+    assert capsys.readouterr().out.count("static, because constant within each series: sex") == 1
+    assert tomllib.loads((out / "settings.toml").read_text("utf-8"))["table"]["static"] == ["sex"]
+    assert json.loads((out / "metrics.json").read_text("utf-8"))["parts"]["test"]["accuracy"] == 1.0
+    assert "static=['sex']" in (out / "report.html").read_text("utf-8").replace("&#x27;", "'")
+    new = tmp_path / "new.csv"
+    new.write_text("patient,hour,pulse,sex\nx,0,0.1,m\nx,1,0.2,m\ny,0,0.3,f\ny,1,0.1,f\n")
+    assert main(["predict", str(out), str(new), "--out", str(tmp_path / "p.csv")]) == 0
+    assert [line.split(",")[:2] for line in (tmp_path / "p.csv").read_text().split()[1:]] == [["x", "yes"], ["y", "no"]]
+    capsys.readouterr()
+    assert main(["explain", str(out), str(new), "--id", "x", "--out", str(tmp_path / "e.png"), "--json"]) == 0
+    parts = json.loads(capsys.readouterr().out)["contributions"]
+    assert max(parts, key=lambda name: abs(parts[name])) == "sex"

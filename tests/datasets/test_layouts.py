@@ -282,3 +282,38 @@ def test_what_does_not_go_together_is_refused(tmp_path):
     ):
         with pytest.raises(ReadError, match=message):
             read(path, **options)
+
+
+STAYS = "id,t,x,age,sex,ill\na,0,1,40,f,no\na,1,2,40,f,no\nb,0,3,50,m,yes\nb,1,4,50,m,yes\nb,2,4,,,yes\n"
+STAYS += "c,0,5,,,no\nc,1,6,,,no\n"
+
+
+def test_columns_about_a_series_as_a_whole_are_found(tmp_path):
+    file = write(tmp_path, STAYS)
+    data = read(file, static=True, target="ill")
+    assert data.series.channels == ("x",)
+    assert "static, because constant within each series: age, sex" in data.reading
+    np.testing.assert_array_equal(data.static["age"], [40, 50, np.nan])
+    assert data.static["sex"].fillna("?").tolist() == ["f", "m", "?"]
+    named = read(file, static=["sex"], target="ill")
+    assert (named.series.channels, list(named.static)) == (("x", "age"), ["sex"])
+    assert read(file, static=True, columns=["x", "age"], target="ill").static is None  # they are channels, as asked for
+    assert read(file, columns=["x"], target="ill").static is None
+
+
+def test_what_changes_is_not_about_the_series_as_a_whole(tmp_path):
+    file = write(tmp_path, STAYS)
+    with pytest.raises(ReadError, match="both '1' and '2' in column 'x'; expected one for all its rows"):
+        read(file, static=["x"], columns=["age"])
+    with pytest.raises(ReadError, match=r"'old'.*expected the name of one"):
+        read(file, static=["old"])
+    with pytest.raises(ReadError, match="Got one column for two of"):
+        read(file, static=["ill"], target="ill")
+    with pytest.raises(ReadError, match="'age' as static and as a channel"):
+        read(file, static=["age"], columns=["x", "age"])
+
+
+def test_rows_without_a_target_leave_with_what_is_known_of_them(tmp_path):
+    file = write(tmp_path, STAYS.replace(",yes", ","))
+    data = read(file, static=True, drop_unlabelled=True, target="ill")
+    assert data.static["sex"].fillna("?").tolist() == ["f", "?"]

@@ -49,7 +49,7 @@ class FittedSum:
     def one_per_series(self, outputs: np.ndarray) -> np.ndarray:
         return outputs
 
-    def whole_outputs(self, series: Any) -> np.ndarray:
+    def whole_outputs(self, series: Any, static: None = None) -> np.ndarray:
         found = np.zeros((len(series), 1))
         for k, length in enumerate(series.lengths):
             values = series.values[k, :length]

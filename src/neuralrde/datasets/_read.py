@@ -143,6 +143,7 @@ def read(
     sensor: str | int | None = None,
     value: str | int | None = None,
     one_hot: Sequence[str] | bool | None = None,
+    static: Sequence[str] | bool | None = None,
     task: Task | None = None,
     name: str | None = None,
 ) -> Dataset:
@@ -196,6 +197,8 @@ def read(
         sensor: of a melted table, the column that names the channel.
         value: of a melted table, the column with the number; None takes the one called value.
         one_hot: columns of words that become a channel per word, 0 or 1; True takes all of them, None refuses words.
+        static: columns of numbers or words that say something of a series as a whole, such as age and sex: they become
+            `Dataset.static`. True takes those that are constant within each series, None takes none.
         task: "classification" or "regression"; None decides: words and few whole numbers are classes, see
             `guess_task`.
         name: of the data set; None takes the file's.
@@ -204,7 +207,7 @@ def read(
         target=target, id=id, time=time, group=group, split=split, columns=columns, wide=wide, per_time=bool(per_time),
         header=header, labels=labels, labels_id=labels_id, time_format=time_format, decimal=decimal,
         thousands=thousands, duplicates=duplicates, drop_unlabelled=drop_unlabelled, sensor=sensor, value=value,
-        one_hot=one_hot,
+        one_hot=one_hot, static=static,
     )  # fmt: skip
     path = Path(path).expanduser()
     options.check(path)
@@ -228,6 +231,7 @@ def _read_file(path: Path, options: TableOptions, *, task: Task | None, name: st
     if reader.read is None:
         return from_table(_load(path, options), task=task, name=name or path.name.split(".")[0])
     allowed = ["labels", "labels_id", "drop_unlabelled", *(("target", "group", "split") if options.labels else ())]
+    allowed += ["static"] if options.static is True else []  # such files have none to be found
     for option in fields(TableOptions):
         value = getattr(options, option.name)
         if value != option.default and option.name not in allowed:

@@ -54,6 +54,7 @@ class TableOptions:
     sensor: str | int | None = None
     value: str | int | None = None
     one_hot: Sequence[str] | bool | None = None
+    static: Sequence[str] | bool | None = None
 
     def check(self, file: str | Path) -> None:
         """Refuse values that an option cannot have, and options that contradict each other."""
@@ -67,7 +68,7 @@ class TableOptions:
             got = f'{setting("thousands", thousands)}; expected one sign, such as "," or " "'
         elif thousands is not None and thousands == (decimal or "."):
             got = f"{setting('thousands', thousands)} and {setting('decimal', thousands)}; expected different signs"
-        elif wrong := [name for name in ("columns", "one_hot") if isinstance(getattr(self, name), str)]:
+        elif wrong := [name for name in ("columns", "one_hot", "static") if isinstance(getattr(self, name), str)]:
             got = f"{setting(wrong[0], getattr(self, wrong[0]))}; expected a list of names"
         elif self.value is not None and self.sensor is None:
             got = f"{setting('value', self.value)} alone; expected {setting('sensor')} too, which names the channels"
@@ -97,6 +98,7 @@ class Roles:
     channels: tuple[str, ...]
     # Words of a column that are channels, by `columns=["sex=f", ...]`.
     words: dict[str, list[str]] = field(default_factory=dict)
+    static: tuple[str, ...] = ()
     # The roles that were not given but known by the columns' names.
     guessed: tuple[str, ...] = ()
 
@@ -114,26 +116,27 @@ class Roles:
     def all(self) -> list[str]:
         """Every column that has a role."""
         time = [] if self.time is None else [self.time]
-        return list(dict.fromkeys([*self.numeric, *self.words, *self.labels, *time]))
+        return list(dict.fromkeys([*self.numeric, *self.words, *self.static, *self.labels, *time]))
 
 
 def find_roles(names: Sequence[str], file: str | Path, options: TableOptions, *, channels_needed: bool = True) -> Roles:
     """Which column is what: as given, or else by the usual names; all other columns are channels."""
-    targets = options.targets
+    targets, static = options.targets, tuple(map(str, options.static)) if isinstance(options.static, Sequence) else ()
     roles = {role: str(name) for role in _ONE_EACH if (name := getattr(options, role)) is not None}
-    for role, name in [*roles.items(), *(("target", name) for name in targets)]:
+    for role, name in [*roles.items(), *(("target", name) for name in targets), *(("static", name) for name in static)]:
         if name not in names:
             got = f"{setting(role, name)} and the columns {few(names)}"
             raise ReadError(file, f"Got {got}; expected the name of one of them.")
-    if len({*roles.values(), *targets}) < len(roles) + len(targets):
-        raise ReadError(file, f"Got one column for two of {roles | {'target': targets}}; expected a column for each.")
+    if len({*roles.values(), *targets, *static}) < len(roles) + len(targets) + len(static):
+        both = roles | {"target": targets} | ({"static": static} if static else {})
+        raise ReadError(file, f"Got one column for two of {both}; expected a column for each.")
     # `sex=f`, which is no column, is the word f of the column sex.
     columns, words = None if options.columns is None else list(map(str, options.columns)), {}
     for column in columns or ():
         name, sign, word = column.partition("=")
         if column not in names and sign and name in names:
             words.setdefault(name, []).append(word)
-    used = {*(columns or ()), *words, *roles.values(), *targets}
+    used = {*(columns or ()), *words, *roles.values(), *targets, *static}
     free = [name for name in names if name not in used]
     usual = {**USUAL, "value": ("value",)}
     known = {role: next((name for name in free if name.lower() in usual[role]), None) for role in usual}
@@ -150,12 +153,13 @@ def find_roles(names: Sequence[str], file: str | Path, options: TableOptions, *,
     if "sensor" in roles:
         channels = []
     elif columns is None:
-        channels = [name for name in names if name not in {*roles.values(), *targets}]
+        channels = [name for name in names if name not in {*roles.values(), *targets, *static}]
     else:
         channels = [name for name in columns if name in names or name.partition("=")[0] not in words]
         if absent := [name for name in channels if name not in names]:
             raise ReadError(file, f"Got no column {few(absent)}; expected one of the columns {few(names)}.")
     taken = {name: role for role, name in roles.items() if role != "time"} | dict.fromkeys(targets, "target")
+    taken |= dict.fromkeys(static, "static")
     if both := [name for name in (*channels, *words) if name in taken]:
         raise ReadError(
             file,
@@ -166,7 +170,9 @@ def find_roles(names: Sequence[str], file: str | Path, options: TableOptions, *,
     if not channels and channels_needed and "sensor" not in roles:
         raise ReadError(file, f"Got only the columns {few(names)}; expected a channel beside them.")
     one_each = {role: roles.get(role) for role in _ONE_EACH}
-    return Roles(**one_each, target=targets, channels=tuple(channels), words=words, guessed=tuple(guessed))
+    return Roles(
+        **one_each, target=targets, channels=tuple(channels), words=words, guessed=tuple(guessed), static=static
+    )
 
 
 _ROW_NUMBERS = re.compile(r"Unnamed: \d+|__index_level_\d+__")
@@ -211,7 +217,7 @@ def load_table(source: TableFile, options: TableOptions, *, channels_needed: boo
     roles = find_roles(source.names, source.path, options, channels_needed=channels_needed)
     names, labels, times = roles.all, roles.labels, [] if roles.time is None else [roles.time]
     text = {*labels, *(times if options.time_format else [])}
-    maybe = list(dict.fromkeys([*roles.numeric, *times, *roles.target]))
+    maybe = list(dict.fromkeys([*roles.numeric, *times, *roles.target, *roles.static]))
     decimal, thousands = options.decimal or ".", options.thousands
     frame = source.frame(names, text=text, time=roles.time, decimal=decimal)
     if options.decimal is None and thousands is None:
@@ -270,7 +276,7 @@ def _from_table(table: Table, task: Task | None, name: str) -> Dataset:
     if any(_has_lists(table.frame[channel]) for channel in table.roles.numeric):
         layout = "lists"
     else:
-        table = _with_one_hot(table)
+        table = _with_one_hot(_with_found_static(table) if table.options.static is True else table)
         _check_numbers(table)
         layout = "melted" if table.roles.sensor is not None else "wide" if is_wide(table) else "long"
     channels, classes, described = table.roles.channels, None, ""
@@ -283,7 +289,7 @@ def _from_table(table: Table, task: Task | None, name: str) -> Dataset:
         for part in table.parts or (table,):
             part.source.check_rows(part.frame)
     rows = RowOwners.of(table, row_is_series=layout in ("wide", "lists"))
-    labels = labels_of_series(table, rows)
+    labels, static = labels_of_series(table, rows), _static_of_series(table, rows)
     understood = {"lists": _lists, "melted": _melted, "wide": _wide, "long": _long}[layout](table, rows)
     series, groups, split, labelled = understood.series, labels.groups, labels.split, labels.labelled
     if table.options.per_time:
@@ -300,14 +306,13 @@ def _from_table(table: Table, task: Task | None, name: str) -> Dataset:
         if not labelled.any():
             raise ValueError("Got no series with a target; expected some. Leave `drop_unlabelled` out.")
         notes.append(f"{int((~labelled).sum())} series without a target left out")
-        series = series[labelled]
+        series, static = series[labelled], {name: column[labelled] for name, column in static.items()}
         groups, split = (None if array is None else array[labelled] for array in (groups, split))
         if table.options.per_time:  # otherwise only targets that are there have been described
             fields["target"] = fields["target"][labelled]
     reading = "; ".join([", ".join(filter(None, [*understood.description, described])), *notes])
-    return Dataset(
-        series, **fields, groups=groups, split=split, name=name, time_unit=understood.time_unit, reading=reading
-    )
+    known: dict[str, Any] = {"groups": groups, "split": split, "static": static or None}
+    return Dataset(series, **fields, **known, name=name, time_unit=understood.time_unit, reading=reading)
 
 
 def _without_row_numbers(table: Table) -> Table:
@@ -367,6 +372,44 @@ def _with_one_hot(table: Table) -> Table:
         channels = list(map(str, table.options.columns))
     roles = replace(roles, channels=tuple(channels), words=all_words)
     return replace(table, frame=with_columns(table.frame, columns), roles=roles, notes=notes)
+
+
+def _with_found_static(table: Table) -> Table:
+    """Channels that are constant within each series, which no path can show, as what is known of it as a whole."""
+    import pandas as pd
+
+    roles, options, frame = table.roles, table.options, table.frame
+    if roles.id is None or roles.sensor is not None or options.columns is not None or not roles.channels:
+        return table
+    known = {}
+    for name in roles.channels:
+        column = frame[name]
+        if is_text(column):
+            codes, distinct = pd.factorize(column)
+            if len(distinct) > _MOST_WORDS:  # names, or notes
+                continue
+            column = pd.Series(codes, frame.index, float).where(~_is_no_label(column))
+        known[name] = column
+    groups: Any = pd.DataFrame(known, index=frame.index).groupby(frame[roles.id])
+    low, high, several = groups.min(), groups.max(), (groups.count() > 1).sum() > 1
+    asked = {*(options.one_hot if isinstance(options.one_hot, Sequence) else ())}
+    still = ((low == high) | low.isna()).all() & several
+    found = tuple(name for name in known if still[name] and name not in asked)
+    if not found or len(found) == len(roles.channels):
+        return table
+    channels = tuple(name for name in roles.channels if name not in found)
+    notes = [*table.notes, f"static, because constant within each series: {listed(found)}"]
+    return replace(table, roles=replace(roles, channels=channels, static=found), notes=notes)
+
+
+def _static_of_series(table: Table, rows: "RowOwners") -> dict[str, np.ndarray]:
+    """What a table says of each series as a whole: numbers with NaN, or words with None."""
+    found = {name: _one_each(table, name, "static", rows) for name in table.roles.static}
+    for name, texts in found.items():
+        numbers = table.frame[name].dtype.kind in "fiub"
+        cells = [(float(text) if numbers else text) if text else None for text in texts.tolist()]
+        found[name] = np.array(cells, float if numbers else object)
+    return found
 
 
 def with_columns(frame: Frame, columns: dict[str, Any]) -> Frame:
@@ -702,7 +745,7 @@ def _one_each(table: Table, name: str, role: str, rows: RowOwners) -> np.ndarray
     codes, distinct = pd.factorize(table.frame[name])
     labels = pd.Series(codes, dtype=float).where(~_is_no_label(table.frame[name]))
     first = labels.groupby(rows.owner).first().to_numpy()  # that is there; -1 is none
-    texts = np.append(np.asarray(distinct, object), "")
+    texts = np.array([*map(str, distinct), ""], object)
     differs = labels.notna().to_numpy() & (labels.to_numpy() != first[rows.owner])
     if differs.any():
         row, hint = int(np.argmax(differs)), ""

@@ -1,6 +1,7 @@
 """What all estimators share: parameters by name, X and y as samples, `fitted_` and its attributes, saving, streams."""
 
 import os
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
@@ -13,10 +14,10 @@ from ..online import Stream, StreamBatch
 from ..transforms import Transform
 from .division import Samples, check_groups, check_sample_weight
 from .explanation import Explanation, explained
-from .inputs import InputDescription, described_series
+from .inputs import InputDescription, StaticCoding, described_series
 from .parameters import Learned, Parameters
 from .saving import load_estimator, save_estimator
-from .sources import HasSource, SampleSource, SeriesInMemory, whole_series
+from .sources import HasSource, SampleSource, SeriesInMemory
 from .targets import TargetCoding, are_known
 
 
@@ -61,16 +62,23 @@ class SeriesEstimator(Parameters, BaseEstimator):
         estimator.fitted_ = fitted
         return estimator
 
-    def _source(self, X: Any, described: InputDescription | None = None) -> tuple[SampleSource, InputDescription]:
+    def _source(
+        self, X: Any, described: InputDescription | None = None, static: Any = None
+    ) -> tuple[SampleSource, InputDescription]:
         """X as a source of samples, and its description, which must be that of an earlier `fit` if one is given."""
         if isinstance(X, HasSource):
+            if static is not None or (described is not None and described.static is not None):
+                raise ValueError("Got a store and static; expected series, because a store holds nothing beside them.")
             return X.as_source(), described or InputDescription(tuple(X.channels), len(X.channels))
+        first = described is None
         series, described = described_series(X, described, estimator=type(self).__name__)
-        return SeriesInMemory(series), described
+        if first and static is not None:
+            described = replace(described, static=StaticCoding.fit(static, len(series), described.channels))
+        return SeriesInMemory(series, described.coded(static, len(series))), described
 
-    def _source_and_targets(self, X: Any, y: Any) -> tuple[SampleSource, Any]:
+    def _source_and_targets(self, X: Any, y: Any, static: Any) -> tuple[SampleSource, Any]:
         """The source of `score`, and the targets to compare predictions with."""
-        source, _ = self._source(X, self.fitted_.inputs)
+        source, _ = self._source(X, self.fitted_.inputs, static)
         y = source.targets(y, self._task)
         if y is None:
             raise ValueError("Got no y; expected the targets to compare predictions with.")
@@ -83,6 +91,7 @@ class SeriesEstimator(Parameters, BaseEstimator):
         sample_weight: Any = None,
         groups: Any = None,
         *,
+        static: Any = None,
         described: InputDescription | None = None,
         coding: TargetCoding | None = None,
         classes: Any = None,
@@ -90,11 +99,11 @@ class SeriesEstimator(Parameters, BaseEstimator):
         """The arguments of `fit`, checked. Series without a weight, or without a target at any point, are left out.
 
         Args:
-            X, y, sample_weight, groups: as a user gives them.
+            X, y, sample_weight, groups, static: as a user gives them.
             described, coding: those of an earlier `fit`, which these must follow; None in the first one.
             classes: all labels, if y may lack some of them.
         """
-        source, described = self._source(X, described)
+        source, described = self._source(X, described, static)
         y = source.targets(y, self._task)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
@@ -107,10 +116,10 @@ class SeriesEstimator(Parameters, BaseEstimator):
             samples = samples[rows]
         return samples, described, coding
 
-    def _outputs(self, X: Any) -> Any:
+    def _outputs(self, X: Any, static: Any) -> Any:
         """The outputs for series X, of which predictions are made."""
         self._check_fitted()
-        return self.fitted_.outputs(self._source(X, self.fitted_.inputs)[0])
+        return self.fitted_.outputs(self._source(X, self.fitted_.inputs, static)[0])
 
     # Saving.
 
@@ -147,16 +156,17 @@ class Predicting:
 
     fitted_: Any
 
-    def explain(self, X: Any, *, bins: int = 24) -> Explanation:
+    def explain(self, X: Any, *, bins: int = 24, static: Any = None) -> Explanation:
         """What each channel and each of `bins` spans of time contributed to the outputs for series X.
 
-        Contributions add up to the logit, or the number, less a baseline; see `neuralrde.estimators.Explanation`.
+        So did the columns of `static`, if `fit` had some. Contributions add up to the logit, or the number, less a
+        baseline; see `neuralrde.estimators.Explanation`.
         """
         check_is_fitted(self, "fitted_")
-        source, _ = self._source(X, self.fitted_.inputs)  # type: ignore
-        return explained(self.fitted_, whole_series(source), bins)
+        source, _ = self._source(X, self.fitted_.inputs, static)  # type: ignore
+        return explained(self.fitted_, source, bins)
 
-    def stream(self, state: Any = None, *, last: int | None = None) -> Stream:
+    def stream(self, state: Any = None, *, last: int | None = None, static: Any = None) -> Stream:
         """A series that is still arriving: push points, and predict at any moment what the whole series would get.
 
         See `neuralrde.online.Stream`.
@@ -166,9 +176,10 @@ class Predicting:
             last: for estimators that look at series as a whole (those in closed form, and neural ones in which the
                 closed form has a weight): predict from this many of the last points, as if they were the whole series.
                 None keeps all points, up to 131,072.
+            static: `{"age": 64}`, if `fit` had a table; a column that is left out is a gap. A state holds its own.
         """
         check_is_fitted(self, "fitted_")
-        return Stream(self.fitted_, state, last=last)
+        return Stream(self.fitted_, state, last=last, static=static)
 
     def streams(self, *, last: int | None = None) -> StreamBatch:
         """Many streams by name, which are advanced as one batch; see `neuralrde.online.StreamBatch`."""

@@ -39,7 +39,8 @@ def fit_closed_form(
     random_state: Any = 0,
 ) -> tuple[FittedClosedForm, Float[np.ndarray, "samples outputs"]]:
     """Features and a ridge regression; and its outputs for each series, had that series been left out."""
-    fitted, values = fit_features(whole_series(samples.source), inputs, sizes or FeatureSizes(), random_state)
+    source, sizes = samples.source, sizes or FeatureSizes()
+    fitted, values = fit_features(whole_series(source), inputs, sizes, random_state, source.static)
     features = fitted.model
     assert features is not None
     if targets.classes is not None:
@@ -57,12 +58,16 @@ def fit_closed_form(
 
 
 def fit_features(
-    series: Series, inputs: InputDescription, sizes: FeatureSizes, random_state: Any
+    series: Series,
+    inputs: InputDescription,
+    sizes: FeatureSizes,
+    random_state: Any,
+    static: Float[np.ndarray, "samples numbers"] | None = None,
 ) -> tuple[FittedFeatures, Float[np.ndarray, "samples features"] | ManyFeatures]:
     """Features of a training set, for whatever comes after; and their values for it."""
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     transform = Resample().fit(series)
-    model, values = SeriesFeatures.fit(series, transform(series), sizes, seed=seed)
+    model, values = SeriesFeatures.fit(series, transform(series), sizes, static, seed=seed)
     learned: Options = {"features": values.shape[1], "sparse": model.steps is not None, "model": model}
     return FittedFeatures(inputs=inputs, transform=transform, sizes=sizes, **learned), values
 
@@ -143,7 +148,7 @@ class _RidgeOnFeatures(Predicting, ClosedForm):
     threshold: dict | str | None
     penalty_ = Learned[float]("penalty")
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, static: Any = None) -> Self:
         """Compute features of series X, and the ridge regression of targets y on them.
 
         Args:
@@ -152,10 +157,12 @@ class _RidgeOnFeatures(Predicting, ClosedForm):
             sample_weight: how much each series counts; None counts all alike.
             groups: one per series, such as its patient. Series of a group are left out together when the penalty is
                 chosen and predictions are calibrated.
+            static: what is known of each series as a whole, such as age and sex: a DataFrame, or columns by their
+                names, of numbers or words, with gaps. Predictions then take such a table, too.
         """
         self._check_parameters()
         vars(self).pop("fitted_", None)  # a fit that fails leaves nothing behind
-        samples, inputs, targets = self._samples(X, y, sample_weight, groups)
+        samples, inputs, targets = self._samples(X, y, sample_weight, groups, static=static)
         if targets.per_time:
             raise ValueError(
                 f"Got a target at every point; expected one per series, because {type(self).__name__} looks at series "
@@ -205,10 +212,11 @@ class LogSignatureClassifier(ClassTargets, _RidgeOnFeatures):
     class_weight: dict | str | None = None
     threshold: dict | str | None = None
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any, *, static: Any = None) -> np.ndarray:
         """The score of each class, near 1 for the right one and near -1 for others; of two classes, the second's."""
         self._check_fitted()
-        scores = self.fitted_.values(whole_series(self._source(X, self.fitted_.inputs)[0]))
+        source, _ = self._source(X, self.fitted_.inputs, static)
+        scores = self.fitted_.values(whole_series(source), source.static)
         return (scores[:, 1] - scores[:, 0]) / 2 if self.outputs_ == 2 else scores
 
 

@@ -23,7 +23,7 @@ from ..signatures.bases import basis_channels
 from ..signatures.lyndon import lyndon_words
 from ..training import AbstractLoss
 from .fitted import FittedClosedForm, FittedNeural
-from .sources import inputs_of
+from .sources import SampleSource, inputs_of, whole_series
 
 # Points on the way from the baseline; doubled until what is missing is this share of what the parts sum to without
 # their signs, or there are so many.
@@ -45,7 +45,7 @@ class Explanation:
     names: tuple[str, ...]
     """Of the outputs: a class each, or "y"."""
     channels: tuple[str, ...]
-    """Those of the series, and "(time)" for time itself and the duration."""
+    """Those of the series, "(time)" for time itself and the duration, and the columns of a table beside the series."""
     times: Float[np.ndarray, "samples ends"]
     """Where spans of time begin and end; points are numbered if there are no times."""
     baseline: Float[np.ndarray, "samples outputs"]
@@ -68,24 +68,25 @@ class Explanation:
         return f"Explanation({len(self)} series of {', '.join(self.names)}: {channels} channels, {bins} spans of time)"
 
 
-def explained(fitted: FittedClosedForm | FittedNeural, series: Series, bins: int) -> Explanation:
+def explained(fitted: FittedClosedForm | FittedNeural, source: SampleSource, bins: int) -> Explanation:
     """Explain the outputs of a fitted value for raw series."""
     check_whole("bins", bins, high=4096)
-    rows = len(series)
+    series, static = whole_series(source), source.static
+    rows, columns = len(series), () if fitted.inputs.static is None else fitted.inputs.static.names
     first, last = series.clock[:, 0], series.clock[np.arange(rows), series.lengths - 1]
-    channels = (*fitted.inputs.channels, TIME)
+    channels = (*fitted.inputs.channels, TIME, *columns)
     closed, factors = fitted.closed_form, (1.0, 0.0)
     if isinstance(fitted, FittedNeural):
         factors = fitted.blend.factors
     parts = np.zeros((rows, len(channels), bins + 1, fitted.targets.outputs))
     baseline, outputs = np.zeros((2, rows, fitted.targets.outputs))
     if closed is not None:
-        found = _of_closed_form(closed, series, bins)
+        found = _of_closed_form(closed, series, static, bins)
         parts, baseline, outputs = (
             whole + factors[0] * part for whole, part in zip((parts, baseline, outputs), found, strict=True)
         )
     if isinstance(fitted, FittedNeural) and fitted.model is not None:
-        found = _of_neural(fitted, series, bins)
+        found = _of_neural(fitted, series, static, bins)
         parts, baseline, outputs = (
             whole + factors[1] * part for whole, part in zip((parts, baseline, outputs), found, strict=True)
         )
@@ -100,18 +101,21 @@ def explained(fitted: FittedClosedForm | FittedNeural, series: Series, bins: int
     return Explanation(names, channels, np.linspace(first, last, bins + 1, axis=1), baseline, outputs, parts, series)
 
 
-def _of_closed_form(fitted: FittedClosedForm, series: Series, bins: int) -> tuple[np.ndarray, ...]:
+def _of_closed_form(
+    fitted: FittedClosedForm, series: Series, static: np.ndarray | None, bins: int
+) -> tuple[np.ndarray, ...]:
     """Parts, baseline and outputs."""
     model = fitted.model
     assert model is not None
     sharpness = float(model.sharpness)
     coefficients = np.asarray(model.coefficients, np.float64) * sharpness
     baseline = np.asarray(model.intercept, np.float64) * sharpness
-    found = contributions(model.features, series, fitted.transform(series), coefficients, bins)
-    return found, baseline, fitted.whole_outputs(series)
+    owners = None if fitted.inputs.static is None else fitted.inputs.static.owners
+    found = contributions(model.features, series, fitted.transform(series), coefficients, bins, static, owners)
+    return found, baseline, fitted.whole_outputs(series, static)
 
 
-def _of_neural(fitted: FittedNeural, series: Series, bins: int) -> tuple[np.ndarray, ...]:
+def _of_neural(fitted: FittedNeural, series: Series, static: np.ndarray | None, bins: int) -> tuple[np.ndarray, ...]:
     """The same, on average over the shifts of windows."""
     model, loss = fitted.model, fitted.loss
     first: Any = model.first if isinstance(model, Ensemble) else model
@@ -132,13 +136,16 @@ def _of_neural(fitted: FittedNeural, series: Series, bins: int) -> tuple[np.ndar
             "all that they predict."
         )
     prepared, shifts = fitted.transform(series), fitted.windows.all_shifts()
-    each = [_shifted(fitted, first, prepared, bins, shift) for shift in shifts]
+    each = [_shifted(fitted, first, prepared, static, bins, shift) for shift in shifts]
     return tuple(np.mean(one, axis=0) for one in zip(*each, strict=True))
 
 
-def _shifted(fitted: FittedNeural, first: Any, prepared: Series, bins: int, shift: int) -> tuple[np.ndarray, ...]:
-    inputs, model, found = inputs_of(fitted.model, prepared, fitted.windows, shift=shift), fitted.model, []  # type: ignore
-    owners = _owners(fitted, prepared)
+def _shifted(
+    fitted: FittedNeural, first: Any, prepared: Series, static: np.ndarray | None, bins: int, shift: int
+) -> tuple[np.ndarray, ...]:
+    inputs = inputs_of(fitted.model, prepared, fitted.windows, static=static, shift=shift)  # type: ignore
+    model, found, coding = fitted.model, [], fitted.inputs.static
+    owners, channels = _owners(fitted, prepared), len(prepared.channels)
     letters = _letters(first, timed=bool(owners[0] == len(fitted.inputs.channels)))
     for row in range(len(prepared)):
         x0, logs = (array[row] for array in inputs.arrays)
@@ -158,12 +165,17 @@ def _shifted(fitted: FittedNeural, first: Any, prepared: Series, bins: int, shif
             some = of_logs[:, skipped : skipped + len(shares)]
             skipped += len(shares)
             divided += _looked_back(np.einsum("wco,cl->wlo", some, shares), moved, mixture, scale)
-        parts = np.concatenate([of_start[:, None], divided], axis=1)  # the first point is a span of no length
+        parts = np.concatenate([of_start[:channels, None], divided], axis=1)  # the first point is a span of no length
         by_row = np.zeros((len(fitted.inputs.channels) + 1, *parts.shape[1:]))
         np.add.at(by_row, owners, parts)
         clock = prepared.clock[row]
         in_bins = binned(by_row, np.concatenate([clock[:1], clock[cuts]]), bins)
-        found.append((np.concatenate([in_bins, np.zeros_like(in_bins[:, :1])], axis=1), baseline, output))
+        whole = np.concatenate([in_bins, np.zeros_like(in_bins[:, :1])], axis=1)
+        if coding is not None:
+            of_columns = np.zeros((coding.size, *whole.shape[1:]))
+            np.add.at(of_columns[:, bins], coding.owners, of_start[channels:])
+            whole = np.concatenate([whole, of_columns])
+        found.append((whole, baseline, output))
     return tuple(np.stack(one) for one in zip(*found, strict=True))
 
 

@@ -231,11 +231,12 @@ class FittedFeatures:
     members, history = 1, ()
 
     def __post_init__(self):
-        check_whole("features", self.features, low=least_features(self.inputs.n_channels, self.sparse), high=2**31)
+        least = least_features(self.inputs.n_channels, self.sparse) + self.inputs.static_numbers
+        check_whole("features", self.features, low=least, high=2**31)
 
-    def of(self, series: Series) -> Float[np.ndarray, "samples features"]:
+    def of(self, series: Series, static: np.ndarray | None = None) -> Float[np.ndarray, "samples features"]:
         assert self.model is not None
-        return self.model(series, self.transform(series))
+        return self.model(series, self.transform(series), static)
 
     def least_sizes(self) -> dict[str, int]:
         """Numbers that a model has at least."""
@@ -245,7 +246,8 @@ class FittedFeatures:
 
     def shapes(self) -> SeriesFeatures:
         """The model's shapes, without its numbers."""
-        return SeriesFeatures.template(self.inputs.n_channels, self.features, self.sizes, sparse=self.sparse)
+        sizes = (self.inputs.n_channels, self.features, self.sizes)
+        return SeriesFeatures.template(*sizes, sparse=self.sparse, static=self.inputs.static_numbers)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -275,25 +277,27 @@ class FittedClosedForm(Predictor, FittedFeatures):
         """The part that looks at series as a whole."""
         return self
 
-    def of(self, series: Series) -> Float[np.ndarray, "samples features"]:
+    def of(self, series: Series, static: np.ndarray | None = None) -> Float[np.ndarray, "samples features"]:
         assert self.model is not None
-        return self.model.features(series, self.transform(series))
+        return self.model.features(series, self.transform(series), static)
 
-    def values(self, series: Series) -> Float[np.ndarray, "samples outputs"]:
+    def values(self, series: Series, static: np.ndarray | None = None) -> Float[np.ndarray, "samples outputs"]:
         """The regression's values: the scores of classes, or numbers."""
         assert self.model is not None
         if len(series) <= _AT_ONCE:
-            return self.model(self.of(series))
+            return self.model(self.of(series, static))
         blocks = (slice(first, first + _AT_ONCE) for first in range(0, len(series), _AT_ONCE))
-        return np.concatenate([self.values(series[block]) for block in blocks])
+        return np.concatenate(
+            [self.values(series[block], None if static is None else static[block]) for block in blocks]
+        )
 
-    def whole_outputs(self, series: Series) -> Float[np.ndarray, "samples outputs"]:
+    def whole_outputs(self, series: Series, static: np.ndarray | None = None) -> Float[np.ndarray, "samples outputs"]:
         """The logits of classes, or numbers."""
         assert self.model is not None
-        return self.values(series) * float(self.model.sharpness)
+        return self.values(series, static) * float(self.model.sharpness)
 
     def outputs(self, source: SampleSource) -> Outputs:
-        return self.one_per_series(self.whole_outputs(whole_series(source)))
+        return self.one_per_series(self.whole_outputs(whole_series(source), source.static))
 
     def blended(self, neural: None, closed: np.ndarray) -> np.ndarray:
         """The closed form's outputs, beside which there are no others."""
@@ -415,14 +419,16 @@ class FittedNeural(Predictor):
     def outputs(self, source: SampleSource) -> Outputs:
         """Outputs for raw series: averaged over shifts of the windows, and blended with the closed form."""
         # The closed form never saw another version: it predicts from the series as they are, once.
-        closed = None if self.closed_form is None else self.closed_form.whole_outputs(whole_series(source))
+        closed = None
+        if self.closed_form is not None:
+            closed = self.closed_form.whole_outputs(whole_series(source), source.static)
         if self.model is None:
             return Outputs([VersionOutputs(self.blended(None, closed))])
         versions, per_time, at_points = [], self.targets.per_time, None
         sources: Iterable[tuple[SampleSource, float]] = [(source, 1.0)]
         if self.augmentation is not None:
             stretched = self.augmentation.test_versions(whole_series(source))
-            sources = ((SeriesInMemory(series), factor) for series, factor in stretched)
+            sources = ((SeriesInMemory(series, source.static), factor) for series, factor in stretched)
         for version, factor in sources:
             prepared, outputs = version.prepared(self.transform), []
             for shift in self.windows.all_shifts():
@@ -478,6 +484,13 @@ class FittedNeural(Predictor):
                     "scales=(1,), or a model whose constructor takes `scales`."
                 )
             sizes["scales"] = windows.scales
+        if self.inputs.static_numbers:
+            if "static" not in takes:
+                raise ValueError(
+                    f"Got static and model={config!r}, which sees nothing but the series; expected a model whose "
+                    "constructor takes `static`, such as MultiScaleRDE, NeuralRDE or LinearRDE, or the closed form."
+                )
+            sizes["static"] = self.inputs.static_numbers
         key = jax.random.key(seed)
         make = _make if isinstance(key, Tracer) else _made  # only its shapes, or its numbers
         return make(key, config, self.members, sizes)

@@ -1,9 +1,11 @@
-"""What the estimators take: arrays, lists of arrays or of tables, or a Series."""
+"""What the estimators take: arrays, lists of arrays or of tables, or a Series; and tables beside them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from jaxtyping import Float
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
@@ -12,6 +14,136 @@ from .._types import Options
 from ..paths import Series, concatenate
 
 _FORMS = "X is (n, length, channels), (n, length) of one channel, or a list of arrays (length, channels)."
+# More words than this are names, or notes, and no categories.
+_MOST_WORDS = 100
+# Standard deviations beyond which a number counts no more: it was mistyped.
+_FARTHEST = np.float32(8.0)
+
+
+@dataclass(frozen=True)
+class StaticCoding:
+    """What is known of series as a whole (age, sex, unit), as numbers without gaps; `fit` learns how.
+
+    A number becomes its distance from the mean in standard deviations, and a gap the mean. A word becomes a number for
+    each word of its column, 1 for the right one; one that `fit` has not seen is a gap. A column that had gaps in `fit`
+    has one more number, 1 for a gap.
+
+    >>> table = {"age": [40.0, 60.0, np.nan], "sex": ["f", "m", "f"]}
+    >>> coding = StaticCoding.fit(table, 3)
+    >>> coding(table, 3).tolist()
+    [[-1.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0]]
+    >>> coding({"sex": "m"}, 1).tolist()
+    [[0.0, 1.0, 0.0, 1.0]]
+    """
+
+    names: tuple[str, ...]
+    words: tuple[tuple[str, ...], ...]
+    """Those of each column; none of a column of numbers."""
+    centre: tuple[float, ...]
+    width: tuple[float, ...]
+    gaps: tuple[bool, ...]
+    """Whether a column had gaps."""
+
+    def __post_init__(self):
+        if not self.names or len({len(one) for one in vars(self).values()}) > 1 or len(set(self.names)) < self.size:
+            raise ValueError(f"Got the columns {self.names}; expected one of each, with all that is learned of it")
+        if min(self.width) <= 0:
+            raise ValueError(f"Got widths {self.width}; expected numbers above 0")
+
+    @classmethod
+    def fit(cls, table: Any, count: int, channels: tuple[str, ...] = ()) -> Self:
+        """Learn from the table of the training set, with a row for each of `count` series of these channels."""
+        columns = _static_columns(table, count)
+        if taken := sorted({*columns} & {*channels}) or ([] if columns else ["no column"]):
+            raise ValueError(
+                f"Got static with {taken[0]!r}{'' if columns else ' at all'}; expected columns beside the channels "
+                "and with other names."
+            )
+        words, centre, width, gaps = [], [], [], []
+        for name, column in columns.items():
+            if column.dtype == object:
+                words.append(tuple(sorted({word for word in column if word is not None})))
+                if len(words[-1]) > _MOST_WORDS:
+                    raise ValueError(
+                        f"Got {len(words[-1])} different words in the static column {name!r}; expected at most "
+                        f"{_MOST_WORDS}, because each becomes a number. Leave out names and notes."
+                    )
+                missing, known = np.array([word is None for word in column]), np.zeros(1)
+            else:
+                words.append(())
+                missing = np.isnan(column)
+                known = column[~missing] if not missing.all() else np.zeros(1)
+            centre.append(float(known.mean()))
+            width.append(float(known.std()) or 1.0)
+            gaps.append(bool(missing.any()))
+        return cls(tuple(columns), tuple(words), tuple(centre), tuple(width), tuple(gaps))
+
+    @property
+    def size(self) -> int:
+        return len(self.names)
+
+    @property
+    def owners(self) -> np.ndarray:
+        """The column that each of the numbers belongs to."""
+        sizes = [max(1, len(words)) + gaps for words, gaps in zip(self.words, self.gaps, strict=True)]
+        return np.repeat(np.arange(self.size), sizes)
+
+    def __call__(self, table: Any, count: int) -> Float[np.ndarray, "samples numbers"]:
+        """The numbers of a table with `count` rows, or of `{name: value}` for one. A column that it lacks is a gap."""
+        columns = _static_columns(table, count)
+        if unknown := sorted({*columns} - {*self.names}):
+            raise ValueError(f"Got the static column {unknown[0]!r}; expected those of `fit`: {list(self.names)}.")
+        parts, nothing = [], np.full(count, None)
+        for name, words, centre, width, gaps in zip(*vars(self).values(), strict=True):
+            column = columns.get(name, nothing)
+            wrong = [cell for cell in column.tolist() if isinstance(cell, float if words else str) and cell == cell]
+            if wrong:
+                raise ValueError(
+                    f"Got {wrong[0]!r} in the static column {name!r}; expected {'words' if words else 'numbers'}, as "
+                    "in `fit`."
+                )
+            if words:
+                own = np.stack([column == word for word in words], axis=1)
+                missing = np.asarray(~own.any(axis=1))
+            else:
+                numbers = column.astype(np.float64)  # None becomes NaN
+                missing = np.asarray(np.isnan(numbers))
+                own = np.where(missing, 0.0, (numbers - centre) / width)[:, None]
+            parts += [own, missing[:, None]] if gaps else [own]
+        with np.errstate(over="ignore"):
+            coded = np.concatenate(parts, axis=1).astype(np.float32)
+        return np.clip(coded, -_FARTHEST, _FARTHEST)
+
+
+def _static_columns(table: Any, count: int) -> dict[str, np.ndarray]:
+    """Each column as numbers with NaN, or as words with None."""
+    if not isinstance(table, Mapping) and not is_table(table):
+        raise ValueError(
+            f"Got static of type {type(table).__name__}; expected a DataFrame, or columns by their names: "
+            'static={"age": [64, 71], "sex": ["f", "m"]}.'
+        )
+    found = {}
+    for name in table if isinstance(table, Mapping) else table.columns:
+        column = np.asarray(table[name])
+        column = column[None] if column.ndim == 0 and count == 1 else column
+        if column.shape != (count,):
+            raise ValueError(
+                f"Got the static column {str(name)!r} of shape {column.shape}; expected ({count},): a value per series."
+            )
+        if column.dtype.kind not in "fiub":
+            cells = [None if _is_gap(cell) else cell for cell in column.tolist()]
+            numbers = all(isinstance(cell, int | float | None) for cell in cells)
+            column = np.array(cells if numbers else [None if cell is None else str(cell) for cell in cells], object)
+            column = column.astype(np.float64) if numbers and any(cell is not None for cell in cells) else column
+        if column.dtype.kind in "fiub" and np.isinf(column := column.astype(np.float64)).any():
+            raise ValueError(f"Got infinity in the static column {str(name)!r}; expected numbers, or NaN for a gap.")
+        found[str(name)] = column
+    return found
+
+
+def _is_gap(cell: Any) -> bool:
+    """Whether a cell is empty; pandas has a value of its own for that, which equals nothing, and not even itself."""
+    return cell is None or type(cell).__name__ in ("NAType", "NaTType") or cell in ("", b"") or cell != cell
 
 
 @dataclass(frozen=True)
@@ -24,6 +156,8 @@ class InputDescription:
     flat: bool = False
     """Whether X was such a table, of one channel."""
     column_names: tuple[str, ...] | None = None
+    static: StaticCoding | None = None
+    """The table beside the series, if there was one."""
 
     def __post_init__(self):
         if not self.channels or self.n_channels != (1 if self.flat else self.columns):
@@ -34,6 +168,24 @@ class InputDescription:
     @property
     def n_channels(self) -> int:
         return len(self.channels)
+
+    @property
+    def static_numbers(self) -> int:
+        """How many numbers the table beside the series becomes."""
+        return 0 if self.static is None else len(self.static.owners)
+
+    def coded(self, static: Any, count: int) -> Float[np.ndarray, "samples numbers"] | None:
+        """The table beside some series as numbers, if that of `fit` had one."""
+        if self.static is None and static is not None:
+            raise ValueError(
+                "Got static for an estimator that was fitted without; expected None. Give it to `fit` too."
+            )
+        if self.static is not None and static is None:
+            raise ValueError(
+                f"Got no static for an estimator that was fitted with {list(self.static.names)}; expected these "
+                "columns, NaN for gaps. Write static={} where none of them is known."
+            )
+        return None if self.static is None else self.static(static, count)
 
     @property
     def feature_names(self) -> np.ndarray | None:

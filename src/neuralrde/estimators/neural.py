@@ -147,6 +147,7 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
         sample_weight: Any = None,
         *,
         groups: Any = None,
+        static: Any = None,
         validation: Any = None,
         checkpoint: str | os.PathLike | None = None,
         resume: bool = False,
@@ -163,7 +164,10 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
             sample_weight: how much each series counts; None counts all alike.
             groups: one per series, such as its patient. All series of a group are trained on, or none; the same holds
                 for every member of an ensemble.
-            validation: another `(X, y)`, or another store, to decide about stopping; None takes `validation_fraction`
+            static: what is known of each series as a whole, such as age and sex: a DataFrame, or columns by their
+                names, of numbers or words, with gaps. Predictions then take such a table, too.
+            validation: another `(X, y)`, `(X, y, sample_weight)` or `(X, y, sample_weight, static)`, or another store,
+                to decide about stopping; None takes `validation_fraction`
                 of X. Fewer than 30 series decide nothing: none of X are held out then, and given ones are only
                 reported in `history_`.
             checkpoint: a file for the state of training; with `resume=True` training goes on from it.
@@ -174,21 +178,24 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
         previous = getattr(self, "fitted_", None) if self.warm_start else None
         previous = None if previous is None or previous.model is None else previous
         with interrupts_between_steps():
-            trainer, samples = self._trainer(X, y, sample_weight, groups, previous, listeners=listeners, mesh=mesh)
+            told: Options = {"listeners": listeners, "mesh": mesh, "static": static}
+            trainer, samples = self._trainer(X, y, sample_weight, groups, previous, **told)
             others = None
             if validation is not None:
                 arguments = (validation, None) if isinstance(validation, HasSource) else validation
-                if not isinstance(arguments, tuple | list) or len(arguments) not in (2, 3):
+                if not isinstance(arguments, tuple | list) or len(arguments) not in (2, 3, 4):
                     raise ValueError(
-                        f"Got validation of type {type(validation).__name__}; expected (X, y), or (X, y, "
-                        "sample_weight), or a store."
+                        f"Got validation of type {type(validation).__name__}; expected (X, y), (X, y, sample_weight), "
+                        "(X, y, sample_weight, static), or a store."
                     )
                 if isinstance(arguments[0], HasSource) != isinstance(X, HasSource):
                     kind = "a store" if isinstance(X, HasSource) else "series"
                     raise ValueError(
                         f"Got a validation set of another kind than the training set; expected {kind} too."
                     )
-                others, _, _ = self._samples(*arguments, described=trainer.inputs, coding=trainer.targets)
+                beside = dict(zip(("sample_weight", "static"), arguments[2:], strict=False))
+                like = {"described": trainer.inputs, "coding": trainer.targets}
+                others, _, _ = self._samples(*arguments[:2], **beside, **like)
             self.fitted_ = trainer.fit(samples, others, checkpoint=checkpoint, resume=resume)
         return self
 
@@ -199,6 +206,7 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
         sample_weight: Any = None,
         *,
         classes: Any = None,
+        static: Any = None,
         listeners: Sequence[Listener] = (),
     ) -> Self:
         """Continue training with one pass over these series, at a constant learning rate, without weight decay.
@@ -214,7 +222,8 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
                 "first."
             )
         with interrupts_between_steps():
-            trainer, samples = self._trainer(X, y, sample_weight, None, previous, classes=classes, listeners=listeners)
+            told: Options = {"classes": classes, "listeners": listeners, "static": static}
+            trainer, samples = self._trainer(X, y, sample_weight, None, previous, **told)
             self.fitted_ = trainer.partial_fit(samples)
         return self
 
@@ -227,6 +236,7 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
         previous: FittedNeural | None,
         *,
         classes: Any = None,
+        static: Any = None,
         listeners: Sequence[Listener] = (),
         mesh: Mesh | None = None,
     ) -> tuple[Trainer, Samples]:
@@ -235,8 +245,9 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
             try_all_cores()
         keep_programs()
         parts = self._check_parameters()
-        like = {} if previous is None else {"described": previous.inputs, "coding": previous.targets}
-        samples, inputs, targets = self._samples(X, y, sample_weight, groups, classes=classes, **like)
+        like: Options = {} if previous is None else {"described": previous.inputs, "coding": previous.targets}
+        like |= {"classes": classes, "static": static}
+        samples, inputs, targets = self._samples(X, y, sample_weight, groups, **like)
         # Classes without weight are left out here; the others are weighted later, by what is trained on.
         weight = class_weights(self.class_weight, targets, samples.target, samples.target)
         samples = samples.weighted_by(None if weight is None else (weight > 0).astype(np.float32))
@@ -396,7 +407,7 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
     _closed_form = LogSignatureRegressor
     _defaults: ClassVar = {**BaseNeuralRDE._defaults, "loss": "squared-error"}
 
-    def calibrate(self, X: Any, y: Any, *, groups: Any = None) -> "NeuralRDERegressor":
+    def calibrate(self, X: Any, y: Any, *, groups: Any = None, static: Any = None) -> "NeuralRDERegressor":
         """Learn from series that were not trained on how wide intervals must be. Returns the estimator.
 
         `fit` does so with its validation set, if it has one. Series must be drawn as those to come: where they come
@@ -404,6 +415,7 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
         """
         self._check_fitted()
         fitted: FittedNeural = self.fitted_
-        samples, _, _ = self._samples(X, y, groups=groups, described=fitted.inputs, coding=fitted.targets)
+        like = {"described": fitted.inputs, "coding": fitted.targets}
+        samples, _, _ = self._samples(X, y, groups=groups, static=static, **like)
         self.fitted_ = replace(fitted, scores=fitted.calibration(samples))
         return self

@@ -22,7 +22,7 @@ from ..training.archive import arrays_of, read_archive, with_arrays, write_archi
 from ..transforms import BasePoint, FillForward, FillLinear, ObservationCounts, Scale, TimeChannel, Transform
 from .inputs import InputDescription
 
-KIND, FORMAT = "model", 6
+KIND, FORMAT = "model", 7
 # Fields that are not plain: a model is arrays, and the others belong to a process or are parameters.
 _NOT_PLAIN = {"model", "given", "training", "mesh"}
 # Types that a registry writes and reads, and their families.

@@ -38,6 +38,11 @@ class SampleSource(Protocol):
         """The group of each series, if the source knows it."""
         ...
 
+    @property
+    def static(self) -> Float[np.ndarray, "samples numbers"] | None:
+        """What is known of each series as a whole, as numbers; None if nothing is."""
+        ...
+
     def targets(self, y: Any, task: str) -> Any:
         """The targets that were given, or the source's own; None if there are none."""
         ...
@@ -120,13 +125,14 @@ class SeriesInMemory:
     """Series as a user gives them, or prepared by a transform; see `SampleSource` for the methods."""
 
     series: Series
+    static: Float[np.ndarray, "samples numbers"] | None = None
     groups = None
 
     def __len__(self) -> int:
         return len(self.series)
 
     def __getitem__(self, rows: Selection) -> "SeriesInMemory":
-        return SeriesInMemory(self.series[rows])
+        return SeriesInMemory(self.series[rows], None if self.static is None else self.static[rows])
 
     def targets(self, y: Any, task: str) -> Any:
         return y
@@ -139,10 +145,10 @@ class SeriesInMemory:
 
     def fit_and_prepare(self, transform: Transform) -> tuple[Transform, "SeriesInMemory"]:
         fitted, series = transform.fit_and_call(self.series)
-        return fitted, SeriesInMemory(series)
+        return fitted, SeriesInMemory(series, self.static)
 
     def prepared(self, transform: Callable[[Series], Series]) -> "SeriesInMemory":
-        return SeriesInMemory(transform(self.series))
+        return SeriesInMemory(transform(self.series), self.static)
 
     @property
     def n_channels(self) -> int:
@@ -168,7 +174,8 @@ class SeriesInMemory:
     ) -> Examples:
         # To predict, some room: other series will come, and should need no other program.
         room = target is None
-        inputs = inputs_of(model, self.series, windows, shift=shift, label_points=label_points, room=room)
+        options = {"static": self.static, "shift": shift, "label_points": label_points, "room": room}
+        inputs = inputs_of(model, self.series, windows, **options)
         if per_time and target is not None:
             target = targets_at_cuts(target, inputs.cuts)
         return Examples((*inputs.arrays, *extra_inputs), target, windows=inputs.windows, weight=weight)
@@ -207,6 +214,7 @@ def inputs_of(
     prepared: Series,
     windows: Windows,
     *,
+    static: Float[np.ndarray, "samples numbers"] | None = None,
     shift: int = 0,
     label_points: np.ndarray | None = None,
     room: bool = False,
@@ -215,6 +223,7 @@ def inputs_of(
 
     Args:
         model: says what it takes, by its method `inputs`.
+        static: what is known of each series as a whole, which goes beside its first point.
         shift: see `window_cuts`.
         label_points: where windows end, too; `at` in `window_cuts`.
         room: whether to add empty windows, up to a number that serves many lengths with one compiled program.
@@ -236,6 +245,8 @@ def inputs_of(
     # Numbers beyond float32 become infinite. `check_finite` then says which series they are in.
     with np.errstate(over="ignore", invalid="ignore"):
         arrays = model.inputs(path, np.asarray(prepared.clock, np.float64), cuts)
+        if static is not None:
+            arrays = (np.concatenate([arrays[0], static], axis=1), *arrays[1:])
         arrays = tuple(np.asarray(array).astype(np.float32) for array in arrays)
     return Inputs(arrays, cuts, counts)
 

@@ -64,19 +64,20 @@ class ClassTargets(ClassifierMixin):
     threshold_ = Learned[float | None]("threshold")
     _task = "classification"
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any, *, static: Any = None) -> np.ndarray:
         """The probability of each class, `(n, classes)`, or `(n, length, classes)` for labels at each point."""
-        outputs = self._outputs(X)  # type: ignore
+        outputs = self._outputs(X, static)  # type: ignore
         return self.fitted_.probabilities(outputs)  # type: ignore
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any, *, static: Any = None) -> np.ndarray:
         """The label of each series, or of each point: the most likely one, or as `threshold_` says."""
-        probabilities = self.predict_proba(X)
+        probabilities = self.predict_proba(X, static=static)
         return self.fitted_.labels(probabilities)  # type: ignore
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, static: Any = None) -> float:
         """The share of series, or of points, whose label is right."""
-        predicted, (source, y) = self.predict(X), self._source_and_targets(X, y)  # type: ignore
+        predicted = self.predict(X, static=static)
+        source, y = self._source_and_targets(X, y, static)  # type: ignore
         if not self.fitted_.targets.per_time:  # type: ignore
             return float(np.average(predicted == np.asarray(y).reshape(predicted.shape), weights=sample_weight))
         series = source.series
@@ -227,20 +228,22 @@ class NumberTargets(RegressorMixin):
     class_weight: ClassVar[None] = None
     threshold: ClassVar[None] = None
 
-    def predict(self, X: Any, interval: float | None = None) -> Any:
+    def predict(self, X: Any, interval: float | None = None, *, static: Any = None) -> Any:
         """A number, or one for each output, of each series; or of each point of it.
 
         Args:
             X: as in `fit`.
             interval: the share of targets that an interval should hold, such as 0.9. Then the result is a pair: the
                 predictions, and the intervals with their lower and upper ends on the last axis.
+            static: the table beside X, if `fit` had one.
         """
-        outputs = self._outputs(X)  # type: ignore
+        outputs = self._outputs(X, static)  # type: ignore
         return self.fitted_.predictions(outputs, interval)  # type: ignore
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, static: Any = None) -> float:
         """The coefficient of determination, R squared, where targets are known; the mean over outputs."""
-        predicted, (source, y) = self.predict(X), self._source_and_targets(X, y)  # type: ignore
+        predicted = self.predict(X, static=static)
+        source, y = self._source_and_targets(X, y, static)  # type: ignore
         series, per_time = source.series, self.fitted_.targets.per_time  # type: ignore
         y = np.asarray(numbers_at_points(y, series, expected=per_time))
         if not per_time:

@@ -30,6 +30,8 @@ def contributions(
     regular: Series,
     coefficients: Float[np.ndarray, "features outputs"],
     bins: int,
+    static: Float[np.ndarray, "samples numbers"] | None = None,
+    static_owners: Int[np.ndarray, "numbers"] | None = None,
 ) -> Float[np.ndarray, "samples rows columns outputs"]:
     """The parts of `features(series, regular) @ coefficients`, which sum to it.
 
@@ -38,6 +40,8 @@ def contributions(
         series, regular: as `features` takes them.
         coefficients: of all its features.
         bins: spans of time, of one length, from a series' first point to its last.
+        static, static_owners: the numbers of a table beside the series, and the column of each: a row for each column
+            comes after those of the channels and the one of no channel.
     """
     rows, channels, sparse = range(len(series)), len(series.channels), features.steps is not None
     statistics = all_statistics(series, sparse)
@@ -54,14 +58,20 @@ def contributions(
         steps = features.steps(statistics)
         owners_of_steps = np.tile(owners, steps.shape[1] // len(owners))
         blocks.append((features.stepped, steps, lambda row, *rest: of_statistics(owners_of_steps, channels, *rest)))
-    found, first = 0.0, 0
+    apart = 0
+    if features.static is not None and static is not None and static_owners is not None:
+        apart, rows_of_columns = int(static_owners.max()) + 1, channels + 1 + static_owners
+        divide_static = lambda row, *rest: of_statistics(rows_of_columns, channels + apart, *rest)
+        blocks.append((features.static, static, divide_static))
+    found, first = np.zeros((len(series), channels + 1 + apart, bins + 1, coefficients.shape[1])), 0
     for standardised, values, divide in blocks:
         own = np.asarray(coefficients[first : first + values.shape[1]], np.float64)
         first += values.shape[1]
         offsets, steepness = _lines(standardised, values)
         parts = (divide(slice(row, row + 1), offsets[row], steepness[row][:, None] * own, bins) for row in rows)
-        found = found + np.stack(list(parts))
-    return np.asarray(found)
+        divided = np.stack(list(parts))
+        found[:, : divided.shape[1]] += divided
+    return found
 
 
 def _lines(standardised: Standardised, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,7 @@ from .statistics import summary_statistics
 _FARTHEST = 8.0
 # By which blocks may be scaled where most values are missing; leaving out series decides, in the ridge. Elsewhere all
 # count alike: of a few dozen series that are easily told apart, any choice looks perfect, and some are too sure.
-_SCALES = {"shares": (1.0,), "statistics": (0.5, 1.5), "steps": (1.0, 3.0)}
+_SCALES = {"shares": (1.0,), "statistics": (0.5, 1.5), "steps": (1.0, 3.0), "static": (1.0,)}
 # Rows that are worked on at once, in the cache; and bytes of features that are kept, and not computed again.
 _ROWS, _KEPT = 128, 2**30
 
@@ -64,6 +64,7 @@ class SeriesFeatures(eqx.Module):
     shares        random windows of the regular series
     statistics    of each channel of the raw ones
     steps         the statistics once more, if most values are missing; see `observations.py`
+    static        numbers of a table beside the series, if there is one
     """
 
     random: RandomFeatures
@@ -71,10 +72,11 @@ class SeriesFeatures(eqx.Module):
     statistics: Standardised
     steps: Steps | None = None
     stepped: Standardised | None = None
+    static: Standardised | None = None
 
     @staticmethod
     def fit(
-        series: Series, regular: Series, sizes: FeatureSizes, *, seed: int
+        series: Series, regular: Series, sizes: FeatureSizes, static: np.ndarray | None = None, *, seed: int
     ) -> tuple["SeriesFeatures", "Float[np.ndarray, 'samples features'] | ManyFeatures"]:
         """With the training set's own features, which need not be computed twice.
 
@@ -88,26 +90,32 @@ class SeriesFeatures(eqx.Module):
         if sparse:
             steps = Steps.fit(statistics)
             fitted = replace(fitted, steps=steps, stepped=Standardised.fit(steps(statistics)))
+        if static is not None:
+            fitted = replace(fitted, static=Standardised.fit(static))
         if apart > 1:
-            return fitted, ManyFeatures(fitted, series, regular)
-        return fitted, fitted._joined(shares, statistics)
+            return fitted, ManyFeatures(fitted, series, regular, static)
+        return fitted, fitted._joined(shares, statistics, static)
 
-    def __call__(self, series: Series, regular: Series) -> Float[np.ndarray, "samples features"]:
-        return self._joined(self.random(regular), all_statistics(series, self.steps is not None))
+    def __call__(
+        self, series: Series, regular: Series, static: np.ndarray | None = None
+    ) -> Float[np.ndarray, "samples features"]:
+        return self._joined(self.random(regular), all_statistics(series, self.steps is not None), static)
 
-    def _joined(self, shares: np.ndarray, statistics: np.ndarray) -> np.ndarray:
+    def _joined(self, shares: np.ndarray, statistics: np.ndarray, static: np.ndarray | None) -> np.ndarray:
         blocks = self.blocks
         out = np.empty((len(shares), max(block.stop for block in blocks.values())), np.float32)
         self.shares(shares, out[:, blocks["shares"]])
         self.statistics(statistics, out[:, blocks["statistics"]])
         if self.steps is not None and self.stepped is not None:
             self.stepped(self.steps(statistics), out[:, blocks["steps"]])
+        if self.static is not None and static is not None:
+            self.static(static, out[:, blocks["static"]])
         return out
 
     @property
     def blocks(self) -> dict[str, slice]:
         """Where each block of features is."""
-        parts = {"shares": self.shares, "statistics": self.statistics, "steps": self.stepped}
+        parts = {"shares": self.shares, "statistics": self.statistics, "steps": self.stepped, "static": self.static}
         sizes = {name: len(part.mean) for name, part in parts.items() if part is not None}
         ends = np.cumsum(list(sizes.values())).tolist()
         return {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
@@ -118,13 +126,16 @@ class SeriesFeatures(eqx.Module):
         return [(block, _SCALES[name] if self.steps is not None else (1.0,)) for name, block in self.blocks.items()]
 
     @staticmethod
-    def template(channels: int, features: int, sizes: FeatureSizes, *, sparse: bool = False) -> "SeriesFeatures":
+    def template(
+        channels: int, features: int, sizes: FeatureSizes, *, sparse: bool = False, static: int = 0
+    ) -> "SeriesFeatures":
         """The shapes, without the numbers, for loading. How many features there are, the plan in the file decides."""
         shape = lambda *sizes: np.zeros(sizes, np.float32)
         random = RandomFeatures(RandomWindows.empty(channels, sizes), shape(channels), shape(channels), shape(channels))
         block = lambda size: Standardised(shape(size), shape(size))
         statistics, steps = _numbers(channels, sparse)
-        plain = SeriesFeatures(random, block(features - statistics - steps), block(statistics))
+        plain = SeriesFeatures(random, block(features - statistics - steps - static), block(statistics))
+        plain = replace(plain, static=block(static)) if static else plain
         return replace(plain, steps=Steps(shape(QUANTILES, statistics)), stepped=block(steps)) if sparse else plain
 
 
@@ -146,6 +157,7 @@ class ManyFeatures:
     model: SeriesFeatures
     series: Series
     regular: Series
+    static: np.ndarray | None = None
     dtype = np.dtype(np.float32)
 
     @property
@@ -156,7 +168,8 @@ class ManyFeatures:
         return len(self.series)
 
     def __getitem__(self, rows: Any) -> Float[np.ndarray, "rows features"]:
-        return self.model(self.series[rows], self.regular[rows])
+        static = None if self.static is None else self.static[rows]
+        return self.model(self.series[rows], self.regular[rows], static)
 
 
 def all_statistics(series: Series, sparse: bool) -> Float[np.ndarray, "samples statistics"]:

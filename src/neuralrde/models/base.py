@@ -212,6 +212,8 @@ class AbstractDrivenModel(AbstractDecodedModel):
     """The basis of the log-signatures that the model takes."""
     scales: ClassVar[tuple[int, ...]] = (1,)
     """How many windows back they look; see `log_signatures`. A model that takes several has a field of this name."""
+    static: ClassVar[int] = 0
+    """Numbers that are known of a series as a whole, after its first point. A model that takes them has this field."""
     not_online: ClassVar[str | None] = None
 
     @property
@@ -238,7 +240,8 @@ class AbstractDrivenModel(AbstractDecodedModel):
         """The prediction for one example: (outputs,), or (windows + 1, outputs) with `EveryState()`.
 
         Args:
-            x0: the first point of the path, because log-signatures know increments only.
+            x0: the first point of the path, because log-signatures know increments only; and after it what is known of
+                the series as a whole, if the model was made for that.
             log_signatures: one per window, at the model's depth and in its basis; `model.log_signatures` computes them.
             windows: if the example was padded, its own number of windows. Only readouts of many states need it.
         """
@@ -302,7 +305,7 @@ class AbstractDrivenModel(AbstractDecodedModel):
     ) -> Self:
         """Scale the model by the training set's log-signatures or their sizes; `windows` leaves out padding."""
         if not isinstance(log_signatures, LogSignatureSizes) and log_signatures.ndim == 3:  # else `fit` says so
-            self.check_shapes(np.zeros(self.channels), log_signatures[0])
+            self.check_shapes(np.zeros(self.channels + self.static), log_signatures[0])
         return eqx.tree_at(
             lambda model: model.scale, self, self.scale_for(LogSignatureSizes.fit(log_signatures, windows))
         )
@@ -317,12 +320,12 @@ class AbstractDrivenModel(AbstractDecodedModel):
         return ChannelScale.of(factors)
 
     def check_shapes(self, x0: Any, log_signatures: Any) -> None:
-        controls = self.controls
-        if x0.shape != (self.channels,) or log_signatures.ndim != 2 or log_signatures.shape[1] != controls:
+        controls, start = self.controls, self.channels + self.static
+        if x0.shape != (start,) or log_signatures.ndim != 2 or log_signatures.shape[1] != controls:
             raise ValueError(
                 f"Got x0 of shape {x0.shape} and log-signatures of shape {log_signatures.shape}; expected "
-                f"({self.channels},) and (windows, {controls}): one example of {self.channels} channels, time "
-                f"included, at depth {self.depth} and scales {self.scales} in the {self.basis} basis. Write "
-                "`x0 = path[0]` and `model.log_signatures(path, step=...)`, or `model.inputs(path, times, cuts)`, and "
-                "`jax.vmap(model)` for a batch."
+                f"({start},) and (windows, {controls}): one example of {self.channels} channels, time included, and "
+                f"{self.static} static numbers, at depth {self.depth} and scales {self.scales} in the {self.basis} "
+                "basis. Write `x0 = path[0]` and `model.log_signatures(path, step=...)`, or `model.inputs(path, times, "
+                "cuts)`, and `jax.vmap(model)` for a batch."
             )

@@ -71,7 +71,7 @@ class LinearRDE(AbstractDrivenModel):
     """A stack of linear RDE blocks: their flows are exact, and gates between them are nonlinear.
 
     Args:
-        channels, outputs, depth, scales: as for `NeuralRDE`.
+        channels, outputs, depth, scales, static: as for `NeuralRDE`.
         width: channels of the residual stream between the blocks.
         state: channels of each linear RDE's state.
         blocks: number of blocks.
@@ -96,6 +96,7 @@ class LinearRDE(AbstractDrivenModel):
     depth: Depth = eqx.field(static=True)
     scales: tuple[int, ...] = eqx.field(static=True)
     basis: Basis = eqx.field(static=True)
+    static: int = eqx.field(static=True)
 
     def __init__(
         self,
@@ -104,6 +105,7 @@ class LinearRDE(AbstractDrivenModel):
         *,
         depth: Depth,
         scales: tuple[int, ...] = (1,),
+        static: int = 0,
         width: int = 32,
         state: int = 64,
         blocks: int = 2,
@@ -116,12 +118,12 @@ class LinearRDE(AbstractDrivenModel):
         encoder_key, decoder_key, *keys = jax.random.split(key, blocks + 2)
         self.scales = as_scales(scales)
         controls = basis_channels(channels, depth, scales=self.scales)
-        self.encoder = eqx.nn.Linear(channels, width, key=encoder_key)
+        self.encoder = eqx.nn.Linear(channels + static, width, key=encoder_key)
         self.blocks = tuple(LinearBlock(controls, width, state, field, solver, key=k) for k in keys)
         self.norm = eqx.nn.LayerNorm(width)
         self.decoder = Decoder(readout, width, outputs, key=decoder_key)
         self.scale = ChannelScale.unit(controls)
-        self.channels, self.depth, self.basis = channels, depth, "words"
+        self.channels, self.depth, self.basis, self.static = channels, depth, "words", static
 
     def states(self, x0: Float[Array, " channels"], logs: Float[Array, "windows controls"]) -> Float[Array, "..."]:
         scaled = self.scale(logs)

@@ -104,7 +104,7 @@ class MultiScaleRDE(AbstractDrivenModel):
     the increments and values of all.
 
     Args:
-        channels, outputs, depth, scales: as for `NeuralRDE`; 1 must be among the scales.
+        channels, outputs, depth, scales, static: as for `NeuralRDE`; 1 must be among the scales.
         units: of the first layer.
         width: channels of the stream between blocks.
         state: channels of each block's state.
@@ -137,6 +137,7 @@ class MultiScaleRDE(AbstractDrivenModel):
     scales: tuple[int, ...] = eqx.field(static=True)
     stride: int = eqx.field(static=True)
     dropout: float = eqx.field(static=True)
+    static: int = eqx.field(static=True)
     basis: Basis = eqx.field(static=True, default="words")
     takes_key: ClassVar[bool] = True
     recommended: ClassVar[Recommended] = Recommended(
@@ -150,6 +151,7 @@ class MultiScaleRDE(AbstractDrivenModel):
         *,
         depth: Depth,
         scales: tuple[int, ...] = (1,),
+        static: int = 0,
         units: int = 128,
         width: int = 48,
         state: int = 48,
@@ -174,12 +176,13 @@ class MultiScaleRDE(AbstractDrivenModel):
         stem_key, threshold_key, mix_key, decoder_key, *keys = jax.random.split(key, blocks + 4)
         self.channels, self.depth, self.scales, self.basis = channels, depth, scales, "words"
         self.stride, self.dropout, self.projection, self.readout = stride, float(dropout), None, readout
+        self.static = static
         if channels > 1 + _MOST_CHANNELS:
             # The same for all members of an ensemble, which see the same log-signatures.
             noise = jax.random.normal(jax.random.key(channels), (channels - 1, _MOST_CHANNELS))
             self.projection = Frozen(jnp.linalg.qr(noise)[0])
         self.scale = ChannelScale.unit(self.controls)
-        self.stem = eqx.nn.Linear(self.controls + channels, units, key=stem_key)
+        self.stem = eqx.nn.Linear(self.controls + channels + static, units, key=stem_key)
         self.thresholds = 0.5 * jax.random.normal(threshold_key, (units,))
         self.mix = eqx.nn.Linear(2 * units, width, key=mix_key)
         # One block with arrays for all of them: XLA then compiles one.
@@ -311,18 +314,20 @@ class MultiScaleRDE(AbstractDrivenModel):
         return jnp.zeros(shape, dtype)
 
     def _increments(self, logs: Float[Array, "*windows controls"]) -> Float[Array, "*windows channels"]:
-        """The increments of all channels over each window, which are among what drives the model."""
+        """The increments of what x0 holds over each window, which are among what drives the model."""
         skipped, before = 0, self.scales.index(1)
         if before and not self.takes_increments:
             depth = self.depth[:before] if isinstance(self.depth, tuple) else self.depth
             skipped = basis_channels(self.channels, depth, scales=self.scales[:before])
-        return logs[..., skipped : skipped + self.channels]
+        found = logs[..., skipped : skipped + self.channels]
+        # What is known of a series as a whole stays as it is.
+        return jnp.concatenate([found, jnp.zeros((*found.shape[:-1], self.static))], axis=-1) if self.static else found
 
     def _values(
         self, x0: Float[Array, " channels"], logs: Float[Array, "windows controls"]
     ) -> Float[Array, "windows+1 channels"]:
         """The path's values at the ends of windows: where it starts, and the sums of its increments."""
-        zero = jnp.zeros((1, self.channels))
+        zero = jnp.zeros((1, self.channels + self.static))
         return x0 + jnp.concatenate([zero, jnp.cumsum(self._increments(logs), axis=0)])
 
     def _units(

@@ -29,6 +29,7 @@ class NeuralRDE(AbstractDrivenModel):
         depth: depth N of the log-signatures.
         scales: how many windows back they look; with several, all of them drive the state side by side, so that the
             field must be a free one.
+        static: numbers after the first point that are known of a series as a whole.
         state: channels of the hidden state; None takes 32, or the field's own.
         width, layers, activation: shape of the field's network; see `FreeField`.
         field: a field to use instead of the network, or a class or `Config` that makes one, such as `BoundedField`, or
@@ -57,6 +58,7 @@ class NeuralRDE(AbstractDrivenModel):
     depth: Depth = eqx.field(static=True)
     scales: tuple[int, ...] = eqx.field(static=True)
     basis: Basis = eqx.field(static=True)
+    static: int = eqx.field(static=True)
 
     def __init__(
         self,
@@ -65,6 +67,7 @@ class NeuralRDE(AbstractDrivenModel):
         *,
         depth: Depth,
         scales: tuple[int, ...] = (1,),
+        static: int = 0,
         state: int | None = None,
         width: int = 64,
         layers: int = 3,
@@ -107,8 +110,9 @@ class NeuralRDE(AbstractDrivenModel):
                 "because a field has a state of its own. Leave `state` out."
             )
         self.channels, self.depth, self.scales, self.basis = channels, depth, scales, field.basis
+        self.static = static
         check_controls(field, self.controls)
-        self.encoder = eqx.nn.Linear(channels, field.state, key=encoder_key)
+        self.encoder = eqx.nn.Linear(channels + static, field.state, key=encoder_key)
         self.field = field
         self.decoder = Decoder(readout, field.state, outputs, key=decoder_key)
         self.scale = ChannelScale.unit(field.controls)

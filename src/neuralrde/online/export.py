@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -198,6 +199,8 @@ def _manifest(estimator: Any, stream_model: StreamModel, functions: dict[str, _F
         # A regressor's outputs are in the units of its training targets.
         "output": {"size": outputs, "means": "targets' units" if classes is None else "logits"},
         "channels": list(stream_model.names),
+        # After the first point of the prepared series, x0 holds these columns as numbers; see `StaticCoding`.
+        "static": None if fitted.inputs.static is None else asdict(fitted.inputs.static),
         "transform": fitted.transform.state(),
         "windows": {"step": windows.step, "every": windows.every, "shifts": [one.shift for one in stream_model.shifts]},
         "log_signature": {

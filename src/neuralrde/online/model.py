@@ -61,7 +61,7 @@ class StreamModel:
         self.prepare.begin(0, self.channels)  # an error if it looks ahead
         by = {"every": windows.every} if windows.every is not None else {"step": windows.step}
         self.shifts = [LogSignatureStreams(one, **by, shift=shift) for shift in windows.all_shifts()]
-        self.programs = Programs(model, one.channels, self.shifts[0].controls)
+        self.programs = Programs(model, one.channels + fitted.inputs.static_numbers, self.shifts[0].controls)
 
     def start(self, streams: int) -> StreamStates:
         """The state of streams that have seen nothing."""
@@ -77,6 +77,7 @@ class StreamModel:
         values: Float[np.ndarray, "streams length channels"],
         times: Float[np.ndarray, "streams length"],
         lengths: Int[np.ndarray, "streams"],
+        static: Float[np.ndarray, "streams numbers"] | None = None,
     ) -> StreamStates:
         """The rows after new points, at least one of each stream. An error, and nothing has changed."""
         series = Series(values, times=times, lengths=lengths, channels=self.names)
@@ -90,18 +91,19 @@ class StreamModel:
             )
         with np.errstate(over="ignore", invalid="ignore"):
             shifts = [
-                self._on_shift(shift, own, path, prepared.clock, prepared.lengths)
+                self._on_shift(shift, own, path, prepared.clock, prepared.lengths, static)
                 for shift, own in zip(self.shifts, rows["shifts"], strict=True)
             ]
         return {"prepare": prepare, "shifts": shifts}
 
-    def _on_shift(self, shift: LogSignatureStreams, own: Any, path: Any, clock: Any, lengths: Any) -> Any:
+    def _on_shift(self, shift: LogSignatureStreams, own: Any, path: Any, clock: Any, lengths: Any, static: Any) -> Any:
         """The windows and states of one shift after new points; streams with long gaps are followed apart."""
         hidden = [leaf.copy() for leaf in own["hidden"]]
         after = {name: array.copy() for name, array in own["windows"].items()}
         fresh = np.flatnonzero(~after["begun"])
         if len(fresh):
-            for leaf, first in zip(hidden, self.programs.begin(path[fresh, 0]), strict=True):
+            x0 = path[fresh, 0] if static is None else np.concatenate([path[fresh, 0], static[fresh]], axis=1)
+            for leaf, first in zip(hidden, self.programs.begin(x0), strict=True):
                 leaf[fresh] = first
         for rows in shift.groups(own["windows"], clock, lengths):
             longest = int(lengths[rows].max())

@@ -10,6 +10,7 @@ wrong number of the right kind makes wrong predictions of its own stream, and no
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
 
 import jax
@@ -37,6 +38,7 @@ def fingerprint(fitted: Any) -> str:
         plain += [part.members, None if blend is None else blend.factors, list(part.inputs.channels)]
         plain += [targets.one_dimensional, None if targets.classes is None else targets.classes.tolist()]
         plain += [part.threshold]
+        plain += [] if part.inputs.static is None else [astuple(part.inputs.static)]
         digest.update(json.dumps(plain).encode())
         for name, array in sorted(arrays_of(part.model, "model").items()):
             # The same model where JAX computes in float64: its weights have been converted.
@@ -162,13 +164,14 @@ class Stream:
         fitted: what a classifier or regressor has learned, `estimator.fitted_`.
         state: of a stream to go on with.
         last: how many points to look back over, for estimators that look at series as a whole.
+        static: what is known of the series as a whole, by column, for estimators that were fitted with such a table.
     """
 
-    def __init__(self, fitted: Any, state: Any = None, *, last: int | None = None):
+    def __init__(self, fitted: Any, state: Any = None, *, last: int | None = None, static: Any = None):
         if last is None and isinstance(state, dict) and type(state.get("last")) is int:
             last = state["last"]  # whether it may say so is checked later
         self._streams = StreamBatch(fitted, last=last)
-        self._streams.open(_NAME, state)
+        self._streams.open(_NAME, state, static)
 
     def push(self, values: Any, times: Any = None) -> None:
         """Take in points `(count, channels)`, or one point `(channels,)`; NaN is a missing value.
@@ -238,11 +241,11 @@ class StreamBatch:
 
     # Which streams there are.
 
-    def open(self, name: str, state: Any = None) -> None:
-        """Begin a stream, or go on with one from its `state`."""
+    def open(self, name: str, state: Any = None, static: Any = None) -> None:
+        """Begin a stream, with what is known of it as a whole; or go on with one from its `state`."""
         if name in self._slots:
             raise ValueError(f"Got the name {name!r}, which is open already; expected a new one, or `close` it first.")
-        row, buffer = (self._started(1, carries=self._carries), None) if state is None else self._restored(state)
+        row, buffer = (self._begun(static), None) if state is None else self._restored(state, static)
         if not self._free:  # twice as many rows
             have = len(self._rows["points"])
             more = self._started(max(1, have), carries=self._carries)
@@ -280,6 +283,17 @@ class StreamBatch:
     def points(self, name: str) -> int:
         """How many points a stream has seen."""
         return int(self._rows["points"][self._slot(name)])
+
+    def kept(self, name: str) -> tuple[Series, np.ndarray | None]:
+        """The points that a stream keeps, as a series, and the numbers of the table beside it."""
+        slot, points = self._slot(name), self._buffers[name]
+        if points is None:
+            why = "has no point yet" if self._buffered else "keeps none, because its model has no closed form"
+            raise ValueError(f"Got the stream {name!r}, which {why}; expected one that keeps its points.")
+        values, times = points
+        clock = None if times is None else times[None]
+        series = Series(values[None], times=clock, channels=self.fitted.inputs.channels)
+        return series, self._rows["static"][[slot]] if "static" in self._rows else None
 
     # New points.
 
@@ -394,8 +408,9 @@ class StreamBatch:
                 times[there & timed[:, None]] = np.concatenate([clock for _, clock in some if clock is not None])
             own = select_rows(rows, left)
             after = {"points": own["points"] + counts, "time": times[np.arange(len(left)), counts - 1], "timed": timed}
+            after |= {"static": own["static"]} if "static" in own else {}
             if "model" in own and self._stream_model is not None:
-                after["model"] = self._stream_model.push(own["model"], values, times, counts)
+                after["model"] = self._stream_model.push(own["model"], values, times, counts, own.get("static"))
             if len(left) < len(lengths):
                 rows = jax.tree.map(np.copy, rows)
                 _put(rows, left, after)
@@ -432,14 +447,17 @@ class StreamBatch:
             name = names[int(empty.argmax())]
             raise ValueError(f"Got no point of the stream {name!r} yet; expected at least one to predict from.")
         kept: Any = [self._buffers[name] for name in names]
+        static = self._rows["static"][slots] if "static" in self._rows else None
         if self._stream_model is not None:
             if self._carries:
                 rows = select_rows(self._rows["model"], slots)
             else:
-                rows = self._advanced(self._started(len(names), carries=True), kept)["model"]
+                fresh = self._started(len(names), carries=True)
+                fresh |= {} if static is None else {"static": static}
+                rows = self._advanced(fresh, kept)["model"]
             neural = self._stream_model.outputs(rows)
         if self._buffered:
-            closed = outputs_of(self.fitted.closed_form, kept)
+            closed = outputs_of(self.fitted.closed_form, kept, static)
         outputs = self.fitted.blended(neural, closed)
         if (wrong := ~np.isfinite(outputs).all(axis=1)).any():
             raise ValueError(
@@ -454,7 +472,7 @@ class StreamBatch:
         """A stream's whole state as plain numbers, lists and strings, which `json.dumps` keeps exactly."""
         row = select_rows(self._rows, self._slot(name))
         state = {"stream": "neuralrde", "format": FORMAT, "model": self.model, "last": self.last}
-        state |= {name: to_plain(row[name]) for name in ("points", "time", "timed")}
+        state |= {name: to_plain(row[name]) for name in ("points", "time", "timed", "static") if name in row}
         if self._carries:
             state["carried"] = to_plain(row["model"])
         if self._buffered:
@@ -463,9 +481,17 @@ class StreamBatch:
             state["times"] = None if times is None else times.tolist()
         return state
 
-    def _restored(self, state: Any) -> tuple[Any, Points | None]:
+    def _begun(self, static: Any) -> Any:
+        """The row of a stream that begins with this table of one row."""
+        row = self._started(1, carries=self._carries)
+        coded = self.fitted.inputs.coded(static, 1)
+        return row if coded is None else row | {"static": coded}
+
+    def _restored(self, state: Any, static: Any) -> tuple[Any, Points | None]:
         """The row and the kept points of a state; an error unless it is one of this model's."""
         state = check_head(state, self.model, self.last)
+        if static is not None:
+            raise ValueError("Got static and a state, which holds its stream's own; expected one of them.")
         parts = jax.tree.map(lambda array: array[0], self._started(1, carries=self._carries))
         parts |= {"carried": parts.pop("model")} if self._carries else {}
         try:
@@ -517,6 +543,8 @@ class StreamBatch:
         """Rows of streams that have seen nothing; "time" is the last point's time, or its number."""
         rows: dict[str, Any] = {"points": np.zeros(streams, np.int64), "time": np.zeros(streams)}
         rows["timed"] = np.zeros(streams, bool)
+        if numbers := self.fitted.inputs.static_numbers:
+            rows["static"] = np.zeros((streams, numbers), np.float32)
         return rows | (
             {"model": self._stream_model.start(streams)} if carries and self._stream_model is not None else {}
         )
@@ -605,8 +633,10 @@ def as_points(values: Any, times: Any, *, channels: int) -> Points:
     return values, times
 
 
-def outputs_of(closed: Any, kept: Sequence[Points]) -> Float[np.ndarray, "streams outputs"]:
-    """The outputs of a closed form for the points that were kept."""
+def outputs_of(
+    closed: Any, kept: Sequence[Points], static: np.ndarray | None = None
+) -> Float[np.ndarray, "streams outputs"]:
+    """The outputs of a closed form for the points that were kept, and the numbers of a table beside them."""
     outputs = np.zeros((len(kept), closed.targets.outputs))
     at_once = max(1, _NUMBERS // max(values.size for values, _ in kept))
     for timed in (False, True):
@@ -617,7 +647,7 @@ def outputs_of(closed: Any, kept: Sequence[Points]) -> Float[np.ndarray, "stream
             series = Series.from_arrays(
                 [kept[place][0] for place in some], times=times, channels=closed.inputs.channels
             )
-            outputs[some] = closed.whole_outputs(series)
+            outputs[some] = closed.whole_outputs(series, None if static is None else static[some])
     return outputs
 
 

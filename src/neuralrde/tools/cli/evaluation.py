@@ -16,7 +16,7 @@ from ..assessment import CLOSED_FORM, Baseline, Predictions, TrainingTargets, ba
 from ..stores import Store
 from .console import Refusal
 from .flags import Table
-from .loading import is_runs_own, open_for, targets
+from .loading import is_runs_own, open_for, static_of, targets
 from .run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -94,8 +94,9 @@ def predictions_of(model: "Estimator", data: Dataset | Store) -> PredictionTable
     """A model's predictions for series, in memory or in a store, and what is true where the data say so."""
     series, true = (data, data.labels) if isinstance(data, Store) else (data.series, _true_targets(model, data))
     classifies = model.fitted_.targets.classes is not None
-    probability = model.predict_proba(series) if classifies else None  # type: ignore  # a classifier has it
-    predicted = model.predict(series) if probability is None else model.fitted_.labels(probability)
+    beside = {} if isinstance(data, Store) else static_of(model, data)
+    probability = model.predict_proba(series, **beside) if classifies else None  # type: ignore  # a classifier has it
+    predicted = model.predict(series, **beside) if probability is None else model.fitted_.labels(probability)
     sample, points = np.arange(len(series)), None
     ids = sample if series.ids is None else np.asarray(series.ids)
     if isinstance(series, Series) and model.per_time_:

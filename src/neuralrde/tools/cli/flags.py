@@ -43,6 +43,7 @@ TABLE: dict[str, Any] = {
     "sensor": _table("The column that names the channel, in a table with one value per row."),
     "value": _table("The column of values that goes with --sensor."),
     "one_hot": _table("Columns of words; each word becomes a channel of 0 and 1.", "A,B|all"),
+    "static": _table("Columns about a series as a whole: age,sex. [those constant within each series]", "A,B"),
     "wide": _switch("--wide/--long", "Whether a row is a whole series or one point."),
     "header": _switch("--header/--no-header", "Whether the first row names the columns."),
     "time_format": _table("day-first, month-first, clock, number, or a format like %d.%m.%Y %H:%M.", "FORMAT"),
@@ -93,7 +94,7 @@ def given(flags: dict[str, Any]) -> Table:
     """
     table = {name: str(value) if isinstance(value, Path) else value for name, value in flags.items()}
     table = {name: value for name, value in table.items() if value is not None}
-    for name in ("columns", "one_hot", "target"):
+    for name in ("columns", "one_hot", "static", "target"):
         if name in table and (name != "target" or "," in table[name]):
             table[name] = [word.strip() for word in table[name].split(",")]
     return table | ({"one_hot": True} if table.get("one_hot") == ["all"] else {})

@@ -84,6 +84,9 @@ def with_channels(settings: RunSettings, data: Dataset) -> RunSettings:
     """The settings with the channels by name, if they are columns of a table: another table may have more or less."""
     table, names = settings.table, column_names(settings.data or "", settings.table.get("header"))
     channels = data.series.channels
+    if names and data.static is not None:
+        table = {**table, "static": list(data.static.columns)}
+        settings = replace(settings, table=table)
     if not names or "sensor" in table:
         return settings
     if not _lacking(channels, names):
@@ -129,6 +132,11 @@ def open_for(run: Path, word: str | None, flags: Table, *, task: str) -> Dataset
                 f"{few(names)}. Rename the column that holds it."
             )
     return open_data(word, {**table, **flags, "task": task} if Path(word).expanduser().exists() else flags)
+
+
+def static_of(model: Any, data: Dataset) -> dict[str, Any]:
+    """The table beside the series, as an argument, if the model was fitted with one."""
+    return {} if model.fitted_.inputs.static is None else {"static": {} if data.static is None else data.static}
 
 
 def is_runs_own(run: Path, word: str | None) -> bool:

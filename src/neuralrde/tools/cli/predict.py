@@ -109,12 +109,12 @@ def explain(
     from ...plots import explanation, save
     from .evaluation import load_model
     from .inspect import is_dated
-    from .loading import open_for
+    from .loading import open_for, static_of
 
     estimator = load_model(model)
     given = open_for(model, data, table, task=estimator.fitted_.targets.task)
     row = _row_of(given.series.ids, len(given), id)
-    found = estimator.explain(given.series[[row]], bins=bins)
+    found = estimator.explain(given.series[[row]], bins=bins, **static_of(estimator, given[[row]]))
     output = int(found.outputs[0].argmax())  # the likeliest class
     save(explanation(found, output=output, dates=is_dated(given)), out)
     parts = found.contributions[0, ..., output].sum(axis=1)

@@ -37,7 +37,8 @@ _COLUMNS = 30
 def open_or_propose(word: str | None, table: Table, *, to_fit: bool = False) -> Dataset:
     """`open_data`; what is refused comes with a proposal, where there is one."""
     try:
-        data = open_data(word, table)
+        found = {"static": True} if to_fit and word and Path(word).expanduser().exists() else {}
+        data = open_data(word, {**found, **table})
         if to_fit:
             targets(data)
         return data
@@ -179,10 +180,11 @@ def group_hints(data: Dataset) -> Iterator[str]:
     if data.groups is not None:
         return
     values, valid = data.series.values, data.series.valid
-    for c, name in enumerate(data.series.channels):
-        first = values[:, 0, c]
-        constant = ((values[..., c] == first[:, None]) | ~valid).all() and (first == np.round(first)).all()
-        if constant and is_shared(name, first):
+    columns = {name: values[:, 0, c] for c, name in enumerate(data.series.channels)
+               if ((values[..., c] == values[:, :1, c]) | ~valid).all()}  # fmt: skip
+    columns |= {} if data.static is None else {name: data.static[name].to_numpy() for name in data.static}
+    for name, first in columns.items():
+        if (first.dtype.kind not in "fiub" or (first == np.round(first)).all()) and is_shared(name, first):
             yield (
                 f"{name} is constant within each series, and {len(first):,} series share {len(np.unique(first)):,} "
                 f"values of it: if it names a patient or the like, --group {shlex.quote(name)} keeps each in one part, "

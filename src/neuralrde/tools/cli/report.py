@@ -27,6 +27,7 @@ from ..sweeps.page import table as html_table
 from .console import count, number, table
 from .evaluation import PredictionTable
 from .inspect import about_blend, is_dated
+from .loading import static_of
 from .run_folder import RunFolder
 from .settings import CLOSED_FORM, settings_of
 
@@ -160,7 +161,7 @@ def draw_explanations(model: "Estimator", data: Dataset, found: PredictionTable,
     for name, rows in (("right", np.flatnonzero(right)), ("wrong", np.flatnonzero(~right))):
         if len(rows):
             row = int(rows[sure[rows].argmax()])
-            explained = model.explain(data.series[[row]])
+            explained = model.explain(data.series[[row]], **static_of(model, data[[row]]))
             output = int(explained.outputs[0].argmax())
             said = f"Surest {name}: {found.ids[row]}, predicted {found.predicted[row]} ({sure[row]:.1%})"
             picture = explanation(explained, output=output, dates=is_dated(data), title=said)
@@ -209,8 +210,21 @@ def _sections(folder: RunFolder, data: str, result: Mapping[str, Any]) -> Iterat
 def _how_to_predict(folder: RunFolder) -> str:
     """Commands for a shell and for Python, with what the columns of a table are."""
     where, own = shlex.quote(str(folder.path)), settings_of(folder.settings, table={}, estimator={})
-    kept = ("id", "time", "columns", "wide", "header", "sensor", "value", "time_format", "decimal", "thousands")
+    kept = (
+        "id",
+        "time",
+        "columns",
+        "static",
+        "wide",
+        "header",
+        "sensor",
+        "value",
+        "time_format",
+        "decimal",
+        "thousands",
+    )
     options = "".join(f", {name}={own.table[name]!r}" for name in kept if name in own.table)
+    beside = ", static=data.static" if "static" in own.table else ""
     return f"""# at a shell
 neuralrde predict {where} NEW.csv --out predicted.csv
 neuralrde evaluate {where}
@@ -222,4 +236,4 @@ from neuralrde.estimators import load
 
 model = load({str(folder.model)!r})
 data = read("NEW.csv"{options})
-print(model.predict(data.series))"""
+print(model.predict(data.series{beside}))"""

@@ -109,10 +109,12 @@ class Run:
                 options["validation"] = self.store[rows.validation]
             return estimator.fit(self.store[rows.train], **options)
         if len(rows.validation):
-            options["validation"] = self.data[rows.validation].series, self.y[rows.validation]
+            held_out = self.data[rows.validation]
+            options["validation"] = held_out.series, self.y[rows.validation], None, held_out.static
         elif self.data.groups is not None and "groups" in inspect.signature(estimator.fit).parameters:
             options["groups"] = self.data.groups[rows.train]
-        return estimator.fit(self.data[rows.train].series, self.y[rows.train], **options)
+        training = self.data[rows.train]
+        return estimator.fit(training.series, self.y[rows.train], static=training.static, **options)
 
     def predict(self, estimator: "Estimator", rows: np.ndarray) -> PredictionTable:
         """An estimator's predictions for some of the samples."""
@@ -277,8 +279,8 @@ def _fit_with_validation(
 ) -> "ClosedFormEstimator":
     """Fit on the training and the validation part; samples of a group are left out together."""
     rows = without_validation(rows)
-    groups = None if data.groups is None else np.asarray(data.groups)[rows.train]
-    return estimator.fit(data[rows.train].series, y[rows.train], groups=groups)
+    training = data[rows.train]
+    return estimator.fit(training.series, y[rows.train], groups=training.groups, static=training.static)
 
 
 def fit_closed_form(data: Dataset, y: np.ndarray, rows: Split, *, seed: int) -> ClosedForm:

@@ -220,8 +220,10 @@ class Rest:
         values, times, lengths = protocol.inputs_of(arrays, len(served.channels))
         given, parameters = asked.parameters, {}
         if asked.stream is None:
-            jobs = self._whole(served, values, times, lengths)
+            jobs = self._whole(served, values, times, lengths, given.static)
         else:
+            if isinstance(given.static, list):
+                raise wrong('Got a list as `static` of a sequence; expected an object, such as {"age": 64}.')
             if len(values) != 1 or lengths is not None:
                 raise wrong(
                     f"Got {len(values)} series for the sequence {asked.stream!r}; expected one, `(1, count, "
@@ -239,17 +241,27 @@ class Rest:
                     start=given.sequence_start,
                     end=given.sequence_end,
                     truth=given.truth,
+                    static=given.static,
                 )
             ]
             parameters["sequence_id"] = given.sequence_id
+        for job in jobs:
+            job.explain = given.explain
         await asyncio.gather(*map(self.service.ask, jobs))
+        if given.explain:
+            parameters["explanations"] = [job.prediction and job.prediction.explanation for job in jobs]
         parameters["age_ms"] = round(1000 * (time.perf_counter() - arrived), 1)
         types, outputs = protocol.output_types(served), protocol.outputs_of(served, jobs)
         content, headers = protocol.respond(served.name, asked, types, outputs, parameters)
         return Response(content, headers=headers)
 
     def _whole(
-        self, served: ServedModel, values: np.ndarray, times: np.ndarray | None, lengths: np.ndarray | None
+        self,
+        served: ServedModel,
+        values: np.ndarray,
+        times: np.ndarray | None,
+        lengths: np.ndarray | None,
+        static: list[dict[str, Any]] | dict[str, Any] | None,
     ) -> list[Job]:
         """Series that come whole: each is a stream of one push that nobody keeps."""
         (count, longest, _), most = values.shape, self.service.limits.batch
@@ -262,6 +274,9 @@ class Rest:
             raise wrong(
                 f"Got lengths of shape {list(ends.shape)}; expected one whole number per series, from 1 to {longest}.",
             )
+        known = static if isinstance(static, list) else [static] * count
+        if len(known) != count or (isinstance(static, dict) and count > 1):
+            raise wrong(f"Got `static` of another number than {count} series; expected a list with an object for each.")
         clocks = [None] * count if times is None else times
         return [
             Job(
@@ -270,8 +285,9 @@ class Rest:
                 kind="whole",
                 values=series[:end],
                 times=None if clock is None else clock[:end],
+                static=beside,
             )
-            for series, clock, end in zip(values, clocks, map(int, ends), strict=True)
+            for series, clock, end, beside in zip(values, clocks, map(int, ends), known, strict=True)
         ]
 
     # Streams as resources.

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from . import store as sql
-from .jobs import Job, JobQueue
+from .jobs import Job, JobQueue, Prediction
 from .limits import Limits, Metrics, RequestError, wrong
 from .served import LastAnswer, Live, ServedModel
 from .store import Change, Damaged, Logged, Store, Unwritten, packed
@@ -210,7 +210,7 @@ class Engine:
                 if job.kind != "whole":
                     self._check_room(served, name, job.owner)
                 job.key = f"\0{name}"
-                served.open(job.key, job.state)
+                served.open(job.key, job.state, job.static)
                 job.points = served.streams.points(job.key)
                 if job.kind == "write" and not job.points:
                     raise wrong("Got a state without a point; expected one of a stream that has begun.")
@@ -220,6 +220,10 @@ class Engine:
                     raise RequestError(404, absent)
                 hint = "Send `sequence_start`, or `start` by WebSocket, with its first points."
                 raise wrong(f"{absent} {hint}")
+            elif job.static is not None and job.at != 0:  # an `at` of 0 may be the beginning, sent again
+                raise wrong(
+                    f"Got `static` for the stream {name!r}, which has begun; expected it with its first points."
+                )
             elif job.kind != "drop":
                 live = served.live[name]
                 live.used, job.points = time.monotonic(), live.points
@@ -265,6 +269,15 @@ class Engine:
                 served.streams.undo(job.key)
             else:
                 job.prediction = answer
+                self._explain(served, job, answer)
+
+    def _explain(self, served: ServedModel, job: Job, answer: Prediction) -> None:
+        if job.explain:
+            try:
+                answer.explanation = served.explanation(job.key)
+            except RequestError as error:
+                job.error = error
+                served.streams.undo(job.key)
 
     def _keep(self, served: ServedModel, jobs: list[Job]) -> None:
         """What has happened, and what the store has to know of it: a batch of pushes is one row of its log."""
@@ -280,7 +293,10 @@ class Engine:
                 if job.values is not None:
                     live = served.live[job.stream]
                     live.seq, live.points = live.seq + 1, job.points
-                    logged[served.name, job.stream] = Logged(live.id, live.seq, job.values, job.times)
+                    if job.key != job.stream and served.static is not None:
+                        self._write(served, job.stream)  # the log holds points alone
+                    else:
+                        logged[served.name, job.stream] = Logged(live.id, live.seq, job.values, job.times)
         self.metrics.points.labels(served.name).inc(sum(map(_count, jobs)))
         if not (logged and self.store.durable):
             return
@@ -392,8 +408,11 @@ def _predict_whole(served: ServedModel, jobs: list[Job]) -> None:
         if job.kind != "whole" or job.values is None:
             job.error = wrong(f"The model {served.name!r} takes no streams: {served.whole_only}")
             continue
+        if job.explain:
+            job.error = wrong(f"Got `explain` for the model {served.name!r}, which takes no streams; expected none.")
+            continue
         try:
-            job.prediction, job.points = served.whole(job.values, job.times), len(job.values)
+            job.prediction, job.points = served.whole(job.values, job.times, job.static), len(job.values)
         except (ValueError, TypeError, ArithmeticError) as error:
             job.error = wrong(str(error))
 

@@ -25,6 +25,7 @@ class Prediction(msgspec.Struct, omit_defaults=True):
     prediction: float | str | list[Any]
     probabilities: dict[str, float] | None = None
     interval: list[Any] | None = None
+    explanation: dict[str, Any] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -42,7 +43,11 @@ class Job:
     times: np.ndarray | None = None
     at: int | None = None
     """The number of the first point. Points that are there already are passed over, so that it can be sent again."""
+    static: dict[str, Any] | None = None
+    """What is known of a series as a whole, by column, where it begins."""
     predict: bool = True
+    explain: bool = False
+    """Whether the prediction comes with what each channel contributed."""
     create: bool = True
     """Whether a stream that is not there is opened; otherwise it is an error."""
     start: bool = False

@@ -25,6 +25,7 @@ _TYPES = {
     "UINT32": "<u4", "UINT64": "<u8", "FP16": "<f2", "FP32": "<f4", "FP64": "<f8",
 }  # fmt: skip
 _MOST_AXES = 3
+_Static = dict[str, float | str | bool | None]
 _Number = Annotated[int, Meta(ge=0)]
 _Data = Annotated[
     msgspec.Raw,
@@ -70,6 +71,11 @@ class Parameters(Struct):
     sequence_end: bool = False
     at: Annotated[_Number | None, Meta(description="The number of the first point, to send it safely again.")] = None
     truth: Annotated[float | str | None, Meta(description="What is true, if you know it; the page shows it.")] = None
+    static: Annotated[
+        _Static | list[_Static] | None,
+        Meta(description="What is known of a stream as a whole, with its start; or of each whole series."),
+    ] = None
+    explain: Annotated[bool, Meta(description="Say what each channel contributed; of a closed form.")] = False
     binary_data_output: bool = False
 
 
@@ -274,6 +280,7 @@ def metadata_of(served: ServedModel) -> Model:
         {
             "estimator": type(served.estimator).__name__,
             "channels": served.channels,
+            "static": served.static,
             "classes": served.classes,
             "interval": served.interval,
             "window": served.window,

@@ -8,12 +8,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from ...estimators.explanation import explained
 from ...estimators.inputs import as_series
+from ...estimators.sources import SeriesInMemory
 from ...online.model import SIZES
 from ...online.stream import fitted_with_times
 from ...paths import Series
 from .jobs import Prediction
 from .limits import RequestError, wrong
+
+_SPANS = 12  # of time, into which contributions are divided
 
 
 @dataclass(slots=True)
@@ -76,12 +80,40 @@ class ServedModel:
         if self.streams is not None:
             self.streams.warm_up((*(size for size in SIZES if size < batch), batch))
 
-    def open(self, name: str, state: Any = None) -> None:
+    @property
+    def static(self) -> list[str] | None:
+        """The columns that are to be known of a series as a whole; None if there are none."""
+        coding = self.fitted.inputs.static
+        return None if coding is None else list(coding.names)
+
+    def open(self, name: str, state: Any = None, static: Any = None) -> None:
         """A stream, from the beginning or from a state; a state of another model is refused."""
         try:
-            self.streams.open(name, state)
+            self.streams.open(name, state, static)
         except (ValueError, TypeError, KeyError) as error:
-            raise wrong(f"Got a state that is none of this model's: {error}") from None
+            raise wrong(
+                f"Got a state that is none of this model's: {error}" if state is not None else str(error)
+            ) from None
+
+    def explanation(self, name: str) -> dict[str, Any]:
+        """What each channel contributed to the prediction for a stream: in spans of time, and as a whole."""
+        if self.fitted.closed_form is None or self.fitted.neural_model is not None:
+            raise wrong(
+                f"Got `explain` for the model {self.name!r}, which has a neural part; expected a closed form, because "
+                "gradients would keep all streams waiting. Write `neuralrde explain` at a shell."
+            )
+        series, static = self.streams.kept(name)
+        found = explained(self.fitted, SeriesInMemory(series, static), _SPANS)
+        output = int(found.outputs[0].argmax())  # the likeliest class
+        parts = found.contributions[0, ..., output]
+        order = np.argsort(-np.abs(parts).sum(axis=1), kind="stable")
+        return {
+            "output": found.names[output],
+            "value": float(found.outputs[0, output]),
+            "baseline": float(found.baseline[0, output]),
+            "times": found.times[0].tolist(),
+            "contributions": {found.channels[row]: parts[row].tolist() for row in order if parts[row].any()},
+        }
 
     def predictions(self, names: Iterable[str]) -> Mapping[str, Prediction | RequestError]:
         """A prediction for each stream. A stream whose prediction fails gets an error, the others their predictions."""
@@ -97,17 +129,17 @@ class ServedModel:
                 return {names[0]: wrong(str(error))}
             return {name: self.predictions([name])[name] for name in names}
 
-    def whole(self, values: np.ndarray, times: np.ndarray | None) -> Prediction:
+    def whole(self, values: np.ndarray, times: np.ndarray | None, static: Any = None) -> Prediction:
         """The prediction for one series, for a model that takes no streams."""
         series = Series(values[None], times=None if times is None else times[None])
         series = as_series(series, self.fitted.inputs)
         # At its last point, if there is a prediction at every point.
         place = (0, -1) if self.fitted.targets.per_time else 0
         if self.classes is not None:
-            return self._prediction(np.asarray(self.estimator.predict_proba(series))[place])
+            return self._prediction(np.asarray(self.estimator.predict_proba(series, static=static))[place])
         if self.interval is None:
-            return self._prediction(np.asarray(self.estimator.predict(series))[place])
-        both = self.estimator.predict(series, interval=self.interval)
+            return self._prediction(np.asarray(self.estimator.predict(series, static=static))[place])
+        both = self.estimator.predict(series, interval=self.interval, static=static)
         return self._prediction(tuple(np.asarray(one)[place] for one in both))
 
     def _prediction(self, found: Any) -> Prediction:

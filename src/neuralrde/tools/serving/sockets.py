@@ -40,6 +40,10 @@ class Message(msgspec.Struct, forbid_unknown_fields=True):
     start: bool = False
     end: bool = False
     truth: float | str | None = None
+    static: dict[str, float | str | bool | None] | None = None
+    """What is known of the stream as a whole, with its first points."""
+    explain: bool = False
+    """Whether the answer says what each channel contributed."""
     id: int | str | None = None
 
 
@@ -52,6 +56,7 @@ class Answer(msgspec.Struct, omit_defaults=True):
     prediction: float | str | list[Any] | None = None
     probabilities: dict[str, float] | None = None
     interval: list[Any] | None = None
+    explanation: dict[str, Any] | None = None
     error: str | None = None
     status: int | None = None
     retry_after: float | None = None
@@ -158,6 +163,8 @@ class Connection:
                 start=item.start,
                 end=item.end,
                 truth=item.truth,
+                static=item.static,
+                explain=item.explain,
                 done=partial(self._done, reply, k, item.id),
                 behind=self._behind,
                 arrived=arrived,
@@ -192,7 +199,7 @@ class Connection:
             answer = Answer(points=job.points)
             if (given := job.prediction) is not None:
                 answer.prediction, answer.probabilities = given.prediction, given.probabilities
-                answer.interval = given.interval
+                answer.interval, answer.explanation = given.interval, given.explanation
         answer.stream, answer.id = job.stream, id
         answer.age_ms = round(1000 * (time.perf_counter() - job.arrived), 1)
         self._answer(reply, k, answer)

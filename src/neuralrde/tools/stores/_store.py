@@ -337,6 +337,7 @@ class StoreSource:
     """The series of a store, whose log-signatures stay on the disk."""
 
     store: Store
+    static = None
 
     def __len__(self) -> int:
         return len(self.store)

@@ -116,6 +116,9 @@ function showFocus() {
   }
   $("classes").hidden = !probabilities;
   if (probabilities) showClasses(probabilities);
+  const said = stream.answer.explanation, sum = (parts) => parts.reduce((a, b) => a + b, 0);
+  const signed = ([name, parts]) => `${name} ${sum(parts) < 0 ? "−" : "+"}${Math.abs(sum(parts)).toFixed(2)}`;
+  $("because").textContent = said ? `${said.output}: ${Object.entries(said.contributions).slice(0, 6).map(signed).join(", ")}` : "";
 }
 function showClasses(probabilities) {
   const names = Object.keys(probabilities), box = $("classes");
