@@ -44,19 +44,33 @@ class FittedForecaster(Protocol):
         """A channel's standard deviation in training."""
         ...
 
-    def past(self, series: Series, origins: Origins) -> Past: ...
+    def past(self, series: Series, origins: Origins) -> Any:
+        """What is known at each origin, as `answers` and `naive` take it."""
+        ...
 
-    def answers(self, past: Past, asked: dict[int, Questions]) -> dict[int, np.ndarray]:
-        """Values of channels, in their own units."""
+    def answers(self, past: Any, asked: dict[int, Questions]) -> "dict[int, Answer]":
+        """What channels will be."""
         ...
 
     def offsets(self, ahead: np.ndarray, channel: int, levels: Any) -> Float[np.ndarray, "questions levels"]:
-        """By how much a share of `levels` of what came was at most above the answer."""
+        """By how many of the answer's spreads a share of `levels` of what came was at most above it."""
         ...
 
-    def naive(self, past: Past, questions: Questions, channel: int) -> dict[str, np.ndarray]:
+    def naive(self, past: Any, questions: Questions, channel: int) -> dict[str, np.ndarray]:
         """Forecasts that need no learning, by name."""
         ...
+
+
+class Answer(NamedTuple):
+    """What one channel will be, in its own units."""
+
+    value: Float[np.ndarray, "questions"]
+    spread: Any
+    """How far off that may be, for each question or for all."""
+
+    def ends(self, offsets: Float[np.ndarray, "questions levels"]) -> Float[np.ndarray, "questions levels"]:
+        """By how much quantiles are above the value."""
+        return np.reshape(self.spread, (-1, 1)) * offsets
 
 
 class Targets(NamedTuple):
@@ -233,13 +247,13 @@ class Forecaster:
         origins = Origins(np.arange(len(series)), present)
         questions = Questions(np.repeat(origins.sample, ahead.shape[1]), ahead.ravel())
         answers = fitted.answers(fitted.past(series, origins), dict.fromkeys(wanted, questions))
-        found = np.stack([answers[channel].reshape(ahead.shape) for channel in wanted], axis=-1)
+        found = np.stack([answers[channel].value.reshape(ahead.shape) for channel in wanted], axis=-1)
         if interval is None:
             return found
         check_number("interval", interval, high=1.0, above=True)
         levels = (1 - interval) / 2, (1 + interval) / 2
-        ends = [fitted.offsets(questions.ahead, channel, levels).reshape(*ahead.shape, 2) for channel in wanted]
-        return found, found[..., None] + np.stack(ends, axis=-2)
+        ends = [answers[channel].ends(fitted.offsets(questions.ahead, channel, levels)) for channel in wanted]
+        return found, found[..., None] + np.stack([each.reshape(*ahead.shape, 2) for each in ends], axis=-2)
 
     def evaluate(self, X: Any, *, cuts: Any = None, interval: float = 0.9) -> dict[str, Any]:
         """Errors of forecasts from moments in series that were not trained on, beside those of naive forecasts.
@@ -263,9 +277,9 @@ class Forecaster:
         answers, found = fitted.answers(past, asked), []
         for channel, questions in asked.items():
             value, spread = targets[channel].value, fitted.spread(channel)
-            off = value - answers[channel]
+            off = value - answers[channel].value
             levels = np.array([(1 - interval) / 2, (1 + interval) / 2, *_CRPS])
-            offsets = fitted.offsets(questions.ahead, channel, levels)
+            offsets = answers[channel].ends(fitted.offsets(questions.ahead, channel, levels))
             missed = off[:, None] - offsets[:, 2:]
             # Where a quantile is not known, the answer stands for it.
             missed = np.where(np.isfinite(missed), missed, off[:, None])

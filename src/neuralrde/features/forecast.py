@@ -55,6 +55,9 @@ class Questions(NamedTuple):
     origin: Int[np.ndarray, "questions"]
     ahead: Float[np.ndarray, "questions"]
 
+    def take(self, rows: Any) -> "Questions":
+        return Questions(self.origin[rows], self.ahead[rows])
+
 
 def own_features(period: float | None) -> int:
     return _OWN + 2 * (period is not None)
@@ -139,6 +142,37 @@ class ForecastFeatures(eqx.Module):
             last.reshape(shape),
             (total(value) / np.maximum(count, 1)).reshape(shape),
         )
+
+    def increments(
+        self, series: Series, origins: Origins, lookback: float, windows: int
+    ) -> Float[np.ndarray, "origins windows controls"]:
+        """What each of equal windows of the look-back adds to time and, channel by channel, to the path of its past.
+
+        A channel is held from one observation to the next, at its level before the first. There are its increments, those
+        of its integral, of the integral with the time since the middle of the window (what its log-signature with time
+        has of it up to the third level, the channel once), and of the number of observations.
+        """
+        rows, key, age, value = _observations(series, origins, lookback)
+        channels, size = len(self.level), rows * len(self.level)
+        value = (value - self.level[key % channels]) / self.spread[key % channels]
+        time, edges = 1 - age, np.linspace(0, 1, windows + 1)
+        # Integrals of the held values up to each observation, over all channels in a row: only differences count.
+        lasts = np.where(np.diff(key, append=-1) == 0, np.diff(time, append=0), 0.0)
+        middles = time + lasts / 2
+        sums = [np.concatenate([[0.0], np.cumsum(value * lasts * factor)]) for factor in (1.0, middles)]
+        starts = np.searchsorted(key, np.arange(size))
+        place = np.searchsorted(2 * key + time, 2 * np.arange(size)[:, None] + edges, "right")
+        held = np.maximum(place - 1, 0)
+        seen, since = place > starts[:, None], edges - time[held] if len(key) else np.zeros(place.shape)
+        last = np.where(seen, value[held] if len(key) else 0.0, 0.0)
+        until = lambda sums, factor: sums[held] - sums[starts][:, None] + last * since * factor
+        whole = np.where(seen, until(sums[0], 1.0), 0.0)
+        moment = np.where(seen, until(sums[1], edges - since / 2), 0.0)
+        middle = (edges[1:] + edges[:-1]) / 2
+        steps = [np.diff(last), windows * np.diff(whole), windows**2 * (np.diff(moment) - middle * np.diff(whole))]
+        steps = np.stack([*steps, np.diff(np.where(seen, place - starts[:, None], 0))], axis=-1)
+        steps = steps.reshape(rows, channels, windows, -1).transpose(0, 2, 3, 1).reshape(rows, windows, -1)
+        return np.concatenate([np.full((rows, windows, 1), 1 / windows), steps], axis=2).astype(np.float32)
 
     def scaled_by(self, past: Past, asked: list[Questions], period: float | None) -> "ForecastFeatures":
         """The same, with means and spreads of features over the questions of each channel."""

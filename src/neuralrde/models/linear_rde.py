@@ -41,10 +41,16 @@ class LinearBlock(eqx.Module):
     def __call__(
         self, path: Float[Array, "points width"], log_signatures: Float[Array, "points-1 controls"]
     ) -> Float[Array, "points width"]:
+        return self.whole(path, log_signatures)[1]
+
+    def whole(
+        self, path: Float[Array, "points width"], log_signatures: Float[Array, "points-1 controls"]
+    ) -> tuple[State, Float[Array, "points width"]]:
+        """What the block carries on from the end of its input, and the path that it makes of it."""
         normed = jax.vmap(self.norm)(path)
         driving = jnp.concatenate([log_signatures, jnp.diff(normed, axis=0)], axis=1)
         states = solve(self.field, self.start(normed[0]), driving, solver=self.solver, every_window=True)
-        return jax.vmap(self._mixed)(path, states)
+        return (states[-1], normed[-1]), jax.vmap(self._mixed)(path, states)
 
     def first(self, point: Float[Array, " width"]) -> tuple[State, Float[Array, " width"]]:
         """What the block carries on from the first point of its input, and what it makes of that point."""
@@ -124,13 +130,21 @@ class LinearRDE(AbstractDrivenModel):
         self.channels, self.depth, self.basis = channels, depth, "words"
 
     def states(self, x0: Float[Array, " channels"], logs: Float[Array, "windows controls"]) -> Float[Array, "..."]:
-        scaled = self.scale(logs)
+        path = jax.vmap(self.norm)(self._whole(x0, logs)[1])
+        return path if self.decoder.readout.every_window else path[-1]
+
+    def hidden_after(self, x0: Float[Array, " channels"], logs: Float[Array, "windows controls"]) -> State:
+        """The hidden state after all windows, as `next_state` takes it: what drives on, whatever comes then."""
+        return self._whole(x0, logs)[0]
+
+    def _whole(self, x0: Array, logs: Array) -> tuple[State, Float[Array, "points width"]]:
+        scaled, carried = self.scale(logs), []
         # The first block's input path stands still at the encoded first point: only the data drive it.
         path = jnp.broadcast_to(self.encoder(x0), (scaled.shape[0] + 1, self.encoder.out_features))
         for block in self.blocks:
-            path = block(path, scaled)
-        path = jax.vmap(self.norm)(path)
-        return path if self.decoder.readout.every_window else path[-1]
+            one, path = block.whole(path, scaled)
+            carried.append(one)
+        return (self.encoder(x0), tuple(carried)), path
 
     def first_state(self, x0):
         stands = point = self.encoder(x0)
