@@ -1,14 +1,16 @@
-"""A driven state that encodes a past, goes on in time alone, and is decoded at any moment ahead."""
-
-from typing import ClassVar
+"""A driven state that encodes a channel's past, goes on in time alone, and is decoded at any moment ahead."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ..fields import RotationField
+from ..paths.checks import check_whole
+from ..solvers import Exponential
 from .base import AbstractModel, Decoder
-from .linear_rde import LinearRDE
+from .conditioning import ChannelScale
+from .linear_rde import LinearBlock
 from .readouts import FinalState
 
 
@@ -19,52 +21,74 @@ class ForecastRDE(AbstractModel):
     fields are linear, so that its flow is exact however long s is: one step answers each question.
 
     Args:
+        about: numbers that are known of the channel and its past as a whole, from which the state starts.
         controls: numbers that drive the state in each window, time first.
-        channels: what is forecast: value and logarithm of the spread of each.
-        state, width, blocks: of the `LinearRDE` that is driven.
+        state, width, blocks: of a stack of linear RDEs, as in `LinearRDE`.
         hidden: width of the network that decodes.
         key: random key for the initial weights.
 
-    >>> model = ForecastRDE(9, 2, key=jax.random.key(0))
-    >>> model(jnp.ones((5, 9)), jnp.array([0.5, 1.0, 7.0])).shape
-    (3, 2, 2)
+    >>> model = ForecastRDE(6, 4, key=jax.random.key(0))
+    >>> model(jnp.ones(6), jnp.ones((5, 4)), jnp.array([0.5, 1.0, 7.0]), jnp.zeros(3)).shape
+    (3, 2)
     """
 
-    driven: LinearRDE
+    encoder: eqx.nn.Linear
+    blocks: tuple[LinearBlock, ...]
+    norm: eqx.nn.LayerNorm
     decoder: Decoder
-    channels: int = eqx.field(static=True)
-    takes_key: ClassVar[bool] = False
+    scale: ChannelScale
 
     def __init__(
         self,
+        about: int,
         controls: int,
-        channels: int,
         *,
-        state: int = 64,
-        width: int = 64,
+        state: int = 32,
+        width: int = 32,
         blocks: int = 2,
-        hidden: int = 128,
+        hidden: int = 64,
         key: PRNGKeyArray,
     ):
-        one, two = jax.random.split(key)
-        sizes = {"state": state, "width": width, "blocks": blocks, "readout": FinalState()}
-        self.driven = LinearRDE(controls, 1, depth=1, **sizes, key=one)
-        decoder = Decoder(FinalState(), width, 2 * channels, width=hidden, key=two)
+        check_whole("blocks", blocks, high=100)
+        one, two, *keys = jax.random.split(key, blocks + 2)
+        self.encoder = eqx.nn.Linear(about, width, key=one)
+        self.blocks = tuple(LinearBlock(controls, width, state, RotationField, Exponential(), key=k) for k in keys)
+        self.norm = eqx.nn.LayerNorm(width)
+        decoder = Decoder(FinalState(), width + 2, 2, width=hidden, key=two)
         # At first nothing is forecast: what it is a correction of stands as it is.
         last = lambda decoder: decoder.linear.weight
-        self.decoder, self.channels = eqx.tree_at(last, decoder, jnp.zeros_like(last(decoder))), channels
+        self.decoder = eqx.tree_at(last, decoder, jnp.zeros_like(last(decoder)))
+        self.scale = ChannelScale.unit(controls)
 
-    def __call__(self, driving: Float[Array, "windows controls"], ahead: Float[Array, "times"], *, windows=None):
-        """Values and logarithms of spreads `(times, channels, 2)`; `ahead` in the unit of the time that drives."""
-        controls = driving.shape[1]
-        hidden = self.driven.hidden_after(jnp.zeros(controls), jnp.asarray(driving))
-        time = jnp.zeros(controls).at[0].set(1.0)
+    def __call__(
+        self,
+        about: Float[Array, " about"],
+        driving: Float[Array, "windows controls"],
+        ahead: Float[Array, " times"],
+        before: Float[Array, " times"],
+        *,
+        windows: None = None,
+    ) -> Float[Array, "times 2"]:
+        """Value and logarithm of its spread at each time ahead, in the unit of the time that drives.
 
-        def decoded(ahead):
-            _, state = self.driven.next_state(hidden, ahead * time)
-            return self.decoder.of_features(state)
+        Args:
+            before: the forecast that is to be corrected.
+        """
+        scaled, carried = self.scale(driving), []
+        start = self.encoder(about)
+        path = jnp.broadcast_to(start, (len(scaled) + 1, len(start)))
+        for block in self.blocks:
+            one, path = block.whole(path, scaled)
+            carried.append(one)
+        time = self.scale(jnp.zeros(scaled.shape[1]).at[0].set(1.0))
 
-        return jax.vmap(decoded)(jnp.asarray(ahead)).reshape(-1, self.channels, 2)
+        def decoded(ahead, before):
+            point = start
+            for block, one in zip(self.blocks, carried, strict=True):
+                _, point = block.next(one, point, ahead * time)
+            return self.decoder.of_features(jnp.concatenate([self.norm(point), jnp.stack([ahead, before])]))
+
+        return jax.vmap(decoded)(ahead, before)
 
     def inputs(self, path, times, cuts):
-        raise NotImplementedError("Forecasts are made of pasts and questions; see `NeuralRDEForecaster`.")
+        raise NotImplementedError("Forecasts are made of pasts and questions: write `NeuralRDEForecaster`.")

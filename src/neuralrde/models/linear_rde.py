@@ -46,7 +46,7 @@ class LinearBlock(eqx.Module):
     def whole(
         self, path: Float[Array, "points width"], log_signatures: Float[Array, "points-1 controls"]
     ) -> tuple[State, Float[Array, "points width"]]:
-        """What the block carries on from the end of its input, and the path that it makes of it."""
+        """What the block carries on from the end of its input, as `next` takes it; and what it makes of the path."""
         normed = jax.vmap(self.norm)(path)
         driving = jnp.concatenate([log_signatures, jnp.diff(normed, axis=0)], axis=1)
         states = solve(self.field, self.start(normed[0]), driving, solver=self.solver, every_window=True)
@@ -130,21 +130,13 @@ class LinearRDE(AbstractDrivenModel):
         self.channels, self.depth, self.basis = channels, depth, "words"
 
     def states(self, x0: Float[Array, " channels"], logs: Float[Array, "windows controls"]) -> Float[Array, "..."]:
-        path = jax.vmap(self.norm)(self._whole(x0, logs)[1])
-        return path if self.decoder.readout.every_window else path[-1]
-
-    def hidden_after(self, x0: Float[Array, " channels"], logs: Float[Array, "windows controls"]) -> State:
-        """The hidden state after all windows, as `next_state` takes it: what drives on, whatever comes then."""
-        return self._whole(x0, logs)[0]
-
-    def _whole(self, x0: Array, logs: Array) -> tuple[State, Float[Array, "points width"]]:
-        scaled, carried = self.scale(logs), []
+        scaled = self.scale(logs)
         # The first block's input path stands still at the encoded first point: only the data drive it.
         path = jnp.broadcast_to(self.encoder(x0), (scaled.shape[0] + 1, self.encoder.out_features))
         for block in self.blocks:
-            one, path = block.whole(path, scaled)
-            carried.append(one)
-        return (self.encoder(x0), tuple(carried)), path
+            path = block(path, scaled)
+        path = jax.vmap(self.norm)(path)
+        return path if self.decoder.readout.every_window else path[-1]
 
     def first_state(self, x0):
         stands = point = self.encoder(x0)
