@@ -7,7 +7,6 @@ Members of an ensemble leave out parts of the series, as the ridge regression of
 there are honest forecasts of both for all series, and they decide the shares and calibrate the intervals.
 """
 
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +30,7 @@ from ..models.forecast_rde import ForecastRDE
 from ..paths import Series
 from ..paths.checks import check_flag, check_whole
 from ..registry import Config
-from ..training import AdamW, EachMember, Examples, Listener, ProgressBar, Settings, TrainingState, fit, predict
+from ..training import AdamW, Examples, Listener, ProgressBar, Settings, fit, predict
 from ..training.archive import arrays_of, with_arrays
 from ..training.listeners import Listeners
 from .division import folds
@@ -42,8 +41,9 @@ from .parameters import Learned
 
 # Of each channel, so many pasts are trained on, with so many questions each.
 _PASTS, _ASKED = 3000, 8
-# Epochs and steps of a training, at least.
-_EPOCHS, _STEPS = 12, 1500
+# Epochs and steps of a training, at least; epochs that may pass without a better one; and of so many rows, one is looked
+# at to tell, by the member that has left it out.
+_EPOCHS, _STEPS, _PATIENCE, _JUDGED = 12, 1500, 4, 4
 # Rows and questions of a row, to which answers are padded, so that little is compiled.
 _ROWS, _QUESTIONS = (8, 64, 512), (8, 64)
 # The channel's own features, and what all others tell, in units of their spreads.
@@ -96,14 +96,20 @@ class NeuralForecastModel(eqx.Module):
 
 
 class ForecastLoss(eqx.Module):
-    """Squared error of corrections in standard units; and the likelihood of their spreads, which leaves values alone."""
+    """Squared error of corrections in standard units; and the likelihood of their spreads, which leaves values alone.
 
-    def __call__(self, found: Float[Array, "asked 2"], target: Float[Array, " asked"]) -> Float[Array, ""]:
-        known = ~jnp.isnan(target)
-        error = jnp.where(known, target, 0.0) - found[:, 0]
-        spread = jnp.clip(found[:, 1], -_WIDEST, _WIDEST)
+    Behind a row's targets stand the member that leaves it out, and whether that one alone is judged, as in validation;
+    in training it is all others.
+    """
+
+    def __call__(self, found: Float[Array, "members asked 2"], target: Float[Array, " more"]) -> Float[Array, ""]:
+        target, (fold, judged) = target[:-2], target[-2:]
+        known, left_out = ~jnp.isnan(target), jnp.arange(len(found)) == fold
+        error = jnp.where(known, target, 0.0) - found[..., 0]
+        spread = jnp.clip(found[..., 1], -_WIDEST, _WIDEST)
         likelihood = 0.5 * jax.lax.stop_gradient(error) ** 2 * jnp.exp(-2 * spread) + spread
-        return jnp.where(known, 0.5 * error**2 + _OF_SPREAD * likelihood, 0.0).sum() / len(target)
+        each = jnp.where(known, 0.5 * error**2 + _OF_SPREAD * likelihood, 0.0).sum(axis=1) / len(target)
+        return jnp.where(judged > 0, jnp.where(left_out, each, 0.0).sum(), jnp.where(left_out, 0.0, each).mean())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -241,7 +247,7 @@ class NeuralRDEForecaster(LogSignatureForecaster):
         windows: how many windows of the look-back drive the state.
         members: models that are trained side by side, each without a part of the series.
         state, width: of the model, see `ForecastRDE`.
-        optimizer: `AdamW(learning_rate=..., weight_decay=...)`, or any of Optax's; None is AdamW at 0.006.
+        optimizer: `AdamW(learning_rate=..., weight_decay=...)`, or any of Optax's; None is AdamW at 0.003.
         epochs: passes over what is learned from; None takes at least 12, and 1,500 steps.
         batch_size: pasts of a channel per step.
         verbose: False shows no progress bar; None shows one on a terminal and in a notebook.
@@ -263,7 +269,7 @@ class NeuralRDEForecaster(LogSignatureForecaster):
 
     _kind = FittedNeuralForecast
     _parts: ClassVar = {"optimizer": "optimizer"}
-    _defaults: ClassVar[Options] = {"optimizer": AdamW(learning_rate=6e-3)}
+    _defaults: ClassVar[Options] = {"optimizer": AdamW(learning_rate=3e-3)}
     history_ = Learned[list[Record]]("history")
 
     @property
@@ -308,31 +314,32 @@ class NeuralRDEForecaster(LogSignatureForecaster):
         known = np.bincount(rows.channel, (~np.isnan(target)).sum(axis=1), fitted.inputs.n_channels)
         # Neither every question alike, which would be those about what is often observed, nor every channel.
         weight = 1 / np.sqrt(np.maximum(known, 20.0))[rows.channel]
-        examples = Examples((*inputs, fold), target, weight=(weight / weight.mean()).astype(np.float32))
+        marked = lambda judged: np.column_stack([target, fold, np.full(len(fold), judged)]).astype(np.float32)
+        examples = Examples((*inputs, fold), marked(0), weight=(weight / weight.mean()).astype(np.float32))
+        judged = eqx.tree_at(lambda one: one.target, examples, marked(1)).take(slice(None, None, _JUDGED))
         steps = -(-len(fold) // self.batch_size)
         epochs = max(_EPOCHS, -(-_STEPS // steps)) if self.epochs is None else self.epochs
         heard = [*listeners, *([] if self.verbose is False else [ProgressBar(always=self.verbose is True)])]
-        left_out = lambda state: out_of_fold(predict(state.model, examples, batch=512, mesh=mesh), fold)
-
-        def gains_nothing(state: TrainingState) -> bool:
-            halfway = state.epoch == math.ceil(epochs / 2) and self.epochs is None
-            return halfway and not shares_of(left_out(state)[..., 0], target, rows.channel, known).any()
 
         state = fit(
             CrossFitted(_scaled(fitted.built(self.random_state), inputs[1])),
             examples,
-            loss=EachMember(ForecastLoss()),
+            loss=ForecastLoss(),
+            validation=judged,
             settings=Settings(
-                epochs=epochs, batch_size=self.batch_size, optimizer=optimizer, seed=int(self.random_state)
+                epochs=epochs,
+                batch_size=self.batch_size,
+                optimizer=optimizer,
+                patience=_PATIENCE,
+                seed=int(self.random_state),
             ),
-            enough=gains_nothing,
             checkpoint=checkpoint,
             resume=resume,
             listeners=heard,
             mesh=mesh,
         )
         fitted = replace(fitted, history=list(state.history))
-        found = left_out(state).astype(np.float64)
+        found = out_of_fold(predict(state.best, examples, batch=512, mesh=mesh), fold).astype(np.float64)
         shares = shares_of(found[..., 0], target, rows.channel, known)
         rest = target - shares[rows.channel][:, None] * found[..., 0]
         gains = np.nansum(target**2 - rest**2, axis=1) / np.maximum(known, 1)[rows.channel]
@@ -347,7 +354,7 @@ class NeuralRDEForecaster(LogSignatureForecaster):
         fitted = replace(fitted, weighted=True)
         shapes: Any = fitted.shapes()
         # Built as loading builds it, so that a loaded model is the same in every respect.
-        ensemble = with_arrays(shapes.ensemble, arrays_of(state.model.ensemble))
+        ensemble = with_arrays(shapes.ensemble, arrays_of(state.best.ensemble))
         missed, counts = shapes.missed, shapes.counts
         for channel in np.flatnonzero(known):
             mine = (rows.channel == channel)[:, None] & ~np.isnan(target)

@@ -66,12 +66,13 @@ class PredictionTable:
         )
 
 
-def load_model(path: Path) -> Any:
-    """The estimator in a model file or a run folder."""
+def load_model(path: Path, *, forecasters: bool = False) -> Any:
+    """The estimator in a model file or a run folder: a classifier or a regressor, or with `forecasters` also one."""
     from sklearn import base
 
     from ...devices import try_all_cores
     from ...estimators import load
+    from ...estimators.forecasting import Forecaster
 
     try_all_cores()
     file = path / "model.nrde" if path.is_dir() else path
@@ -82,6 +83,8 @@ def load_model(path: Path) -> Any:
         what = folder if path.is_dir() else "a model file or a run folder"
         raise Refusal(f"There is no model at {path}; expected {what}, such as `neuralrde fit` makes.")
     model = load(file)
+    if forecasters and isinstance(model, Forecaster):
+        return model
     if not (base.is_classifier(model) or base.is_regressor(model)):
         raise Refusal(f"{file} holds a {type(model).__name__}; expected a classifier or a regressor.")
     return model

@@ -221,6 +221,8 @@ class Rest:
         given, parameters = asked.parameters, {}
         if asked.stream is None:
             jobs = self._whole(served, values, times, lengths)
+            for job in jobs:
+                job.ahead = asked.ahead
         else:
             if len(values) != 1 or lengths is not None:
                 raise wrong(
@@ -235,6 +237,7 @@ class Rest:
                     values=values[0] if values.shape[1] else None,
                     times=None if times is None else times[0],
                     at=given.at,
+                    ahead=asked.ahead,
                     create=False,
                     start=given.sequence_start,
                     end=given.sequence_end,
