@@ -63,8 +63,8 @@ function ticks(context, from, to, x, top, bottom) {
 export function drawChannels(canvas, ring, end, names, step, fan) {
   const height = fan ? Math.max(250, 90 * names.length) : 250, [context, width] = fitted(canvas, height);
   const reach = fan ? fan.places[fan.places.length - 1] : 0, shown = fan ? Math.min(SHOWN, Math.max(20, 2 * reach)) : SHOWN;
-  const bottom = height - 20, from = end - shown, x = (at) => ((at - from) / (shown + reach)) * (width - 12);
-  if (fan) { context.strokeStyle = style["--line"]; context.lineWidth = 1; context.beginPath(); context.moveTo(x(end), 2); context.lineTo(x(end), bottom); context.stroke(); }
+  const bottom = height - 20, from = end - shown, x = (at) => ((at - from) / (shown + reach)) * (width - 12); // the last point is number `end` - 1
+  if (fan) { context.strokeStyle = style["--line"]; context.lineWidth = 1; context.beginPath(); context.moveTo(x(end - 1), 2); context.lineTo(x(end - 1), bottom); context.stroke(); }
   if (step) {
     context.strokeStyle = style["--line"];
     context.lineWidth = 1;
@@ -83,7 +83,7 @@ export function drawChannels(canvas, ring, end, names, step, fan) {
     if (low > high) continue;
     const span = high - low || 1, top = c * lane + 10, tall = lane - 20;
     const y = (v) => top + tall * (1 - (v - low) / span);
-    if (fan) drawFan(context, fan, c, (place) => x(end + place), y);
+    if (fan) drawFan(context, fan, c, (place) => x(end - 1 + place), y);
     context.strokeStyle = colour(c);
     context.lineWidth = 1.7;
     context.lineJoin = "round";
@@ -94,6 +94,7 @@ export function drawChannels(canvas, ring, end, names, step, fan) {
       if (v === null || v === undefined) { pen = false; continue; }
       if (pen) context.lineTo(x(ring.at[k]), y(v)); else context.moveTo(x(ring.at[k]), y(v));
       pen = true; last = [x(ring.at[k]), y(v)];
+      if (fan) context.ellipse(...last, 1, 1, 0, 0, 7); // one between two gaps has no line
     }
     context.stroke();
     if (last) { context.fillStyle = colour(c); context.beginPath(); context.arc(last[0], last[1], 3.2, 0, 7); context.fill(); }
