@@ -1,9 +1,9 @@
 """`python -m benchmarks forecast`: forecasts in closed form and by a driven state, beside naive and published ones.
 
 PhysioNet 2012 in the protocol of t-PatchGNN (Zhang et al., ICML 2024): the first day of each stay, all observations of
-the next; ETTh1 in that of DLinear (Zeng et al., AAAI 2023), whole and with half of its points dropped; the pulse of BIDMC
-one second ahead, for patients never seen; two cascaded tanks under a controller with two points; and the coverage of
-intervals on simulated series. Every row is a line of `results/forecast/lines.jsonl`; one that has its line is not
+the next; ETTh1 in that of DLinear (Zeng et al., AAAI 2023), whole and with half of its points dropped; the pulse of
+BIDMC one second ahead, for patients never seen; two cascaded tanks under a controller with two points; and the coverage
+of intervals on simulated series. Every row is a line of `results/forecast/lines.jsonl`; one that has its line is not
 run again. Nothing is chosen here: settings are the defaults, and the look-backs those of the protocols.
 """
 
@@ -329,7 +329,9 @@ def summary(found: list[dict[str, Any]]) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks forecast", description=__doc__)
-    parser.add_argument("--only", choices=("stays", "neural-stays", "hours", "pulse", "tanks", "simulated"), help="only these rows")
+    parser.add_argument(
+        "--only", choices=("stays", "neural-stays", "hours", "pulse", "tanks", "simulated"), help="only these rows"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS, help="the file of lines")
     options = parser.parse_args([] if arguments is None else arguments)
     jobs: list[tuple[str, str, Any]] = [

@@ -1,4 +1,4 @@
-"""Forecasts of a real server: by REST and WebSocket what `predict` says, with the guards of predictions; and the fan."""
+"""Forecasts of a real server: by REST and WebSocket what `predict` says, with the guards there are; and the fan."""
 
 import io
 import json

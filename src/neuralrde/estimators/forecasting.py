@@ -9,7 +9,7 @@ from jaxtyping import Float
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import ParameterError, setting
-from ..features.forecast import Origins, Past, Questions
+from ..features.forecast import Origins, Questions
 from ..online.stream import FORMAT, as_array, as_points, check_head, to_plain
 from ..paths import Series
 from ..paths.checks import as_numbers, check_number

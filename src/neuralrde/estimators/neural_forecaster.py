@@ -24,9 +24,8 @@ from .._types import Options, Record
 from ..devices import keep_programs, try_all_cores
 from ..errors import setting
 from ..features.forecast import CONTROLS, Origins, Past, Questions, others_features, own_features
-from ..models import CrossFitted, Ensemble, out_of_fold
+from ..models import CrossFitted, Ensemble, ForecastRDE, out_of_fold
 from ..models.conditioning import LogSignatureSizes
-from ..models.forecast_rde import ForecastRDE
 from ..paths import Series
 from ..paths.checks import check_flag, check_whole
 from ..registry import Config
@@ -36,13 +35,12 @@ from ..training.listeners import Listeners
 from .division import folds
 from .forecaster import FittedForecast, Lesson, LogSignatureForecaster, error_sizes, offsets_of, part_of, quantiles
 from .forecasting import Answer
-from .inputs import InputDescription
 from .parameters import Learned
 
 # Of each channel, so many pasts are trained on, with so many questions each.
 _PASTS, _ASKED = 3000, 8
-# Epochs and steps of a training, at least; epochs that may pass without a better one; and of so many rows, one is looked
-# at to tell, by the member that has left it out.
+# Epochs and steps of a training, at least; epochs that may pass without a better one; and of how many rows one tells,
+# by the member that has left it out.
 _EPOCHS, _STEPS, _PATIENCE, _JUDGED = 12, 1000, 4, 4
 # Rows and questions of a row, to which answers are padded, so that little is compiled.
 _ROWS, _QUESTIONS = (8, 64, 512), (8, 64)
@@ -185,7 +183,8 @@ class FittedNeuralForecast:
         self, past: NeuralPast, rows: Rows, asked: dict[int, Questions], before: dict[int, np.ndarray]
     ) -> tuple[np.ndarray, ...]:
         """What the model is called with: the channel, its past, how far ahead, and what is to be corrected."""
-        assert past.increments is not None and self.closed_form.model is not None
+        assert past.increments is not None
+        assert self.closed_form.model is not None
         features = self.closed_form.model.features
         channel, origin, place = rows
         own, others = features.own(past.closed, origin, channel), features.others(past.closed)[origin]
@@ -231,8 +230,8 @@ class NeuralRDEForecaster(LogSignatureForecaster):
 
     The log-signatures of a channel's past drive a state, with what all channels tell at its start; beyond the present
     time alone drives it, and it is decoded at any moment into a correction of what `LogSignatureForecaster` says, and
-    into how far off that may be. Series that were left out decide how much of its correction each channel takes. If that
-    gains nothing, forecasts are the closed form's, and `fit` says so.
+    into how far off that may be. Series that were left out decide how much of its correction each channel takes. If
+    that gains nothing, forecasts are the closed form's, and `fit` says so.
 
     X, `predict`, `evaluate` and `stream` are those of `LogSignatureForecaster`.
 
@@ -309,7 +308,7 @@ class NeuralRDEForecaster(LogSignatureForecaster):
             state=self.state,
             width=self.width,
         )
-        rows, before, inputs, target = self._examples(fitted, lesson)
+        rows, inputs, target = self._examples(fitted, lesson)
         fold = self._folds(lesson, fitted.members)[rows.origin]
         known = np.bincount(rows.channel, (~np.isnan(target)).sum(axis=1), fitted.inputs.n_channels)
         # Neither every question alike, which would be those about what is often observed, nor every channel.
@@ -346,8 +345,8 @@ class NeuralRDEForecaster(LogSignatureForecaster):
         gains = np.bincount(np.unique(lesson.owner[rows.origin], return_inverse=True)[1], gains)
         if gains.sum() <= _CLEAR * max(np.sqrt(len(gains)) * gains.std(), 1e-300):
             Listeners(heard).say(
-                "On left-out series the neural model brings nothing beyond what the closed form forecasts: forecasts are "
-                f"the closed form's. {setting('epochs', 2 * epochs)} trains for longer."
+                "On left-out series the neural model brings nothing beyond what the closed form forecasts, so that "
+                f"forecasts are the closed form's. {setting('epochs', 2 * epochs)} trains for longer."
             )
             self.fitted_ = fitted
             return self
@@ -371,8 +370,8 @@ class NeuralRDEForecaster(LogSignatureForecaster):
         owners, owner = np.unique(lesson.owner, return_inverse=True)
         return folds(np.zeros(len(owners)), members, seed=int(self.random_state))[owner]
 
-    def _examples(self, fitted: FittedNeuralForecast, lesson: Lesson) -> tuple[Rows, dict, tuple, np.ndarray]:
-        """Rows of questions, the closed form's answers without them, the model's inputs, and what was missed."""
+    def _examples(self, fitted: FittedNeuralForecast, lesson: Lesson) -> tuple[Rows, tuple, np.ndarray]:
+        """Rows of questions, the model's inputs, and by how much the closed form missed them when left out."""
         random = np.random.default_rng([int(self.random_state), 1])
         past = NeuralPast(lesson.past, fitted.increments(lesson.series, lesson.origins))
         asked, before, missed, each = {}, {}, {}, []
@@ -384,9 +383,7 @@ class NeuralRDEForecaster(LogSignatureForecaster):
             open_ = np.setdiff1d(own.place[own.place >= 0], np.flatnonzero(~np.isnan(left_out)))
             if len(open_):
                 questions = {channel: targets.questions.take(open_)}
-                left_out[open_] = fitted.standard(
-                    lesson.fitted.answers(lesson.past, questions)[channel].value, channel
-                )
+                left_out[open_] = fitted.standard(lesson.fitted.answers(lesson.past, questions)[channel].value, channel)
             each.append(own)
             asked[channel], before[channel] = targets.questions, left_out
             missed[channel] = fitted.standard(targets.value, channel) - left_out
@@ -395,7 +392,7 @@ class NeuralRDEForecaster(LogSignatureForecaster):
         for channel in asked:
             mine = rows.channel == channel
             target[mine] = np.where(rows.place[mine] >= 0, missed[channel][rows.place[mine]], np.nan)
-        return rows, before, fitted.inputs_of(past, rows, asked, before), target
+        return rows, fitted.inputs_of(past, rows, asked, before), target
 
     def _check_parameters(self) -> SimpleNamespace:
         for name in ("windows", "members", "state", "width", "batch_size"):

@@ -155,9 +155,9 @@ class ForecastFeatures(eqx.Module):
     ) -> Float[np.ndarray, "origins channels windows controls"]:
         """What each of equal windows of the look-back adds to time and to the past of each channel.
 
-        A channel is held from one observation to the next, and is at its level before the first. After time come its own
-        increment, its mean and its moment about the middle of the window (what its log-signature with time has up to
-        the third level, with the channel once), and the number of observations.
+        A channel is held from one observation to the next, and is at its level before the first. After time come its
+        own increment, its mean and its moment about the middle of the window (what its log-signature with time has up
+        to the third level, with the channel once), and the number of observations.
         """
         rows, key, age, value = _observations(series, origins, lookback)
         channels, size = len(self.level), rows * len(self.level)

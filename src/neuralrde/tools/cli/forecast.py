@@ -24,7 +24,9 @@ def forecast(
     *,
     files: Annotated[
         list[str],
-        typer.Argument(metavar="[MODEL] DATA", help="A forecaster, if there is one; a file of series.", show_default=False),
+        typer.Argument(
+            metavar="[MODEL] DATA", help="A forecaster, if there is one; a file of series.", show_default=False
+        ),
     ],
     horizon: Annotated[
         str | None,
@@ -59,7 +61,9 @@ def forecast(
         raise Refusal(f"Got {len(files)} files; expected DATA, or MODEL and DATA.", WRONG_USE)
     model = Path(files[0]) if len(files) == 2 else model
     if horizon is None and model is None:
-        raise Refusal("Got no --horizon and no model; expected one of them. Write for example --horizon 24h.", WRONG_USE)
+        raise Refusal(
+            "Got no --horizon and no model; expected one of them. Write for example --horizon 24h.", WRONG_USE
+        )
     ahead, judged = _duration(horizon), None
     dataset = open_data(files[-1], table)
     if model is None:

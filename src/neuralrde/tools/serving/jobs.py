@@ -38,6 +38,9 @@ class Ahead(NamedTuple):
     horizon: float | None = None
 
 
+USUAL = Ahead()
+
+
 @dataclass(slots=True, eq=False)
 class Job:
     """One thing that is asked of one stream, and what became of it."""
@@ -54,7 +57,7 @@ class Job:
     at: int | None = None
     """The number of the first point. Points that are there already are passed over, so that it can be sent again."""
     predict: bool = True
-    ahead: Ahead = Ahead()
+    ahead: Ahead = USUAL
     create: bool = True
     """Whether a stream that is not there is opened; otherwise it is an error."""
     start: bool = False

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
-from .jobs import Ahead, Job
+from .jobs import USUAL, Ahead, Job
 from .limits import wrong
 from .served import ServedModel
 
@@ -263,7 +263,7 @@ def output_types(served: ServedModel) -> dict[str, str]:
 
 def check_outputs(served: ServedModel, request: Request) -> None:
     """Refuse to give what the model has not."""
-    if request.ahead != Ahead() and not served.forecasts:
+    if request.ahead != USUAL and not served.forecasts:
         raise wrong(f"Got times or a horizon for {served.name!r}, which makes no forecasts; expected neither.")
     there = output_types(served)
     for output in request.outputs:
@@ -282,9 +282,7 @@ def metadata_of(served: ServedModel) -> Model:
             Tensor("times", "FP64", [-1, -1]),
             Tensor("lengths", "INT64", [-1]),
         ],
-        [
-            Tensor(name, kind, [-1] * _axes(served, name)) for name, kind in output_types(served).items()
-        ],
+        [Tensor(name, kind, [-1] * _axes(served, name)) for name, kind in output_types(served).items()],
         {
             "estimator": type(served.estimator).__name__,
             "channels": served.channels,
