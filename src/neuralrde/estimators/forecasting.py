@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..errors import ParameterError, setting
 from ..features.forecast import Origins, Questions
-from ..online.stream import FORMAT, as_array, as_points, check_head, to_plain
+from ..online.stream import FORMAT, MOST, as_array, as_points, check_head, to_plain
 from ..paths import Series
 from ..paths.checks import as_numbers, check_number
 from .inputs import InputDescription, described_series, is_table
@@ -20,6 +20,8 @@ _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(s|min|h|d|w)\s*")
 # Points of a fan for which no times were named, at most.
 _MOST_TIMES = 1000
+FAN = 48
+"""Times of a forecast that is drawn or served, for which none were named, at most."""
 # Moments that forecasts are judged from, unless they are named.
 _MOST_ORIGINS = 2000
 # Quantiles of which a continuous ranked probability score is made.
@@ -370,7 +372,7 @@ def _numbers_of(channels: Any, names: tuple[str, ...]) -> list[int]:
 class ForecastStream:
     """A past that is still arriving. Forecasts are those that `predict` makes of the same points.
 
-    Only the points of the look-back are kept.
+    Only the points of the look-back are kept, up to 131,072.
     """
 
     def __init__(self, forecaster: Forecaster):
@@ -392,6 +394,7 @@ class ForecastStream:
         self.points += len(values)
         values, times = np.concatenate([self._values, values]), np.concatenate([self._times, times])
         first = np.searchsorted(times, times[-1] - self._forecaster.fitted_.lookback, "left") if len(times) else 0
+        first = max(first, len(times) - MOST)
         self._values, self._times = values[first:], times[first:]
 
     @property
@@ -495,5 +498,5 @@ class ForecastStreams:
         """Compile what forecasts need."""
         stream = ForecastStream(self._forecaster)
         stream.push(np.zeros((2, len(self._forecaster.fitted_.inputs.channels))), [0.0, self._forecaster.fitted_.step])
-        stream.forecast()
-        stream.forecast(stream.now + self._forecaster.fitted_.step * np.ones(1))
+        for count in (1, FAN):
+            stream.forecast(stream.now + self._forecaster.fitted_.horizon * np.arange(1, count + 1) / count)

@@ -189,7 +189,7 @@ class FittedNeuralForecast:
         channel, origin, place = rows
         own, others = features.own(past.closed, origin, channel), features.others(past.closed)[origin]
         about = np.concatenate([_OF_OWN * own, _OF_OTHERS * others, np.eye(len(features.level))[channel]], axis=1)
-        ahead, value = np.zeros((2, *place.shape))
+        ahead, value = np.zeros(place.shape), np.zeros(place.shape)
         for number in np.unique(channel):
             mine = channel == number
             ahead[mine], value[mine] = asked[number].ahead[place[mine]], before[number][place[mine]]
@@ -321,7 +321,7 @@ class NeuralRDEForecaster(LogSignatureForecaster):
         heard = [*listeners, *([] if self.verbose is False else [ProgressBar(always=self.verbose is True)])]
 
         state = fit(
-            CrossFitted(_scaled(fitted.built(self.random_state), inputs[1])),
+            CrossFitted(_scaled(fitted.built(int(self.random_state) % 2**31), inputs[1])),
             examples,
             loss=ForecastLoss(),
             validation=judged,

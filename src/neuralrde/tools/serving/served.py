@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from ...estimators.forecasting import FAN
 from ...estimators.inputs import as_series
 from ...online.model import SIZES
 from ...online.stream import fitted_with_times
@@ -136,10 +137,6 @@ class ServedModel:
         return Prediction(_plain(found[0]), interval=_plain(found[1]))
 
 
-# Times of a forecast for which none were named, at most.
-_FAN = 48
-
-
 class ServedForecaster(ServedModel):
     """A forecaster: its predictions say what the channels of a stream will be."""
 
@@ -169,7 +166,7 @@ class ServedForecaster(ServedModel):
         now, times = self.streams.now(name), ahead.times
         if times is None:
             span = self.fitted.horizon if ahead.horizon is None else ahead.horizon
-            count = min(_FAN, max(1, round(span / self.fitted.step)))
+            count = min(FAN, max(1, round(span / self.fitted.step)))
             times = (now + span * np.arange(1, count + 1) / count).tolist()
         elif ahead.horizon is not None:
             raise ValueError(f"Got both times and horizon={ahead.horizon:g}; expected one of them.")
