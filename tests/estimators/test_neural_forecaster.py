@@ -77,6 +77,7 @@ def test_what_drives_are_means_and_moments_of_held_values():
             assert count.tolist() == np.diff(np.searchsorted(moments, edges, "right")).tolist()
 
 
+@pytest.mark.long
 def test_beyond_the_present_time_alone_drives_the_state():
     """A window on which nothing but time moves leaves the rest of the horizon: the flow of 0.9 is that of 0.3 and 0.6.
 

@@ -153,8 +153,9 @@ class FittedNeuralForecast:
         if self.model is None or not asked:
             return answers
         before = {channel: self.standard(answers[channel].value, channel) for channel in asked}
-        longest = max(int(np.bincount(one.origin).max()) for one in asked.values())
-        size = next((size for size in _QUESTIONS if longest <= size), _QUESTIONS[-1])
+        counts = np.concatenate([np.bincount(one.origin) for one in asked.values()])
+        # A row drives the state through all windows once, whatever it asks.
+        size = min(_QUESTIONS, key=lambda size: (self.windows + size) * int((-(-counts // size)).sum()))
         rows = _joined([Rows.of(channel, one, size, None, None) for channel, one in asked.items()])
         batch = next((size for size in _ROWS if len(rows.origin) <= size), _ROWS[-1])
         examples = Examples(self.inputs_of(past, rows, asked, before))
