@@ -1,7 +1,8 @@
-"""`python -m benchmarks forecast`: forecasts in closed form, beside naive ones and those that others published.
+"""`python -m benchmarks forecast`: forecasts in closed form and by a driven state, beside naive and published ones.
 
 PhysioNet 2012 in the protocol of t-PatchGNN (Zhang et al., ICML 2024): the first day of each stay, all observations of
-the next; ETTh1 in that of DLinear (Zeng et al., AAAI 2023), whole and with half of its points dropped; and the coverage
+the next; ETTh1 in that of DLinear (Zeng et al., AAAI 2023), whole and with half of its points dropped; the pulse of
+BIDMC one second ahead, for patients never seen; two cascaded tanks under a controller with two points; and the coverage
 of intervals on simulated series. Every row is a line of `results/forecast/lines.jsonl`; one that has its line is not
 run again. Nothing is chosen here: settings are the defaults, and the look-backs those of the protocols.
 """
@@ -18,7 +19,8 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from neuralrde import LogSignatureForecaster, Series
+from neuralrde import LogSignatureForecaster, NeuralRDEForecaster, Series
+from neuralrde.datasets.bidmc import PATIENTS
 from neuralrde.datasets.cache import data_folder
 from neuralrde.datasets.files import DatasetUnavailable
 from neuralrde.features.ridge import Ridge
@@ -71,7 +73,7 @@ def split_of(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return np.sort(order[: count * 4 // 5]), np.sort(order[count * 4 // 5 :])
 
 
-def stays_line(series: Series, seed: int) -> dict[str, Any]:
+def stays_line(series: Series, seed: int, *, neural: bool = False) -> dict[str, Any]:
     """Errors in t-PatchGNN's units: every variable from 0 to 1 over training and validation."""
     seen, test = split_of(len(series), seed)
     part = series.values[seen]
@@ -80,14 +82,21 @@ def stays_line(series: Series, seed: int) -> dict[str, Any]:
     scaled = Series((series.values - low) / width, times=series.times, lengths=series.lengths, channels=series.channels)
     now = 24 - 0.5 / 60  # before what was observed at 24:00
     begin = time.monotonic()
-    model = LogSignatureForecaster(horizon=24 + 1 / 60, lookback=24, random_state=seed).fit(scaled[seen], cuts=[now])
+    options: dict[str, Any] = {"horizon": 24 + 1 / 60, "lookback": 24, "random_state": seed}
+    if neural:  # it goes on where it was interrupted
+        checkpoint = RESULTS.with_name(f"stays-{seed}.checkpoint")
+        model = NeuralRDEForecaster(**options, windows=24)
+        model.fit(scaled[seen], cuts=[now], checkpoint=checkpoint, resume=True)
+        checkpoint.unlink(missing_ok=True)
+    else:
+        model = LogSignatureForecaster(**options).fit(scaled[seen], cuts=[now])
     fitted = time.monotonic()
     found = model.evaluate(scaled[test], cuts=[now])
     done = time.monotonic()
     channels = found["channels"].values()
     mean = lambda key: float(np.mean([one[key] for one in channels]))
     return {
-        "row": f"PhysioNet 2012, seed {seed}",
+        "row": f"PhysioNet 2012, seed {seed}" + (", neural" if neural else ""),
         "mse": 1e3 * mean("mse"),
         "mae": 1e2 * mean("mae"),
         "coverage": mean("coverage"),
@@ -97,6 +106,94 @@ def stays_line(series: Series, seed: int) -> dict[str, Any]:
         "variables": len(channels),
         "seconds": {"fit": round(fitted - begin, 1), "evaluate": round(done - fitted, 1)},
     }
+
+
+def pulses() -> tuple[Series, np.ndarray]:
+    """Half a minute of each of 53 records' pulse at 125 Hz, and whose it is."""
+    file = data_folder() / "bidmc" / "bidmc_records.npz"
+    if not file.exists():
+        raise DatasetUnavailable("There is no bidmc/bidmc_records.npz in the data folder.")
+    with np.load(file) as arrays:
+        values = arrays["X"][:, 15_000:18_750, list(arrays["channels"]).index("PLETH")]
+    clock = np.tile(np.arange(values.shape[1]) / 125, (len(values), 1))
+    return Series(values[..., None], times=clock, channels=["pulse"]), np.unique(PATIENTS, return_inverse=True)[1]
+
+
+def pulse_line(seed: int) -> dict[str, Any]:
+    """The pulse one second ahead from four, for a third of the patients, of whom nothing was learned.
+
+    Errors are in standard deviations of training; each record is scaled by its own past, for all alike.
+    """
+    series, patient = pulses()
+    past = series.values[:, :500]
+    scaled = (series.values - past.mean(axis=1, keepdims=True)) / past.std(axis=1, keepdims=True)
+    series = Series(scaled, times=series.times, channels=series.channels)
+    order = np.random.default_rng(seed).permutation(patient.max() + 1)
+    test = np.isin(patient, order[: len(order) // 3])
+    line = _both(series[~test], series[test], horizon=1.0, lookback=4.0, groups=patient[~test], seed=seed)
+    # A linear autoregression: the next second from the last four, with a penalty chosen by leaving out patients.
+    starts = np.arange(0, series.values.shape[1] - 625, 25)
+    rows = lambda values: np.concatenate([values[:, start : start + 625] for start in starts])
+    train, judged = rows(scaled[~test, :, 0]), rows(scaled[test, :, 0])
+    ridge = Ridge.fit(train[:, :500], train[:, 500:], groups=np.tile(patient[~test], len(starts)))
+    off = judged[:, 500:] - ridge(judged[:, :500])
+    spread = scaled[~test].std()
+    return {
+        "row": f"pulse, seed {seed}",
+        **line,
+        "autoregression": [float((off**2).mean() / spread**2), float(abs(off).mean() / spread)],
+    }
+
+
+def tanks_line(seed: int) -> dict[str, Any]:
+    """Two cascaded tanks, of new runs."""
+    series = tanks(360, seed=seed)
+    return {"row": f"tanks, seed {seed}", **_both(series[:240], series[240:], horizon=4.0, lookback=8.0, seed=seed)}
+
+
+def tanks(samples: int, *, seed: int) -> Series:
+    """Levels of two tanks, the upper one of which runs into the lower; a valve opens below 1 and closes above 3.
+
+    They are seen at random times: the upper level at 7 of 10, the lower at 4 of 10, both with noise.
+    """
+    random, step, values, clocks = np.random.default_rng(seed), 0.1, [], []
+    for _ in range(samples):
+        (upper, lower), is_open, found = random.uniform(0, 4, 2), random.random() < 0.5, []
+        for _ in range(400):
+            is_open = upper < 1 or (is_open and upper < 3)
+            out = np.sqrt(upper)
+            lower = max(lower + step * (out - 0.7 * np.sqrt(lower)), 0.0)
+            upper = max(upper + step * (2.5 * is_open + 0.05 * random.normal() - out), 0.0)
+            found.append((upper, lower))
+        chosen = np.sort(random.choice(400, 80, replace=False))
+        seen = np.where(random.random((80, 2)) < [0.7, 0.4], np.array(found)[chosen], np.nan)
+        values.append(seen + 0.05 * random.normal(size=seen.shape))
+        clocks.append(chosen * step)
+    return Series.from_arrays(values, times=clocks, channels=["upper", "lower"])
+
+
+def _both(train: Series, test: Series, *, groups: Any = None, seed: int, **options: Any) -> dict[str, Any]:
+    """Errors of both forecasters, in standard deviations of training; and a stream's time for one forecast."""
+    line: dict[str, Any] = {}
+    for kind in (LogSignatureForecaster, NeuralRDEForecaster):
+        begin = time.monotonic()
+        model = kind(**options, random_state=seed).fit(train, groups=groups)
+        fitted = time.monotonic()
+        found, name = model.evaluate(test), "neural" if kind is NeuralRDEForecaster else "closed form"
+        stream, ahead, taken = model.stream(), options["horizon"] * np.arange(1, 9) / 8, []
+        values, clock = test.values[0], test.clock[0]
+        for number in range(60):
+            stream.push(values[number : number + 1], clock[number : number + 1])
+            start = time.monotonic()
+            stream.forecast(clock[number] + ahead, interval=0.9)
+            taken.append(time.monotonic() - start)
+        line |= {
+            name: [found["mse"], found["mae"]],
+            f"{name}, coverage": found["coverage"],
+            f"{name}, seconds": round(fitted - begin, 1),
+            f"{name}, stream p50, ms": round(1e3 * float(np.median(taken[10:])), 2),
+        }
+    return line | {"last value": [found["naive"]["last"][key] for key in ("mse", "mae")]}
 
 
 def etth1() -> np.ndarray:
@@ -215,6 +312,15 @@ def summary(found: list[dict[str, Any]]) -> str:
     rows = [[one["row"], *(pair(one, name, 3) for name in ("closed form", "DLinear", "day before")),
              f"{one['coverage']:.3f}", str(one["seconds"]["fit"])] for one in hours]  # fmt: skip
     texts.append(table(["MSE, MAE", "closed form", "DLinear", "day before", "coverage", "fit, s"], rows))
+    both = [line for line in found if "neural" in line]
+    kinds = ("closed form", "neural")
+    rows = [[one["row"], *(pair(one, kind, 3) for kind in kinds), pair(one, "last value", 3),
+             pair(one, "autoregression", 3) if "autoregression" in one else "",
+             "  ".join(f"{one[f'{kind}, coverage']:.3f}" for kind in kinds),
+             "  ".join(f"{one[f'{kind}, seconds']:.0f}" for kind in kinds),
+             "  ".join(f"{one[f'{kind}, stream p50, ms']:.1f}" for kind in kinds)] for one in both]  # fmt: skip
+    head = ["MSE, MAE", *kinds, "last value", "autoregression", "coverage", "fit, s", "stream, ms"]
+    texts.append(table(head, rows))
     rows = [[one["row"], f"{one['coverage']:.3f}", f"{one['mse']:.3f}", f"{one['last value']:.3f}"]
             for one in found if one["row"].startswith("sim")]  # fmt: skip
     texts.append(table(["coverage of 90 % intervals", "coverage", "MSE", "last value"], rows))
@@ -223,7 +329,9 @@ def summary(found: list[dict[str, Any]]) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks forecast", description=__doc__)
-    parser.add_argument("--only", choices=("stays", "hours", "simulated"), help="only these rows")
+    parser.add_argument(
+        "--only", choices=("stays", "neural-stays", "hours", "pulse", "tanks", "simulated"), help="only these rows"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS, help="the file of lines")
     options = parser.parse_args([] if arguments is None else arguments)
     jobs: list[tuple[str, str, Any]] = [
@@ -236,12 +344,18 @@ def main(arguments: list[str] | None = None) -> None:
     ]
     stays: list[Series] = []
 
-    def stay(seed: int) -> dict[str, Any]:
+    def stay(seed: int, **options: Any) -> dict[str, Any]:
         if not stays:
             stays.append(physionet2012())
-        return stays_line(stays[0], seed)
+        return stays_line(stays[0], seed, **options)
 
+    jobs += [("tanks", f"tanks, seed {seed}", lambda seed=seed: tanks_line(seed)) for seed in range(3)]
+    jobs += [("pulse", f"pulse, seed {seed}", lambda seed=seed: pulse_line(seed)) for seed in range(3)]
     jobs += [("stays", f"PhysioNet 2012, seed {seed}", lambda seed=seed: stay(seed)) for seed in (0, 1, 2, 42)]
+    jobs += [
+        ("neural-stays", f"PhysioNet 2012, seed {seed}, neural", lambda seed=seed: stay(seed, neural=True))
+        for seed in (0, 1, 2)
+    ]
     done = {line["row"] for line in lines(options.results)}
     for kind, row, job in jobs:
         if row in done or options.only not in (None, kind):

@@ -34,6 +34,7 @@ if _CHECKING:
         LogSignatureForecaster,
         LogSignatureRegressor,
         NeuralRDEClassifier,
+        NeuralRDEForecaster,
         NeuralRDERegressor,
         load,
     )
@@ -55,6 +56,7 @@ __all__ = [  # noqa: RUF022 (in the order in which a newcomer needs them)
     "LogSignatureFeatures",
     "LogSignatureForecaster",
     "NeuralRDEClassifier",
+    "NeuralRDEForecaster",
     "NeuralRDERegressor",
     "load",
     "Store",
@@ -84,7 +86,7 @@ _PARTS = {
     "datasets": "Dataset read",
     "devices": "",
     "estimators": "LogSignatureClassifier LogSignatureFeatures LogSignatureForecaster LogSignatureRegressor "
-    "NeuralRDEClassifier NeuralRDERegressor load",
+    "NeuralRDEClassifier NeuralRDEForecaster NeuralRDERegressor load",
     "fields": "AbstractField BracketField FreeField",
     "models": "LinearRDE LogNCDE NeuralCDE NeuralRDE OscillatorRDE",
     "online": "",

@@ -42,6 +42,19 @@ def test_a_table_a_picture_and_a_file(table, tmp_path, capsys):
 
     assert main(["forecast", *table, "--horizon", "12h", "--model", "load.nrde", "--out", "-"]) == 0
     assert list(csv.DictReader(capsys.readouterr().out.splitlines())) == rows
+    assert main(["forecast", "load.nrde", *table, "--out", "-"]) == 0  # as far as it has learned
+    assert list(csv.DictReader(capsys.readouterr().out.splitlines())) == rows
+
+
+def test_fit_keeps_a_forecaster_and_its_trial(table, tmp_path, capsys):
+    assert main(["fit", *table, "--forecast", "12h", "--out", "beds"]) == 0
+    assert "The last stretch of the series" in capsys.readouterr().out
+    trial = json.loads((tmp_path / "beds" / "metrics.json").read_text("utf-8"))["evaluation"]
+    assert trial["channels"].keys() == {"load", "wind"}
+    assert main(["forecast", "beds", *table, "--out", "next.csv", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 2 * 12
+    assert main(["fit", *table, "--forecast", "12h", "--model", "log-ncde"]) == 2
+    assert "closed-form or neural" in capsys.readouterr().err
 
 
 def test_what_is_refused(table, capsys):
@@ -51,3 +64,5 @@ def test_what_is_refused(table, capsys):
     assert '"24h", "30min" or "7d"' in capsys.readouterr().err
     assert main(["forecast", *table]) == 2
     assert "--horizon" in capsys.readouterr().err
+    assert main(["forecast", "a.nrde", "b.nrde", *table, "--horizon", "1h"]) == 2
+    assert "expected DATA, or MODEL and DATA" in capsys.readouterr().err

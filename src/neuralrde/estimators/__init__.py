@@ -7,6 +7,7 @@ from .closed_form import LogSignatureClassifier, LogSignatureFeatures, LogSignat
 from .explanation import Explanation
 from .forecaster import LogSignatureForecaster
 from .neural import NeuralRDEClassifier, NeuralRDERegressor
+from .neural_forecaster import NeuralRDEForecaster
 from .saving import load_estimator
 from .transformer import LogSignatureTransformer
 
@@ -20,6 +21,7 @@ ESTIMATORS: dict[str, Any] = {
         NeuralRDERegressor,
         LogSignatureTransformer,
         LogSignatureForecaster,
+        NeuralRDEForecaster,
     )
 }
 
@@ -31,6 +33,7 @@ __all__ = [
     "LogSignatureRegressor",
     "LogSignatureTransformer",
     "NeuralRDEClassifier",
+    "NeuralRDEForecaster",
     "NeuralRDERegressor",
     "load",
 ]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import numpy as np
@@ -22,7 +22,7 @@ from ..paths.checks import check_number, check_whole
 from .base import SeriesEstimator
 from .division import check_groups
 from .fitted import held_out_scores
-from .forecasting import Forecaster, Targets, as_duration, as_pasts, origins_in, targets_after
+from .forecasting import Answer, Forecaster, Targets, as_duration, as_pasts, origins_in, targets_after
 from .inputs import InputDescription
 from .parameters import Learned
 
@@ -78,33 +78,24 @@ class FittedForecast:
         assert self.model is not None
         return self.model.features.past(series, origins, self.lookback, self.period)
 
-    def answers(self, past: Past, asked: dict[int, Questions]) -> dict[int, np.ndarray]:
-        """Values of channels, in their own units."""
+    def answers(self, past: Past, asked: dict[int, Questions]) -> dict[int, Answer]:
         model, answers = self.model, {}
         assert model is not None
         others = model.features.others(past)
         for channel, questions in asked.items():
             found = np.empty(len(questions.ahead))
             for first in range(0, len(found), _AT_ONCE):
-                some = Questions(*(array[first : first + _AT_ONCE] for array in questions))
+                some = questions.take(slice(first, first + _AT_ONCE))
                 design = model.features.design(past, others, some, channel, self.horizon, self.period)
                 found[first : first + _AT_ONCE] = design @ model.coefficients[:, channel] + model.intercept[channel]
             found = np.clip(found, model.lowest[channel], model.highest[channel])
-            answers[channel] = model.features.level[channel] + model.features.spread[channel] * found
+            level, spread = model.features.level[channel], model.features.spread[channel]
+            answers[channel] = Answer(level + spread * found, spread)
         return answers
 
     def offsets(self, ahead: np.ndarray, channel: int, levels: Any) -> Float[np.ndarray, "questions levels"]:
         assert self.model is not None
-        part, found = _part(ahead, self.horizon), np.empty((len(ahead), len(levels)))
-        for number, level in enumerate(levels):
-            # The next one outside; not 10.000000000000002 of 200.
-            place = int(np.floor(level * _LEVELS + 1e-9) if level < 0.5 else np.ceil(level * _LEVELS - 1e-9))
-            share = min(place, _LEVELS - place) / _LEVELS
-            known = share * (self.model.counts[channel] + 1) >= 1 - 1e-9
-            outside = np.inf if level >= 0.5 else -np.inf
-            each = self.model.missed[channel, :, np.clip(place, 1, _LEVELS - 1) - 1]
-            found[:, number] = np.where(known, each, outside)[part]
-        return found * self.model.features.spread[channel]
+        return offsets_of(self.model.missed[channel], self.model.counts[channel], part_of(ahead, self.horizon), levels)
 
     def naive(self, past: Past, questions: Questions, channel: int) -> dict[str, np.ndarray]:
         assert self.model is not None
@@ -123,9 +114,23 @@ class FittedForecast:
         """The model's shapes, without its numbers."""
         channels = self.inputs.n_channels
         sizes = (design_features(channels, self.period), channels), (channels,), (channels,), (channels,)
-        errors = (channels, _BINS, _LEVELS - 1), (channels, _BINS)
-        arrays = [np.zeros(size) for size in (*sizes, *errors)]
+        arrays = [np.zeros(size) for size in (*sizes, *error_sizes(channels))]
         return ForecastModel(ForecastFeatures.empty(channels, self.period), *arrays)
+
+
+class Lesson(NamedTuple):
+    """What the closed form has learned, and of what."""
+
+    fitted: FittedForecast
+    series: Series
+    origins: Origins
+    past: Past
+    targets: list[Targets]
+    left_out: list[Float[np.ndarray, "questions"]]
+    """For each channel's targets, what it would have said without them, in standard units; NaN where not asked."""
+    owner: Int[np.ndarray, "origins"]
+    grouped: bool
+    """Whether owners are groups of series, and not blocks of time."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -179,8 +184,12 @@ class LogSignatureForecaster(Forecaster, SeriesEstimator):
                 4,000 points at random, of all series.
             groups: one per series, such as its patient: those of a group are left out together.
         """
-        self._check_parameters()
         vars(self).pop("fitted_", None)  # a fit that fails leaves nothing behind
+        self.fitted_ = self._lesson(X, cuts, groups).fitted
+        return self
+
+    def _lesson(self, X: Any, cuts: Any, groups: Any) -> Lesson:
+        self._check_parameters()
         series, inputs, own_groups, dated = as_pasts(X, None, type(self).__name__)
         groups = check_groups(own_groups if groups is None else groups, len(series))
         span = lambda name: as_duration(name, getattr(self, name), dated=dated)
@@ -193,33 +202,35 @@ class LogSignatureForecaster(Forecaster, SeriesEstimator):
         owner, blocks = _owners(series, origins, horizon, groups)
         if blocks is not None:  # what is left out shares no target with the rest
             targets = [_inside(one, origins, blocks, owner) for one in targets]
-        targets = [_some(one, self.examples, random) for one in targets]
+        chosen = [_some(len(one.value), self.examples, random) for one in targets]
 
         features = ForecastFeatures.drawn(series, period, int(self.random_state))
         past = features.past(series, origins, lookback, period)
-        features = features.scaled_by(past, [one.questions for one in targets], period)
+        asked = [one.questions.take(rows) for one, rows in zip(targets, chosen, strict=True)]
+        features = features.scaled_by(past, asked, period)
         others = features.others(past)
         fitted = FittedForecast(
             inputs=inputs, horizon=horizon, lookback=lookback, period=period, step=_usual_step(series), model=None
         )
-        model = fitted.shapes()
-        for channel, (questions, value) in enumerate(targets):
+        model, left_out = fitted.shapes(), [np.full(len(one.value), np.nan) for one in targets]
+        for channel, (questions, rows) in enumerate(zip(asked, chosen, strict=True)):
             held = owner[questions.origin]
             if len(np.unique(held)) < 2:
                 continue  # the channel's level is the answer, with intervals without ends
-            target = (value - features.level[channel]) / features.spread[channel]
+            target = (targets[channel].value[rows] - features.level[channel]) / features.spread[channel]
             design = features.design(past, others, questions, channel, horizon, period)
             ridge = _regression(design, target[:, None], held)
             model.coefficients[:, channel], model.intercept[channel] = ridge.coefficients[:, 0], ridge.intercept[0]
             room = 0.5 * (target.max() - target.min())
             model.lowest[channel], model.highest[channel] = target.min() - room, target.max() + room
-            left_out = np.clip(ridge.left_out[:, 0], model.lowest[channel], model.highest[channel])
-            model.missed[channel], model.counts[channel] = _quantiles(
-                target - left_out, _part(questions.ahead, horizon), None if blocks is not None else held
+            found = np.clip(ridge.left_out[:, 0], model.lowest[channel], model.highest[channel])
+            left_out[channel][rows] = found
+            model.missed[channel], model.counts[channel] = quantiles(
+                target - found, part_of(questions.ahead, horizon), None if blocks is not None else held
             )
         arrays = {name: value for name, value in vars(model).items() if name != "features"}
-        self.fitted_ = replace(fitted, model=ForecastModel(features, **arrays))
-        return self
+        fitted = replace(fitted, model=ForecastModel(features, **arrays))
+        return Lesson(fitted, series, origins, past, targets, left_out, owner, blocks is None)
 
     def _check_parameters(self) -> SimpleNamespace:
         for name in ("horizon", "lookback", "period"):
@@ -270,22 +281,19 @@ def _inside(targets: Targets, origins: Origins, ends: np.ndarray, owner: np.ndar
     """Those in the block of their origin."""
     origin, ahead = targets.questions
     kept = origins.now[origin] + ahead <= ends[origin] * (1 + 1e-12)
-    return Targets(Questions(origin[kept], ahead[kept]), targets.value[kept])
+    return Targets(targets.questions.take(kept), targets.value[kept])
 
 
-def _some(targets: Targets, most: int, random: np.random.Generator) -> Targets:
-    if len(targets.value) <= most:
-        return targets
-    chosen = np.sort(random.choice(len(targets.value), most, replace=False))
-    return Targets(Questions(*(array[chosen] for array in targets.questions)), targets.value[chosen])
+def _some(count: int, most: int, random: np.random.Generator) -> Int[np.ndarray, "some"]:
+    return np.arange(count) if count <= most else np.sort(random.choice(count, most, replace=False))
 
 
-def _part(ahead: np.ndarray, horizon: float) -> Int[np.ndarray, "questions"]:
+def part_of(ahead: np.ndarray, horizon: float) -> Int[np.ndarray, "questions"]:
     """Which part of the horizon a question is in."""
     return np.clip(np.ceil(ahead / horizon * _BINS).astype(int) - 1, 0, _BINS - 1)
 
 
-def _quantiles(missed: np.ndarray, part: np.ndarray, groups: Any) -> tuple[np.ndarray, np.ndarray]:
+def quantiles(missed: np.ndarray, part: np.ndarray, groups: Any) -> tuple[np.ndarray, np.ndarray]:
     """Conformal quantiles of errors in each part of the horizon, and of how many groups (or errors) they are.
 
     A part with few of them has those of the whole horizon.
@@ -301,3 +309,26 @@ def _quantiles(missed: np.ndarray, part: np.ndarray, groups: Any) -> tuple[np.nd
         found.append(scores[np.clip(places, 1, len(scores)) - 1])
         counts.append(len(scores))
     return np.stack(found), np.array(counts, np.float64)
+
+
+def error_sizes(channels: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shapes of what `quantiles` finds, for all channels."""
+    return (channels, _BINS, _LEVELS - 1), (channels, _BINS)
+
+
+def offsets_of(
+    missed: Float[np.ndarray, "parts levels"],
+    counts: Float[np.ndarray, "parts"],
+    part: Int[np.ndarray, "questions"],
+    wanted: Any,
+) -> Float[np.ndarray, "questions wanted"]:
+    """Of a channel's quantiles, those at other levels; without an end where they are of too few groups."""
+    found = np.empty((len(part), len(wanted)))
+    for number, level in enumerate(wanted):
+        # The next one outside; not 10.000000000000002 of 200.
+        place = int(np.floor(level * _LEVELS + 1e-9) if level < 0.5 else np.ceil(level * _LEVELS - 1e-9))
+        share = min(place, _LEVELS - place) / _LEVELS
+        known = share * (counts + 1) >= 1 - 1e-9
+        each = missed[:, np.clip(place, 1, _LEVELS - 1) - 1]
+        found[:, number] = np.where(known, each, np.inf if level >= 0.5 else -np.inf)[part]
+    return found

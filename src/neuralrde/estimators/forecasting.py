@@ -1,6 +1,7 @@
 """What all forecasters share: series and moments as users give them, forecasts, their evaluation, and streams."""
 
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -8,16 +9,19 @@ from jaxtyping import Float
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import ParameterError, setting
-from ..features.forecast import Origins, Past, Questions
-from ..online.stream import as_points
+from ..features.forecast import Origins, Questions
+from ..online.stream import FORMAT, MOST, as_array, as_points, check_head, to_plain
 from ..paths import Series
 from ..paths.checks import as_numbers, check_number
 from .inputs import InputDescription, described_series, is_table
+from .saving import digest_of
 
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(s|min|h|d|w)\s*")
 # Points of a fan for which no times were named, at most.
 _MOST_TIMES = 1000
+FAN = 48
+"""Times of a forecast that is drawn or served, for which none were named, at most."""
 # Moments that forecasts are judged from, unless they are named.
 _MOST_ORIGINS = 2000
 # Quantiles of which a continuous ranked probability score is made.
@@ -44,19 +48,33 @@ class FittedForecaster(Protocol):
         """A channel's standard deviation in training."""
         ...
 
-    def past(self, series: Series, origins: Origins) -> Past: ...
+    def past(self, series: Series, origins: Origins) -> Any:
+        """What is known at each origin, as `answers` and `naive` take it."""
+        ...
 
-    def answers(self, past: Past, asked: dict[int, Questions]) -> dict[int, np.ndarray]:
-        """Values of channels, in their own units."""
+    def answers(self, past: Any, asked: dict[int, Questions]) -> "dict[int, Answer]":
+        """What channels will be."""
         ...
 
     def offsets(self, ahead: np.ndarray, channel: int, levels: Any) -> Float[np.ndarray, "questions levels"]:
-        """By how much a share of `levels` of what came was at most above the answer."""
+        """By how many of the answer's spreads a share of `levels` of what came was at most above it."""
         ...
 
-    def naive(self, past: Past, questions: Questions, channel: int) -> dict[str, np.ndarray]:
+    def naive(self, past: Any, questions: Questions, channel: int) -> dict[str, np.ndarray]:
         """Forecasts that need no learning, by name."""
         ...
+
+
+class Answer(NamedTuple):
+    """What one channel will be, in its own units."""
+
+    value: Float[np.ndarray, "questions"]
+    spread: Any
+    """How far off that may be, for each question or for all."""
+
+    def ends(self, offsets: Float[np.ndarray, "questions levels"]) -> Float[np.ndarray, "questions levels"]:
+        """By how much quantiles are above the value."""
+        return np.reshape(self.spread, (-1, 1)) * offsets
 
 
 class Targets(NamedTuple):
@@ -233,13 +251,13 @@ class Forecaster:
         origins = Origins(np.arange(len(series)), present)
         questions = Questions(np.repeat(origins.sample, ahead.shape[1]), ahead.ravel())
         answers = fitted.answers(fitted.past(series, origins), dict.fromkeys(wanted, questions))
-        found = np.stack([answers[channel].reshape(ahead.shape) for channel in wanted], axis=-1)
+        found = np.stack([answers[channel].value.reshape(ahead.shape) for channel in wanted], axis=-1)
         if interval is None:
             return found
         check_number("interval", interval, high=1.0, above=True)
         levels = (1 - interval) / 2, (1 + interval) / 2
-        ends = [fitted.offsets(questions.ahead, channel, levels).reshape(*ahead.shape, 2) for channel in wanted]
-        return found, found[..., None] + np.stack(ends, axis=-2)
+        ends = [answers[channel].ends(fitted.offsets(questions.ahead, channel, levels)) for channel in wanted]
+        return found, found[..., None] + np.stack([each.reshape(*ahead.shape, 2) for each in ends], axis=-2)
 
     def evaluate(self, X: Any, *, cuts: Any = None, interval: float = 0.9) -> dict[str, Any]:
         """Errors of forecasts from moments in series that were not trained on, beside those of naive forecasts.
@@ -263,9 +281,9 @@ class Forecaster:
         answers, found = fitted.answers(past, asked), []
         for channel, questions in asked.items():
             value, spread = targets[channel].value, fitted.spread(channel)
-            off = value - answers[channel]
+            off = value - answers[channel].value
             levels = np.array([(1 - interval) / 2, (1 + interval) / 2, *_CRPS])
-            offsets = fitted.offsets(questions.ahead, channel, levels)
+            offsets = answers[channel].ends(fitted.offsets(questions.ahead, channel, levels))
             missed = off[:, None] - offsets[:, 2:]
             # Where a quantile is not known, the answer stands for it.
             missed = np.where(np.isfinite(missed), missed, off[:, None])
@@ -303,6 +321,11 @@ class Forecaster:
         """A past that is still arriving: push points, and forecast at any moment; see `ForecastStream`."""
         check_is_fitted(self, "fitted_")
         return ForecastStream(self)
+
+    def streams(self) -> "ForecastStreams":
+        """Many streams by name; see `ForecastStreams`."""
+        check_is_fitted(self, "fitted_")
+        return ForecastStreams(self)
 
     def _ahead(self, present: np.ndarray, horizon: Any, dated: bool) -> np.ndarray:
         fitted: FittedForecaster = self.fitted_
@@ -349,7 +372,7 @@ def _numbers_of(channels: Any, names: tuple[str, ...]) -> list[int]:
 class ForecastStream:
     """A past that is still arriving. Forecasts are those that `predict` makes of the same points.
 
-    Only the points of the look-back are kept.
+    Only the points of the look-back are kept, up to 131,072.
     """
 
     def __init__(self, forecaster: Forecaster):
@@ -371,12 +394,111 @@ class ForecastStream:
         self.points += len(values)
         values, times = np.concatenate([self._values, values]), np.concatenate([self._times, times])
         first = np.searchsorted(times, times[-1] - self._forecaster.fitted_.lookback, "left") if len(times) else 0
+        first = max(first, len(times) - MOST)
         self._values, self._times = values[first:], times[first:]
+
+    @property
+    def now(self) -> float:
+        """The time of the last point."""
+        if not len(self._values):
+            raise ValueError("Got no point of the stream yet; expected at least one to forecast from.")
+        return float(self._times[-1])
 
     def forecast(self, times: Any = None, **options: Any) -> Any:
         """Forecasts `(times, channels)`, with `interval` also `(times, channels, 2)`; see `predict` for the options."""
-        if not len(self._values):
-            raise ValueError("Got no point of the stream yet; expected at least one to forecast from.")
-        past = Series(self._values[None], times=self._times[None], channels=self._forecaster.fitted_.inputs.channels)
+        options, channels = {"now": self.now, **options}, self._forecaster.fitted_.inputs.channels
+        past = Series(self._values[None], times=self._times[None], channels=channels)
         found = self._forecaster.predict(past, times, **options)
         return found[0] if isinstance(found, np.ndarray) else tuple(part[0] for part in found)
+
+    def state(self) -> tuple[np.ndarray, np.ndarray, int]:
+        """All that forecasts depend on: the points of the look-back, their times, and how many points there were."""
+        return self._values, self._times, self.points
+
+    def go_on_from(self, state: tuple[np.ndarray, np.ndarray, int]) -> None:
+        self._values, self._times, self.points = state
+
+
+class ForecastStreams:
+    """Streams by name, all of one forecaster, with the interface of `neuralrde.online.StreamBatch`."""
+
+    def __init__(self, forecaster: Forecaster):
+        self.model = digest_of(forecaster.fitted_)
+        """A checksum of all that a forecast depends on, which is in every state."""
+        self._forecaster = forecaster
+        self._streams: dict[str, ForecastStream] = {}
+        self._before: dict[str, tuple[np.ndarray, np.ndarray, int]] = {}  # of each stream of the last push
+
+    def open(self, name: str, state: Any = None, static: None = None) -> None:
+        """Begin a stream, or go on with one from its `state`."""
+        if name in self._streams:
+            raise ValueError(f"Got the name {name!r}, which is open already; expected a new one.")
+        if static is not None:
+            raise ValueError("Got `static` for a forecaster; expected none, because it was fitted without a table.")
+        stream = ForecastStream(self._forecaster)
+        if state is not None:
+            check_head(state, self.model, None)
+            channels = len(self._forecaster.fitted_.inputs.channels)
+            values = as_array(state["values"], (None, channels), "values")
+            times, count = as_array(state["times"], (len(values),), "times"), state["points"]
+            if type(count) is not int or not len(values) <= count < 2**53:
+                raise ValueError(f"points is {count!r}; expected a whole number from {len(values)}")
+            stream.push(values, times)
+            stream.points = count
+        self._streams[name] = stream
+
+    def state(self, name: str) -> dict[str, Any]:
+        """A stream as JSON can hold it, to go on with it elsewhere."""
+        values, times, points = self._streams[name].state()
+        head = {"stream": "neuralrde", "format": FORMAT, "model": self.model, "last": None}
+        return {**head, "points": points, "values": to_plain(values), "times": times.tolist()}
+
+    def discard(self, name: str) -> None:
+        del self._streams[name]
+
+    def rename(self, name: str, new: str) -> None:
+        """Give a stream another name; the one that had it ends."""
+        self._streams[new] = self._streams.pop(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._streams
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def points(self, name: str) -> int:
+        """How many points a stream has seen."""
+        return self._streams[name].points
+
+    def now(self, name: str) -> float:
+        """The time of a stream's last point."""
+        return self._streams[name].now
+
+    def push(self, arrivals: Mapping[str, tuple[Any, Any]]) -> dict[str, str]:
+        """Take in new points, `{name: (values, times or None)}`, and return an error for each stream that was refused.
+
+        A stream that is refused is left as it was, and the others are not concerned.
+        """
+        self._before, errors = {name: self._streams[name].state() for name in arrivals}, {}
+        for name, points in arrivals.items():
+            try:
+                self._streams[name].push(*points)
+            except (ValueError, TypeError, OverflowError) as error:
+                errors[name] = str(error)
+        return errors
+
+    def undo(self, name: str) -> None:
+        """Leave a stream as it was before the last push, if it was in that."""
+        if name in self._before and name in self._streams:
+            self._streams[name].go_on_from(self._before.pop(name))
+
+    def forecast(self, name: str, times: Any = None, **options: Any) -> Any:
+        """As `ForecastStream.forecast`."""
+        return self._streams[name].forecast(times, **options)
+
+    def warm_up(self, sizes: Any = None) -> None:
+        """Compile what forecasts need."""
+        stream = ForecastStream(self._forecaster)
+        stream.push(np.zeros((2, len(self._forecaster.fitted_.inputs.channels))), [0.0, self._forecaster.fitted_.step])
+        for count in (1, FAN):
+            stream.forecast(stream.now + self._forecaster.fitted_.horizon * np.arange(1, count + 1) / count)

@@ -8,6 +8,8 @@ because whoever writes a file writes its checksum too.)
 """
 
 import dataclasses
+import hashlib
+import json
 import os
 import types
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -109,6 +111,16 @@ def to_parts(value: Any) -> tuple[Any, dict[str, np.ndarray]]:
         )
 
     return plain(value, ""), arrays
+
+
+def digest_of(fitted: Any) -> str:
+    """A checksum of a fitted value: the same wherever it was loaded."""
+    plain, arrays = to_parts(fitted)
+    digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:32]
 
 
 def from_parts(cls: type, plain: Any, arrays: dict[str, np.ndarray]) -> Any:

@@ -27,6 +27,8 @@ _BENDS = 100
 # Ridge regression shrinks what has small numbers most: other channels, what changes with the time ahead, and bends
 # have to earn their weight (chosen on PhysioNet 2012's validation patients).
 _OF_OWN, _OF_OTHERS, _OF_AHEAD, _OF_BENDS = 0.5, 0.05, 0.3, 0.1
+CONTROLS = 5
+"""Numbers that each window of `increments` has."""
 _MOST = 5.0
 """Standard deviations beyond which a feature says no more."""
 
@@ -55,15 +57,23 @@ class Questions(NamedTuple):
     origin: Int[np.ndarray, "questions"]
     ahead: Float[np.ndarray, "questions"]
 
+    def take(self, rows: Any) -> "Questions":
+        return Questions(self.origin[rows], self.ahead[rows])
+
 
 def own_features(period: float | None) -> int:
     return _OWN + 2 * (period is not None)
 
 
+def others_features(channels: int) -> int:
+    """How many features all channels tell to each other."""
+    return _OTHERS * channels
+
+
 def design_features(channels: int, period: float | None) -> int:
     """How many features a question has."""
     own = own_features(period)
-    return _OTHERS * channels + own + (own + 1) * (1 + len(_AHEAD)) + _BENDS
+    return others_features(channels) + own + (own + 1) * (1 + len(_AHEAD)) + _BENDS
 
 
 class ForecastFeatures(eqx.Module):
@@ -140,6 +150,37 @@ class ForecastFeatures(eqx.Module):
             (total(value) / np.maximum(count, 1)).reshape(shape),
         )
 
+    def increments(
+        self, series: Series, origins: Origins, lookback: float, windows: int
+    ) -> Float[np.ndarray, "origins channels windows controls"]:
+        """What each of equal windows of the look-back adds to time and to the past of each channel.
+
+        A channel is held from one observation to the next, and is at its level before the first. After time come its
+        own increment, its mean and its moment about the middle of the window (what its log-signature with time has up
+        to the third level, with the channel once), and the number of observations.
+        """
+        rows, key, age, value = _observations(series, origins, lookback)
+        channels, size = len(self.level), rows * len(self.level)
+        value = (value - self.level[key % channels]) / self.spread[key % channels]
+        # One more at the end, in no channel, so that there always is one.
+        key, value, time = np.append(key, size), np.append(value, 0.0), np.append(1 - age, 0.0)
+        edges, starts = np.linspace(0, 1, windows + 1), np.searchsorted(key, np.arange(size))
+        # Integrals of the held values up to each observation, over all channels in a row: only differences count.
+        lasts = np.where(np.diff(key, append=-1) == 0, np.diff(time, append=0), 0.0)
+        sums = [np.cumsum(value * lasts * factor) - value * lasts * factor for factor in (1.0, time + lasts / 2)]
+        place = np.searchsorted(2 * key + time, 2 * np.arange(size)[:, None] + edges, "right")
+        held, seen = np.maximum(place - 1, 0), place > starts[:, None]
+        since, last = edges - time[held], np.where(seen, value[held], 0.0)
+        until = lambda sums, factor: sums[held] - sums[starts][:, None] + last * since * factor
+        whole = np.where(seen, until(sums[0], 1.0), 0.0)
+        moment = np.where(seen, until(sums[1], edges - since / 2), 0.0)
+        middle = (edges[1:] + edges[:-1]) / 2
+        moment = windows**2 * (np.diff(moment) - middle * np.diff(whole))
+        counts = np.diff(np.where(seen, place - starts[:, None], 0))
+        time = np.full((size, windows), 1 / windows)
+        found = np.stack([time, np.diff(last), windows * np.diff(whole), moment, counts], axis=-1, dtype=np.float32)
+        return found.reshape(rows, channels, windows, CONTROLS)
+
     def scaled_by(self, past: Past, asked: list[Questions], period: float | None) -> "ForecastFeatures":
         """The same, with means and spreads of features over the questions of each channel."""
         centre, width = np.array(self.centre), np.array(self.width)
@@ -167,6 +208,11 @@ class ForecastFeatures(eqx.Module):
         bent = np.concatenate([own, np.log1p(24 * ahead)[:, None] - 2], axis=1) @ self.bends + self.thresholds
         parts = [_OF_OTHERS * others[questions.origin], _OF_OWN * own, _OF_AHEAD * crossed.reshape(len(own), -1)]
         return np.concatenate([*parts, _OF_BENDS * np.maximum(bent, 0.0)], axis=1)
+
+    def own(self, past: Past, origin: Any, channel: Any) -> Float[np.ndarray, "rows own"]:
+        """What a channel's own past tells, whatever the question."""
+        own = past.own[origin, channel]
+        return _clipped(own, *(each[channel, : own.shape[-1]] for each in (self.centre, self.width)))
 
     def _own(self, past: Past, questions: Questions, channel: int, period: float | None) -> np.ndarray:
         own = past.own[questions.origin, channel]

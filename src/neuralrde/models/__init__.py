@@ -7,6 +7,7 @@ from .base import AbstractDecodedModel, AbstractDrivenModel, AbstractModel, Reco
 from .conditioning import ChannelScale, LabelScale, LogSignatureSizes, ScaledField
 from .cubic_cde import CubicCDE, hermite_control, natural_control
 from .ensemble import CrossFitted, Ensemble, out_of_fold
+from .forecast_rde import ForecastRDE
 from .linear_rde import LinearBlock, LinearRDE
 from .multi_scale import MultiScaleRDE
 from .neural_rde import LogNCDE, NeuralCDE, NeuralRDE
@@ -44,6 +45,7 @@ __all__ = [
     "Ensemble",
     "EveryState",
     "FinalState",
+    "ForecastRDE",
     "LabelScale",
     "LinearBlock",
     "LinearRDE",

@@ -41,10 +41,16 @@ class LinearBlock(eqx.Module):
     def __call__(
         self, path: Float[Array, "points width"], log_signatures: Float[Array, "points-1 controls"]
     ) -> Float[Array, "points width"]:
+        return self.whole(path, log_signatures)[1]
+
+    def whole(
+        self, path: Float[Array, "points width"], log_signatures: Float[Array, "points-1 controls"]
+    ) -> tuple[State, Float[Array, "points width"]]:
+        """What the block carries on from the end of its input, as `next` takes it; and what it makes of the path."""
         normed = jax.vmap(self.norm)(path)
         driving = jnp.concatenate([log_signatures, jnp.diff(normed, axis=0)], axis=1)
         states = solve(self.field, self.start(normed[0]), driving, solver=self.solver, every_window=True)
-        return jax.vmap(self._mixed)(path, states)
+        return (states[-1], normed[-1]), jax.vmap(self._mixed)(path, states)
 
     def first(self, point: Float[Array, " width"]) -> tuple[State, Float[Array, " width"]]:
         """What the block carries on from the first point of its input, and what it makes of that point."""

@@ -70,10 +70,11 @@ class PredictionTable:
         )
 
 
-def load_model(path: Path) -> "Estimator":
-    """The estimator in a model file or a run folder."""
+def load_model(path: Path, *, forecasters: bool = False) -> Any:
+    """The estimator in a model file or a run folder: a classifier or a regressor, or with `forecasters` also one."""
     from ...devices import try_all_cores
     from ...estimators import load
+    from ...estimators.forecasting import Forecaster
     from ...estimators.targets import ClassTargets, NumberTargets
 
     try_all_cores()
@@ -85,6 +86,8 @@ def load_model(path: Path) -> "Estimator":
         what = folder if path.is_dir() else "a model file or a run folder"
         raise Refusal(f"There is no model at {path}; expected {what}, such as `neuralrde fit` makes.")
     model = load(file)
+    if forecasters and isinstance(model, Forecaster):
+        return model
     if not isinstance(model, ClassTargets | NumberTargets):
         raise Refusal(f"{file} holds a {type(model).__name__}; expected a classifier or a regressor.")
     return model  # type: ignore  # one of ours, because a file names no other

@@ -39,6 +39,9 @@ def fit(
     set_: Annotated[
         list[str] | None, _model("Any other setting, such as model.state=64; repeatable.", "NAME=VALUE", "--set")
     ] = None,
+    forecast: Annotated[
+        str | None, option("Fit a forecaster of all channels instead, this far ahead: 24h, or a number.", "TIME")
+    ] = None,
     seed: Annotated[int | None, option("The seed of the split, the weights and the order. [0]", "N", min=0)] = None,
     divide: Annotated[
         str | None,
@@ -69,11 +72,20 @@ def fit(
         neuralrde fit hearts.csv --id patient --target ill --model log-ncde --set model.state=64
         neuralrde fit hearts.csv --id patient --target ill --folds 5
         neuralrde fit --resume --out runs/hearts
+        neuralrde fit beds.csv --id ward --time date --forecast 24h --model neural --out runs/beds
     """
     from .settings import assignments, settings_of
 
     if progress not in PROGRESS:
         raise Refusal(f"Got --progress {progress}; expected one of {', '.join(PROGRESS)}.", WRONG_USE)
+    if forecast is not None:
+        from .forecast import fit_forecaster
+
+        if data is None or model not in (None, "closed-form", "neural"):
+            raise Refusal(f"Got --model {model} with --forecast; expected DATA, and closed-form or neural.", WRONG_USE)
+        options = {"random_state": seed, "epochs": epochs, "batch_size": batch_size}
+        options = {name: value for name, value in options.items() if value is not None}
+        return fit_forecaster(data, table, forecast, neural=model == "neural", out=out, json=json, **options)
     # Settings: defaults, then the file, then flags.
     if resume and config is None and out is not None and (out / "settings.toml").exists():
         config = out / "settings.toml"

@@ -3,13 +3,16 @@
 import contextlib
 import csv
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import typer
 
 from . import flags
-from .console import Refusal, count, number, pairs, print_json
+from .console import WRONG_USE, Refusal, count, number, pairs, print_json
 from .flags import option
 
 # The share of each series' time that a forecaster is judged on, and moments in it.
@@ -19,9 +22,17 @@ _JUDGED, _MOMENTS = 0.2, 20
 @flags.with_table
 def forecast(
     *,
-    data: flags.Data,
-    horizon: Annotated[str, option("How far ahead: 24h where times are dates, or else a number.", "TIME")],
-    model: Annotated[Path | None, option("A forecaster's file; without it one is fitted to DATA.", "FILE")] = None,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[MODEL] DATA", help="A forecaster, if there is one; a file of series.", show_default=False
+        ),
+    ],
+    horizon: Annotated[
+        str | None,
+        option("How far ahead: 24h where times are dates, or else a number. [as far as MODEL has learned]", "TIME"),
+    ] = None,
+    model: Annotated[Path | None, option("A forecaster's file or folder; the same as MODEL.", "FILE")] = None,
     lookback: Annotated[str | None, option("How far back to look. [four horizons]", "TIME")] = None,
     period: Annotated[str | None, option("Of a season, such as 24h.", "TIME")] = None,
     interval: Annotated[float, option("The share of what comes that intervals hold.", "SHARE")] = 0.9,
@@ -38,7 +49,7 @@ def forecast(
 
         neuralrde forecast beds.csv --time hour --horizon 24 --plot beds.png
         neuralrde forecast beds.csv --id ward --time date --horizon 24h --period 24h --save beds.nrde
-        neuralrde forecast new.csv --id ward --time date --horizon 12h --model beds.nrde
+        neuralrde forecast beds.nrde new.csv --id ward --time date --horizon 12h
     """
     from ... import plots
     from ..._write import writing
@@ -46,14 +57,21 @@ def forecast(
     from ...estimators import LogSignatureForecaster, load
     from .loading import open_data
 
-    dataset = open_data(data, table)
-    ahead = _duration(horizon)
-    judged = None
+    if len(files) > 2 or (len(files) == 2 and model is not None):
+        raise Refusal(f"Got {len(files)} files; expected DATA, or MODEL and DATA.", WRONG_USE)
+    model = Path(files[0]) if len(files) == 2 else model
+    if horizon is None and model is None:
+        raise Refusal(
+            "Got no --horizon and no model; expected one of them. Write for example --horizon 24h.", WRONG_USE
+        )
+    ahead, judged = _duration(horizon), None
+    dataset = open_data(files[-1], table)
     if model is None:
-        options: dict[str, Any] = {"lookback": _duration(lookback), "period": _duration(period)}
-        forecaster = LogSignatureForecaster(horizon=ahead, **options).fit(dataset)
-        judged = _judged(dataset, ahead, options, interval)
+        make = partial(LogSignatureForecaster, horizon=ahead, lookback=_duration(lookback), period=_duration(period))
+        forecaster = make().fit(dataset)
+        judged = _judged(dataset, make, interval)
     else:
+        model = model / "model.nrde" if model.is_dir() else model
         if not model.exists():
             raise Refusal(f"There is no file {model}; expected a forecaster that `neuralrde forecast --save` wrote.")
         forecaster = load(model)
@@ -80,6 +98,32 @@ def forecast(
         print_json({"file": str(out), "rows": len(rows), **({} if judged is None else {"evaluation": judged})})
         return
     print(f"{count(len(rows), 'forecast')}: {out}")
+    _print_trial(judged)
+
+
+def fit_forecaster(
+    data: str, table: dict[str, Any], horizon: str, *, neural: bool, out: Path | None, json: bool, **options: Any
+) -> None:
+    """Fit a forecaster, and write it into a folder with its trial: `neuralrde fit --forecast`."""
+    from ...estimators import LogSignatureForecaster, NeuralRDEForecaster
+    from .loading import open_data
+    from .run_folder import RunFolder, write_json
+
+    dataset = open_data(data, table)
+    make = partial(NeuralRDEForecaster if neural else LogSignatureForecaster, horizon=_duration(horizon), **options)
+    with RunFolder.new(f"{dataset.name}-forecast", out, resume=False) as folder:
+        forecaster = make().fit(dataset)
+        judged = _judged(dataset, make, 0.9)
+        write_json(folder.metrics, {"evaluation": judged})
+        forecaster.save(folder.model)
+        if json:
+            print_json({"model": str(folder.model), "evaluation": judged})
+            return
+        print(f"A {type(forecaster).__name__}: {folder.model}")
+        _print_trial(judged)
+
+
+def _print_trial(judged: dict[str, Any] | None) -> None:
     if judged is not None:
         print("\nThe last stretch of the series, forecast by what came before (standard deviations squared)")
         naive = {f"{name} instead": number(one["mse"]) for name, one in judged["naive"].items()}
@@ -94,10 +138,9 @@ def _duration(text: str | None) -> float | str | None:
         return text
 
 
-def _judged(dataset: Any, horizon: Any, options: dict[str, Any], interval: float) -> dict[str, Any] | None:
+def _judged(dataset: Any, make: Callable[[], Any], interval: float) -> dict[str, Any] | None:
     """How another forecaster, which has seen only what came before, does on the last stretch; None if it is short."""
     from ...datasets import Dataset
-    from ...estimators import LogSignatureForecaster
     from ...paths import Series
 
     series = dataset.series
@@ -108,7 +151,6 @@ def _judged(dataset: Any, horizon: Any, options: dict[str, Any], interval: float
     before = Dataset(before, groups=dataset.groups, name=dataset.name, time_unit=dataset.time_unit)
     cuts = [np.linspace(start, end, _MOMENTS, endpoint=False) for start, end in zip(first, ends, strict=True)]
     try:
-        forecaster = LogSignatureForecaster(horizon=horizon, **options).fit(before)
-        return forecaster.evaluate(series, cuts=cuts, interval=interval)
+        return make().fit(before).evaluate(series, cuts=cuts, interval=interval)
     except ValueError:
         return None

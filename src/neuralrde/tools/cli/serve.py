@@ -93,7 +93,7 @@ def serve(
     keep_programs()
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)  # a stream's programs are many and small
     named = _named(models)
-    estimators = {name: load_model(path) for name, path in named.items()}
+    estimators = {name: load_model(path, forecasters=True) for name, path in named.items()}
     service = Service(estimators, state=state, limits=limits, interval=interval, last=last)
     app = create_app(service, token=token, loopback=loopback)
     config = uvicorn.Config(

@@ -221,6 +221,8 @@ class Rest:
         given, parameters = asked.parameters, {}
         if asked.stream is None:
             jobs = self._whole(served, values, times, lengths, given.static)
+            for job in jobs:
+                job.ahead = asked.ahead
         else:
             if isinstance(given.static, list):
                 raise wrong('Got a list as `static` of a sequence; expected an object, such as {"age": 64}.')
@@ -237,6 +239,7 @@ class Rest:
                     values=values[0] if values.shape[1] else None,
                     times=None if times is None else times[0],
                     at=given.at,
+                    ahead=asked.ahead,
                     create=False,
                     start=given.sequence_start,
                     end=given.sequence_end,

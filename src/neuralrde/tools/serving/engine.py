@@ -261,7 +261,7 @@ class Engine:
                 job.points += _count(job)
 
     def _predict(self, served: ServedModel, jobs: list[Job]) -> None:
-        predictions = served.predictions(job.key for job in jobs) if jobs else {}
+        predictions = served.predictions({job.key: job.ahead for job in jobs}) if jobs else {}
         for job in jobs:
             answer = predictions[job.key]
             if isinstance(answer, RequestError):

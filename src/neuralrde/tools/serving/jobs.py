@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,12 +20,26 @@ Kind = Literal["push", "read", "write", "drop", "whole"]
 
 
 class Prediction(msgspec.Struct, omit_defaults=True):
-    """A class and the probabilities of all, or a number or several, perhaps with their intervals."""
+    """A class and the probabilities of all, or a number or several, perhaps with their intervals; or a forecast."""
 
-    prediction: float | str | list[Any]
+    prediction: float | str | list[Any] | None = None
     probabilities: dict[str, float] | None = None
     interval: list[Any] | None = None
     explanation: dict[str, Any] | None = None
+    forecast: list[list[float]] | None = None
+    """Of each channel at each of `times`, which come after `now`."""
+    times: list[float] | None = None
+    now: float | None = None
+
+
+class Ahead(NamedTuple):
+    """What a forecast is asked for: times on the series' clock, or how far ahead; the model's usual times otherwise."""
+
+    times: list[float] | None = None
+    horizon: float | None = None
+
+
+USUAL = Ahead()
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +62,7 @@ class Job:
     predict: bool = True
     explain: bool = False
     """Whether the prediction comes with what each channel contributed."""
+    ahead: Ahead = USUAL
     create: bool = True
     """Whether a stream that is not there is opened; otherwise it is an error."""
     start: bool = False

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
-from .jobs import Job
+from .jobs import USUAL, Ahead, Job
 from .limits import wrong
 from .served import ServedModel
 
@@ -24,9 +24,13 @@ _TYPES = {
     "BOOL": "?", "INT8": "<i1", "INT16": "<i2", "INT32": "<i4", "INT64": "<i8", "UINT8": "<u1", "UINT16": "<u2",
     "UINT32": "<u4", "UINT64": "<u8", "FP16": "<f2", "FP32": "<f4", "FP64": "<f8",
 }  # fmt: skip
-_MOST_AXES = 3
+_MOST_AXES, _MOST_TIMES = 3, 1_000
 _Static = dict[str, float | str | bool | None]
 _Number = Annotated[int, Meta(ge=0)]
+_Times = Annotated[
+    list[float], Meta(min_length=1, max_length=_MOST_TIMES, description="Of a forecast, after the last point.")
+]
+_Span = Annotated[float, Meta(gt=0, description="How far ahead a forecast reaches.")]
 _Data = Annotated[
     msgspec.Raw,
     Meta(extra_json_schema={
@@ -76,6 +80,8 @@ class Parameters(Struct):
         Meta(description="What is known of a stream as a whole, with its start; or of each whole series."),
     ] = None
     explain: Annotated[bool, Meta(description="Say what each channel contributed; of a closed form.")] = False
+    times: _Times | None = None
+    horizon: _Span | None = None
     binary_data_output: bool = False
 
 
@@ -86,6 +92,10 @@ class Request(Struct):
     id: str = ""
     parameters: Parameters = msgspec.field(default_factory=Parameters)
     outputs: list[Wanted] = []
+
+    @property
+    def ahead(self) -> Ahead:
+        return Ahead(self.parameters.times, self.parameters.horizon)
 
     @property
     def stream(self) -> str | None:
@@ -249,6 +259,9 @@ def inputs_of(arrays: dict[str, np.ndarray], channels: int) -> tuple[np.ndarray,
 
 def output_types(served: ServedModel) -> dict[str, str]:
     """The outputs of a model, and their datatypes."""
+    if served.forecasts:
+        ends = {} if served.interval is None else {"interval": "FP64"}
+        return {"forecast": "FP64", "times": "FP64", "points": "INT64"} | ends
     if served.classes is not None:
         return {"prediction": "BYTES", "points": "INT64", "probabilities": "FP64"}
     return {"prediction": "FP64", "points": "INT64"} | ({} if served.interval is None else {"interval": "FP64"})
@@ -256,6 +269,8 @@ def output_types(served: ServedModel) -> dict[str, str]:
 
 def check_outputs(served: ServedModel, request: Request) -> None:
     """Refuse to give what the model has not."""
+    if request.ahead != USUAL and not served.forecasts:
+        raise wrong(f"Got times or a horizon for {served.name!r}, which makes no forecasts; expected neither.")
     there = output_types(served)
     for output in request.outputs:
         if output.name not in there:
@@ -273,10 +288,7 @@ def metadata_of(served: ServedModel) -> Model:
             Tensor("times", "FP64", [-1, -1]),
             Tensor("lengths", "INT64", [-1]),
         ],
-        [
-            Tensor(name, kind, [-1] if name in ("points", "prediction") else [-1, -1])
-            for name, kind in output_types(served).items()
-        ],
+        [Tensor(name, kind, [-1] * _axes(served, name)) for name, kind in output_types(served).items()],
         {
             "estimator": type(served.estimator).__name__,
             "channels": served.channels,
@@ -285,16 +297,28 @@ def metadata_of(served: ServedModel) -> Model:
             "interval": served.interval,
             "window": served.window,
             "timed": served.timed,
+            "ahead": served.ahead,
             "streams": served.whole_only is None,
         },
     )
+
+
+def _axes(served: ServedModel, name: str) -> int:
+    if served.forecasts:
+        return {"forecast": 3, "times": 2, "interval": 4}.get(name, 1)
+    return 1 if name in ("points", "prediction") else 2
 
 
 def outputs_of(served: ServedModel, jobs: list[Job]) -> dict[str, np.ndarray]:
     """Outputs by name, one row per series; only `points` of a stream that has none, and so no prediction."""
     outputs: dict[str, np.ndarray] = {"points": np.array([job.points for job in jobs], np.int64)}
     answers = [job.prediction for job in jobs if job.prediction is not None]
-    if len(answers) == len(jobs):
+    if len(answers) == len(jobs) and served.forecasts:
+        if len({len(answer.times or ()) for answer in answers}) > 1:
+            raise wrong("Got series whose forecasts have different numbers of times; expected one, or `times`.")
+        outputs |= {name: np.array([getattr(answer, name) for answer in answers], np.float64)
+                    for name in ("forecast", "times", "interval") if name in output_types(served)}  # fmt: skip
+    elif len(answers) == len(jobs):
         outputs["prediction"] = np.array([answer.prediction for answer in answers], object)
         if served.classes is not None:
             outputs["probabilities"] = np.array([list((answer.probabilities or {}).values()) for answer in answers])

@@ -1,7 +1,7 @@
 """A model as the service has it: its streams in memory, and what its predictions look like."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,12 +9,13 @@ import msgspec
 import numpy as np
 
 from ...estimators.explanation import explained
+from ...estimators.forecasting import FAN
 from ...estimators.inputs import as_series
 from ...estimators.sources import SeriesInMemory
 from ...online.model import SIZES
 from ...online.stream import fitted_with_times
 from ...paths import Series
-from .jobs import Prediction
+from .jobs import Ahead, Prediction
 from .limits import RequestError, wrong
 
 _SPANS = 12  # of time, into which contributions are divided
@@ -42,13 +43,13 @@ class LastAnswer(msgspec.Struct):
 class ServedModel:
     """One model and its streams; see `Service`. Methods are called by the thread that owns JAX, properties by any."""
 
+    forecasts = False
+    """Whether its predictions are forecasts."""
+
     def __init__(self, name: str, estimator: Any, *, interval: float | None = 0.9, last: int | None = None):
         self.name, self.estimator, self.fitted = name, estimator, estimator.fitted_
-        classes, scores = self.fitted.targets.classes, self.fitted.scores
-        self.classes = None if classes is None else [str(label) for label in classes]
-        # Calibrated with enough targets, or groups of them, to promise so large a share.
-        calibrated = scores is not None and interval is not None and interval <= (n := min(map(len, scores))) / (n + 1)
-        self.interval = interval if classes is None and calibrated else None
+        self.classes: list[str] | None = None
+        self.interval = interval
         self.channels = list(self.fitted.inputs.channels)
         self.live: OrderedDict[str, Live] = OrderedDict()
         """The live streams by last use, the longest unused first."""
@@ -56,14 +57,25 @@ class ServedModel:
         """Number and owner of every stream, live or kept."""
         self.ended: dict[str, LastAnswer] = {}
         """The last answers to streams that have ended, oldest first: so `end` can be sent again."""
-        self.timed = fitted_with_times(self.fitted)
+        self.timed: bool | None = None
         """Whether its series have times; None if they may or may not."""
+        self.streams: Any = None
         self.whole_only: str | None = None
         """Why this model takes no streams; None if it does."""
+        self._begin(last)
+
+    def _begin(self, last: int | None) -> None:
+        """Learn from the estimator what it predicts, and open its streams."""
+        classes, scores, interval = self.fitted.targets.classes, self.fitted.scores, self.interval
+        self.classes = None if classes is None else [str(label) for label in classes]
+        # Calibrated with enough targets, or groups of them, to promise so large a share.
+        calibrated = scores is not None and interval is not None and interval <= (n := min(map(len, scores))) / (n + 1)
+        self.interval = interval if classes is None and calibrated else None
+        self.timed = fitted_with_times(self.fitted)
         try:
-            self.streams: Any = estimator.streams(last=None if self.fitted.closed_form is None else last)
+            self.streams = self.estimator.streams(last=None if self.fitted.closed_form is None else last)
         except (ValueError, TypeError, NotImplementedError) as error:
-            self.streams, self.whole_only = None, str(error)
+            self.whole_only = str(error)
 
     @property
     def window(self) -> dict[str, float] | None:
@@ -85,6 +97,11 @@ class ServedModel:
         """The columns that are to be known of a series as a whole; None if there are none."""
         coding = self.fitted.inputs.static
         return None if coding is None else list(coding.names)
+
+    @property
+    def ahead(self) -> dict[str, float] | None:
+        """How far forecasts reach, and the usual time between points; None where there are none."""
+        return None
 
     def open(self, name: str, state: Any = None, static: Any = None) -> None:
         """A stream, from the beginning or from a state; a state of another model is refused."""
@@ -115,9 +132,9 @@ class ServedModel:
             "contributions": {found.channels[row]: parts[row].tolist() for row in order if parts[row].any()},
         }
 
-    def predictions(self, names: Iterable[str]) -> Mapping[str, Prediction | RequestError]:
+    def predictions(self, asked: Mapping[str, Ahead]) -> Mapping[str, Prediction | RequestError]:
         """A prediction for each stream. A stream whose prediction fails gets an error, the others their predictions."""
-        names = list(names)
+        names = list(asked)
         try:
             if self.classes is not None:
                 shares = self.streams.predict_proba(names)
@@ -127,7 +144,7 @@ class ServedModel:
         except (ValueError, ArithmeticError) as error:
             if len(names) == 1:
                 return {names[0]: wrong(str(error))}
-            return {name: self.predictions([name])[name] for name in names}
+            return {name: self.predictions({name: asked[name]})[name] for name in names}
 
     def whole(self, values: np.ndarray, times: np.ndarray | None, static: Any = None) -> Prediction:
         """The prediction for one series, for a model that takes no streams."""
@@ -150,6 +167,47 @@ class ServedModel:
         if self.interval is None:
             return Prediction(_plain(found))
         return Prediction(_plain(found[0]), interval=_plain(found[1]))
+
+
+class ServedForecaster(ServedModel):
+    """A forecaster: its predictions say what the channels of a stream will be."""
+
+    forecasts = True
+
+    def _begin(self, last: int | None) -> None:
+        self.streams = self.estimator.streams()
+
+    @property
+    def window(self) -> None:
+        return None
+
+    @property
+    def ahead(self) -> dict[str, float]:
+        return {"horizon": self.fitted.horizon, "step": self.fitted.step}
+
+    def explanation(self, name: str) -> dict[str, Any]:
+        raise wrong(f"Got `explain` for the forecaster {self.name!r}; expected it for a classifier or a regressor.")
+
+    def predictions(self, asked: Mapping[str, Ahead]) -> Mapping[str, Prediction | RequestError]:
+        found: dict[str, Prediction | RequestError] = {}
+        for name, ahead in asked.items():
+            try:
+                found[name] = self._forecast(name, ahead)
+            except (ValueError, ArithmeticError) as error:
+                found[name] = wrong(str(error))
+        return found
+
+    def _forecast(self, name: str, ahead: Ahead) -> Prediction:
+        now, times = self.streams.now(name), ahead.times
+        if times is None:
+            span = self.fitted.horizon if ahead.horizon is None else ahead.horizon
+            count = min(FAN, max(1, round(span / self.fitted.step)))
+            times = (now + span * np.arange(1, count + 1) / count).tolist()
+        elif ahead.horizon is not None:
+            raise ValueError(f"Got both times and horizon={ahead.horizon:g}; expected one of them.")
+        found = self.streams.forecast(name, times, interval=self.interval)
+        values, ends = (found, None) if self.interval is None else found
+        return Prediction(forecast=values.tolist(), interval=_plain(ends), times=times, now=now)
 
 
 def _plain(value: Any) -> Any:

@@ -12,10 +12,11 @@ import msgspec
 import numpy as np
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from ...estimators.forecasting import Forecaster
 from .engine import Engine
 from .jobs import Job
 from .limits import Limits, Metrics, RequestError
-from .served import ServedModel
+from .served import ServedForecaster, ServedModel
 from .store import Store
 
 
@@ -40,7 +41,8 @@ class Service:
         last: int | None = None,
     ):
         self.limits, self.metrics, self.hub, self.store = limits or Limits(), Metrics(), Hub(), Store(state)
-        self.models = {name: ServedModel(name, one, interval=interval, last=last) for name, one in models.items()}
+        kind = lambda one: ServedForecaster if isinstance(one, Forecaster) else ServedModel
+        self.models = {name: kind(one)(name, one, interval=interval, last=last) for name, one in models.items()}
         self.engine = Engine(
             self.models, store=self.store, limits=self.limits, metrics=self.metrics, deliver=self._deliver
         )

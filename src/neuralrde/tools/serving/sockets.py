@@ -16,7 +16,7 @@ from msgspec import Meta
 from starlette.requests import HTTPConnection
 from starlette.websockets import WebSocket
 
-from .jobs import Job
+from .jobs import Ahead, Job
 from .limits import RequestError, wrong
 from .service import Service
 
@@ -44,6 +44,9 @@ class Message(msgspec.Struct, forbid_unknown_fields=True):
     """What is known of the stream as a whole, with its first points."""
     explain: bool = False
     """Whether the answer says what each channel contributed."""
+    forecast_times: Annotated[list[float], Meta(min_length=1, max_length=1_000)] | None = None
+    horizon: Annotated[float, Meta(gt=0)] | None = None
+    """The times of a forecast, or how far ahead it reaches; for forecasters."""
     id: int | str | None = None
 
 
@@ -57,6 +60,10 @@ class Answer(msgspec.Struct, omit_defaults=True):
     probabilities: dict[str, float] | None = None
     interval: list[Any] | None = None
     explanation: dict[str, Any] | None = None
+    forecast: list[list[float]] | None = None
+    times: list[float] | None = None
+    now: float | None = None
+    """The stream's last time, after which those of the forecast come."""
     error: str | None = None
     status: int | None = None
     retry_after: float | None = None
@@ -159,6 +166,7 @@ class Connection:
                 times=times,
                 at=item.at,
                 predict=item.answer,
+                ahead=Ahead(item.forecast_times, item.horizon),
                 create=values is not None,
                 start=item.start,
                 end=item.end,
@@ -198,8 +206,8 @@ class Connection:
         else:
             answer = Answer(points=job.points)
             if (given := job.prediction) is not None:
-                answer.prediction, answer.probabilities = given.prediction, given.probabilities
-                answer.interval, answer.explanation = given.interval, given.explanation
+                for name in given.__struct_fields__:
+                    setattr(answer, name, getattr(given, name))
         answer.stream, answer.id = job.stream, id
         answer.age_ms = round(1000 * (time.perf_counter() - job.arrived), 1)
         self._answer(reply, k, answer)

@@ -27,6 +27,7 @@ class Stream {
     }
     if (news.truth !== undefined) this.truth = news.truth;
     if (news.answer) {
+      if (news.answer.forecast) news.answer = summed(news.answer);
       const { prediction, interval, probabilities } = news.answer;
       const first = (value) => (Array.isArray(value) ? value[0] : value);
       this.answer = news.answer;
@@ -49,6 +50,11 @@ class Stream {
   }
 }
 
+// A forecast as a prediction: of the first channel, at the end of its horizon; and as a fan, placed in points.
+function summed({ forecast, interval, times, now }) {
+  const { step } = models[model].parameters.ahead, ends = interval?.[interval.length - 1][0];
+  return { prediction: forecast[forecast.length - 1][0], interval: ends?.every(Number.isFinite) ? ends : null, fan: { places: times.map((time) => (time - now) / step), values: forecast, ends: interval } };
+}
 const channels = () => models[model]?.parameters?.channels ?? [];
 const classes = () => models[model]?.parameters?.classes ?? null;
 const written = (value) => { const one = Array.isArray(value) ? value[0] : value; return typeof one === "number" ? one.toFixed(Math.abs(one) >= 100 ? 0 : Math.abs(one) >= 10 ? 1 : 3) : String(one); };
@@ -141,7 +147,7 @@ function draw(now) {
     const behind = stream.points - stream.cursor;
     if (behind > SHOWN || behind < 0) stream.cursor = stream.points;
     else stream.cursor += behind * (1 - Math.exp(-passed / 350)); // points come in bursts, the picture moves evenly
-    drawChannels($("channels"), stream.whole, stream.cursor, channels(), models[model]?.parameters?.window?.step);
+    drawChannels($("channels"), stream.whole, stream.cursor, channels(), models[model]?.parameters?.window?.step, stream.answer?.fan);
     document.body.dataset.cursor = Math.round(stream.cursor);
   }
   if (now - told > 120) {
@@ -157,6 +163,9 @@ function legends() {
   const named = (list) => list.map(([text, kind]) => { const one = document.createElement("span"); one.className = kind; const inner = document.createElement("b"); inner.textContent = text; one.append(inner); return one; });
   const step = models[model]?.parameters?.window?.step;
   $("legend").replaceChildren(...named([...channels().map((name, k) => [name, `c${k % 6}`]), ...(step ? [["windows", "bounds cq"]] : [])]));
+  const forecasts = models[model]?.parameters?.ahead;
+  $("answer-title").textContent = forecasts ? `Forecast of ${channels()[0]}, ${forecasts.horizon.toLocaleString("en")} ahead` : "Prediction";
+  $("answer-label").textContent = forecasts ? "Forecast" : "Predicted";
   const shares = classes();
   const share = models[model]?.parameters?.interval;
   $("legend-answer").replaceChildren(...named(shares ? shares.slice(0, 6).map((name, k) => [name, `c${k}`])

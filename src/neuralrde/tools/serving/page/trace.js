@@ -58,10 +58,13 @@ function ticks(context, from, to, x, top, bottom) {
   }
 }
 
-// One lane per channel, windows as hairlines, the newest point at the right.
-export function drawChannels(canvas, ring, end, names, step) {
-  const height = 250, [context, width] = fitted(canvas, height);
-  const bottom = height - 20, from = end - SHOWN, x = (at) => ((at - from) / SHOWN) * (width - 12);
+// One lane per channel, windows as hairlines, the newest point at the right; or ahead of it the fan of a forecast,
+// whose places are counted in points, and as much of the past as can be seen beside it.
+export function drawChannels(canvas, ring, end, names, step, fan) {
+  const height = fan ? Math.max(250, 90 * names.length) : 250, [context, width] = fitted(canvas, height);
+  const reach = fan ? fan.places[fan.places.length - 1] : 0, shown = fan ? Math.min(SHOWN, Math.max(20, 2 * reach)) : SHOWN;
+  const bottom = height - 20, from = end - shown, x = (at) => ((at - from) / (shown + reach)) * (width - 12); // the last point is number `end` - 1
+  if (fan) { context.strokeStyle = style["--line"]; context.lineWidth = 1; context.beginPath(); context.moveTo(x(end - 1), 2); context.lineTo(x(end - 1), bottom); context.stroke(); }
   if (step) {
     context.strokeStyle = style["--line"];
     context.lineWidth = 1;
@@ -74,10 +77,13 @@ export function drawChannels(canvas, ring, end, names, step) {
   const start = ring.from(from), count = names.length || 1, lane = bottom / count;
   for (let c = 0; c < count; c++) {
     let low = Infinity, high = -Infinity;
-    for (let k = start; k < ring.at.length; k++) { const v = ring.values[k][c]; if (v !== null && v !== undefined) { low = Math.min(low, v); high = Math.max(high, v); } }
+    const reaches = (v) => { if (v !== null && v !== undefined) { low = Math.min(low, v); high = Math.max(high, v); } };
+    for (let k = start; k < ring.at.length; k++) reaches(ring.values[k][c]);
+    if (fan) fan.values.forEach((row, k) => { reaches(row[c]); fan.ends?.[k][c].forEach(reaches); });
     if (low > high) continue;
     const span = high - low || 1, top = c * lane + 10, tall = lane - 20;
     const y = (v) => top + tall * (1 - (v - low) / span);
+    if (fan) drawFan(context, fan, c, (place) => x(end - 1 + place), y);
     context.strokeStyle = colour(c);
     context.lineWidth = 1.7;
     context.lineJoin = "round";
@@ -88,10 +94,26 @@ export function drawChannels(canvas, ring, end, names, step) {
       if (v === null || v === undefined) { pen = false; continue; }
       if (pen) context.lineTo(x(ring.at[k]), y(v)); else context.moveTo(x(ring.at[k]), y(v));
       pen = true; last = [x(ring.at[k]), y(v)];
+      if (fan) context.ellipse(...last, 1, 1, 0, 0, 7); // one between two gaps has no line
     }
     context.stroke();
     if (last) { context.fillStyle = colour(c); context.beginPath(); context.arc(last[0], last[1], 3.2, 0, 7); context.fill(); }
   }
+}
+
+// What a channel will be, and between which ends; an end that is not known is left out.
+function drawFan(context, fan, c, x, y) {
+  const sure = fan.places.map((place, k) => [place, fan.ends?.[k][c] ?? [null, null]]).filter(([, ends]) => ends[0] !== null && ends[1] !== null);
+  context.fillStyle = context.strokeStyle = colour(c);
+  if (sure.length > 1) {
+    context.globalAlpha = 0.18; context.beginPath();
+    sure.forEach(([place, ends], k) => (k ? context.lineTo(x(place), y(ends[1])) : context.moveTo(x(place), y(ends[1]))));
+    [...sure].reverse().forEach(([place, ends]) => context.lineTo(x(place), y(ends[0])));
+    context.closePath(); context.fill(); context.globalAlpha = 1;
+  }
+  context.lineWidth = 1.7; context.setLineDash([5, 4]); context.beginPath();
+  fan.places.forEach((place, k) => (k ? context.lineTo(x(place), y(fan.values[k][c])) : context.moveTo(x(place), y(fan.values[k][c]))));
+  context.stroke(); context.setLineDash([]);
 }
 
 // The predictions so far, with their intervals and what is true; or the probability of each class.
