@@ -42,7 +42,7 @@ class Outcome:
 
 
 Run = Callable[..., Outcome]
-"""Of training series, their labels, test series and a seed; and of `static`, the tables beside both, if there are some."""
+"""Of training series, their labels, test series and a seed; and of `static`, the tables beside both, if any."""
 # Those that take such tables.
 TAKES_TABLES = ("closed-form", "neural")
 
