@@ -57,14 +57,13 @@ def test_a_table_becomes_numbers():
     [
         ({"age": [1.0]}, "age.*shape"),
         ({"age": [1.0, np.inf, 2.0]}, "infinity"),
-        ({}, "no column"),
-        ({"x0": [1.0, 2.0, 3.0]}, "x0.*other names"),
+        ({}, "without a column"),
         (np.zeros((3, 1)), "ndarray.*DataFrame"),
     ],
 )
 def test_tables_that_are_refused(table, what):
     with pytest.raises(ValueError, match=what):
-        StaticCoding.fit(table, 3, ("x0",))
+        StaticCoding.fit(table, 3)
 
 
 def test_many_words_are_names():
@@ -116,6 +115,13 @@ def test_columns_are_explained_by_their_names(estimator):
     assert (np.sign(sums[:, 3]) == np.where(y[:6] == 1, 1, -1)).all()
     assert (np.abs(sums[:, 3]) > np.abs(sums[:, 4])).all()
     assert (found.contributions[:, 3:, :-1] == 0).all()  # they belong to no time
+
+
+def test_a_column_may_have_the_name_of_a_channel():
+    """The weight at admission, beside weights that were measured later."""
+    X, table = some(slice(0, 20))
+    model = LogSignatureClassifier(**QUICK).fit(X, np.arange(20) % 2, static={"x0": table["age"]})
+    assert model.explain(X[:1], static={}).channels == ("x0", "x1", "(time)", "x0 (static)")
 
 
 @pytest.mark.long

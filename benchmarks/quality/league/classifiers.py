@@ -41,7 +41,10 @@ class Outcome:
     versions: dict[str, str] = field(default_factory=dict)
 
 
-Run = Callable[[Series, np.ndarray, Series, int], Outcome]
+Run = Callable[..., Outcome]
+"""Of training series, their labels, test series and a seed; and of `static`, the tables beside both, if any."""
+# Those that take such tables.
+TAKES_TABLES = ("closed-form", "neural")
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Classifier:
 def ours(class_name: str, options: Callable[[], dict[str, Any]] = dict) -> Run:
     """An estimator of the library, which takes series as they are. Compilation is a part of fitting."""
 
-    def run(train: Series, labels: np.ndarray, test: Series, seed: int) -> Outcome:
+    def run(train: Series, labels: np.ndarray, test: Series, seed: int, static: Any = (None, None)) -> Outcome:
         import jax
 
         from neuralrde import estimators
@@ -66,9 +69,9 @@ def ours(class_name: str, options: Callable[[], dict[str, Any]] = dict) -> Run:
         model = getattr(estimators, class_name)(random_state=seed, **options())
         jax.clear_caches()  # else a second seed would profit from what the first has compiled
         begin = time.perf_counter()
-        model.fit(train, labels)
+        model.fit(train, labels, static=static[0])
         fitted = time.perf_counter()
-        probability = model.predict_proba(test)
+        probability = model.predict_proba(test, static=static[1])
         done = time.perf_counter()
         classes = np.asarray(model.classes_)
         return Outcome(

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +60,9 @@ IRREGULAR_SETS = (
 )
 LEAGUES = {"regular": (*FIRST_SETS, *ALIGNED_SETS), "irregular": IRREGULAR_SETS}
 # Runs of their own, and no part of a league's means: a set with what the league's form of it leaves out.
-VARIANTS = {"PhysioNet2012Static": "PhysioNet2012"}
+VARIANTS = {"PhysioNet2012Static": "PhysioNet2012", "PhysioNet2012Table": "PhysioNet2012"}
+# Where that is a table beside the series, `static=`, and not channels.
+IN_TABLE = ("PhysioNet2012Table",)
 SETS = tuple(dict.fromkeys([*(name for sets in LEAGUES.values() for name in sets), *VARIANTS]))
 # Pyrregular leaves descriptors out, all but a weight, which is a channel: then its first value is that at admission.
 IN_CHANNELS = ("Weight",)
@@ -74,6 +77,8 @@ class LeagueSet:
     labels: np.ndarray
     train: np.ndarray
     test: np.ndarray
+    static: Any = None
+    """The table beside the series, for classifiers that take one."""
 
     @property
     def size(self) -> dict[str, int]:
@@ -103,10 +108,10 @@ def load_set(name: str) -> LeagueSet:
     if not file.exists():
         data = load(VARIANTS.get(name, name))
         if data.static is not None:
-            data = with_static_channels(data, None if name in VARIANTS else IN_CHANNELS)
+            data = with_static_channels(data, None if name in VARIANTS and name not in IN_TABLE else IN_CHANNELS)
         labels = np.asarray(data.classes)[np.asarray(data.target)]
         train, test = (np.flatnonzero(np.asarray(data.split) == part) for part in ("train", "test"))
-        return LeagueSet(name, data.series, labels, train, test)
+        return LeagueSet(name, data.series, labels, train, test, data.static if name in IN_TABLE else None)
     with np.load(file, allow_pickle=False) as arrays:
         # NaN behind a series' end stands for nothing, and Series repeats the last point there.
         series = Series(arrays["values"], lengths=arrays["lengths"])

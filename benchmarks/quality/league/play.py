@@ -11,7 +11,7 @@ import numpy as np
 
 from neuralrde.tools.assessment import Predictions, measures
 
-from .classifiers import CLASSIFIERS, Absent, Outcome
+from .classifiers import CLASSIFIERS, TAKES_TABLES, Absent, Outcome
 from .damage import damaged
 from .data import SPLITS, LeagueSet, load_set
 from .lines import RESULTS, Line, append_line, code_tag, commit
@@ -48,14 +48,19 @@ def prepared(name: str, split: str, damage: str, seed: int) -> LeagueSet:
     """A set, divided and then damaged in both parts; the classifiers that follow one another share it."""
     whole = SPLITS[split](load_set(name), seed)
     series = damaged(whole.series, damage, name=name, seed=seed)
-    return LeagueSet(name, series, whole.labels, whole.train, whole.test)
+    return LeagueSet(name, series, whole.labels, whole.train, whole.test, whole.static)
 
 
 def run(data: LeagueSet, classifier: str, seed: int) -> Line:
     """Fit on the training part, predict the test part, and measure."""
     load = os.getloadavg()[0]
     train, test = data.series[data.train], data.series[data.test]
-    found = CLASSIFIERS[classifier].run(train, data.labels[data.train], test, seed)
+    beside = {}
+    if data.static is not None:
+        if classifier not in TAKES_TABLES:
+            raise Absent("it takes no table beside the series")
+        beside = {"static": (data.static.iloc[data.train], data.static.iloc[data.test])}
+    found = CLASSIFIERS[classifier].run(train, data.labels[data.train], test, seed, **beside)
     return {
         **measured(found, data.labels[data.test]),
         **ranked(found, data.labels, data.test),

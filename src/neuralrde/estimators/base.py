@@ -73,7 +73,7 @@ class SeriesEstimator(Parameters, BaseEstimator):
         first = described is None
         series, described = described_series(X, described, estimator=type(self).__name__)
         if first and static is not None:
-            described = replace(described, static=StaticCoding.fit(static, len(series), described.channels))
+            described = replace(described, static=StaticCoding.fit(static, len(series)))
         return SeriesInMemory(series, described.coded(static, len(series))), described
 
     def _source_and_targets(self, X: Any, y: Any, static: Any) -> tuple[SampleSource, Any]:

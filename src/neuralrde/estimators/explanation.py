@@ -45,7 +45,10 @@ class Explanation:
     names: tuple[str, ...]
     """Of the outputs: a class each, or "y"."""
     channels: tuple[str, ...]
-    """Those of the series, "(time)" for time itself and the duration, and the columns of a table beside the series."""
+    """Those of the series, "(time)" for time itself and the duration, and the columns of a table beside the series.
+
+    A column of a channel's name is called "Weight (static)".
+    """
     times: Float[np.ndarray, "samples ends"]
     """Where spans of time begin and end; points are numbered if there are no times."""
     baseline: Float[np.ndarray, "samples outputs"]
@@ -73,6 +76,7 @@ def explained(fitted: FittedClosedForm | FittedNeural, source: SampleSource, bin
     check_whole("bins", bins, high=4096)
     series, static = whole_series(source), source.static
     rows, columns = len(series), () if fitted.inputs.static is None else fitted.inputs.static.names
+    columns = (f"{name} (static)" if name in fitted.inputs.channels else name for name in columns)
     first, last = series.clock[:, 0], series.clock[np.arange(rows), series.lengths - 1]
     channels = (*fitted.inputs.channels, TIME, *columns)
     closed, factors = fitted.closed_form, (1.0, 0.0)

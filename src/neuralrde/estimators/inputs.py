@@ -51,14 +51,11 @@ class StaticCoding:
             raise ValueError(f"Got widths {self.width}; expected numbers above 0")
 
     @classmethod
-    def fit(cls, table: Any, count: int, channels: tuple[str, ...] = ()) -> Self:
-        """Learn from the table of the training set, with a row for each of `count` series of these channels."""
+    def fit(cls, table: Any, count: int) -> Self:
+        """Learn from the table of the training set, with a row for each of `count` series."""
         columns = _static_columns(table, count)
-        if taken := sorted({*columns} & {*channels}) or ([] if columns else ["no column"]):
-            raise ValueError(
-                f"Got static with {taken[0]!r}{'' if columns else ' at all'}; expected columns beside the channels "
-                "and with other names."
-            )
+        if not columns:
+            raise ValueError("Got static without a column; expected some in `fit`. Leave `static` out.")
         words, centre, width, gaps = [], [], [], []
         for name, column in columns.items():
             if column.dtype == object:

@@ -1,10 +1,10 @@
 """Log-signatures of channels that are observed one by one, each observation an increment of its own channel.
 
 Channels that were measured at different times have no common clock. Filling them in makes a long path of mostly copies.
-The event-wise path (Walker, Bloch, Yang, Morley and Lyons, Online Log-NCDE, arXiv 2605.30213) takes them as they are: between
-observations time moves alone, and at an observation its channel moves alone, from its last value to the new one;
-channels of one time move in their order. So the path runs along the axes, and its log-signature at depth 2 is made of
-sums over observations: with X_i the increment of channel i so far in a window,
+The event-wise path (Walker, Bloch, Yang, Morley and Lyons, Online Log-NCDE, arXiv 2605.30213) takes them as they are:
+between observations time moves alone, and at an observation its channel moves alone, from its last value to the new
+one; channels of one time move in their order. So the path runs along the axes, and its log-signature at depth 2 is made
+of sums over observations: with X_i the increment of channel i so far in a window,
 
     word i      the increment of channel i
     word ij     sum of X_i dX_j over the observations of j, less half the product of both increments
@@ -83,10 +83,11 @@ def event_log_signatures(
 
     events = [np.flatnonzero(channel == number) for number in range(channels)]
     sums = [np.append(0.0, np.cumsum(step[own])) for own in events]
-    begun = np.searchsorted(group, group)  # the first event of each one's window
+    begun = np.searchsorted(group, np.arange(samples * windows))  # the first event of each window
+    at_begin = [sums[own][np.searchsorted(events[own], begun)] for own in range(channels)]
     for word, (i, j) in enumerate(pairs.tolist(), 1 + 2 * channels):
         own = events[j]
-        so_far = sums[i][np.searchsorted(events[i], own)] - sums[i][np.searchsorted(events[i], begun[own])]
+        so_far = sums[i][np.searchsorted(events[i], own)] - at_begin[i][group[own]]
         of_pair = np.bincount(group[own], so_far * step[own], samples * windows).reshape(samples, windows)
         found[..., word] = of_pair - moved[..., i] * moved[..., j] / 2
     return found
