@@ -16,9 +16,10 @@ import pysiglib.torch_api
 import torch
 
 from neuralrde import log_signatures
+from neuralrde._cores import cores
 from neuralrde.paths import cuts_by_count
-from neuralrde.signatures import _jax_form, _kernel
-from neuralrde.signatures._windows import Spans
+from neuralrde.signatures import _jax_form
+from neuralrde.signatures._spans import Spans
 
 from ..timing import milliseconds, race, table
 
@@ -44,8 +45,8 @@ def bandwidth(megabytes: int = 512) -> float:
     target = np.zeros_like(source)
     parts = list(
         zip(
-            np.array_split(source, _kernel._threads()),
-            np.array_split(target, _kernel._threads()),
+            np.array_split(source, cores()),
+            np.array_split(target, cores()),
             strict=True,
         )
     )
