@@ -29,38 +29,95 @@ def log_signatures(path: Tensor, table: Tensor | None, how: How) -> Tensor:
         table: cuts, or starts and then ends, as `Spans.table` has them; None for windows of `step` increments.
         how: step; whether the table has starts and ends; dilation; depths; scales; basis.
     """
-    if _watched(path):
+    if _traced(path):
         return _operator(path, table, *how)
-    if path.requires_grad and torch.is_grad_enabled():
+    if _transformed() or (path.requires_grad and torch.is_grad_enabled()):
         return cast(Tensor, _LogSignatures.apply(path, table, how))
     return _forward(path, table, how)
 
 
-def _watched(path: Tensor) -> bool:
-    """Whether a compiler, `torch.func` or a dispatch mode looks on, to whom the kernel must be an operator."""
+def _traced(path: Tensor) -> bool:
+    """Whether a compiler or a dispatch mode looks on, to which the kernel must be an operator."""
     return (
         torch.compiler.is_compiling()
         or type(path) not in (Tensor, torch.nn.Parameter)
-        or torch._C._functorch.peek_interpreter_stack() is not None
         or torch._C._len_torch_dispatch_stack() > 0
         or torch.jit.is_tracing()
         or torch.autograd.forward_ad._current_level >= 0
     )
 
 
+def _transformed() -> bool:
+    """Whether this happens inside `torch.func`, which knows no operators with gradients."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
 class _LogSignatures(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, path: Tensor, table: Tensor | None, how: How) -> Tensor:
-        ctx.save_for_backward(path, table)
-        ctx.how = how
+    def forward(path: Tensor, table: Tensor | None, how: How) -> Tensor:
         return _forward(path, table, how)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        path, table, ctx.how = inputs
+        ctx.save_for_backward(path, table)
 
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor, None, None]:
         path, table = ctx.saved_tensors
-        if torch.is_grad_enabled():  # `create_graph`: the gradient is differentiated again
-            return _gradient_operator(path, cotangent, table, *ctx.how), None, None
-        return _backward(path, cotangent, table, ctx.how), None, None
+        again = _transformed() or torch.is_grad_enabled()  # with `create_graph`, it is differentiated again
+        return (_Gradient.apply if again else _backward)(path, cotangent, table, ctx.how), None, None
+
+    @staticmethod
+    def vmap(info: Any, dims: Any, path: Tensor, table: Tensor | None, how: How) -> tuple[Tensor, int]:
+        path = _in_front(path, dims[0], info.batch_size)
+        return _LogSignatures.apply(path, _table_in_front(table, dims[1], path), how), 0
+
+
+class _Gradient(torch.autograd.Function):
+    @staticmethod
+    def forward(path: Tensor, cotangent: Tensor, table: Tensor | None, how: How) -> Tensor:
+        return _backward(path, cotangent, table, how)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        path, cotangent, table, ctx.how = inputs
+        ctx.save_for_backward(path, cotangent, table)
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        path, bar, table = ctx.saved_tensors
+        return *_twice(path, bar, table, ctx.how, cotangent), None, None
+
+    @staticmethod
+    def vmap(info: Any, dims: Any, path: Tensor, bar: Tensor, table: Tensor | None, how: How) -> tuple[Tensor, int]:
+        path, bar = (_in_front(*pair, info.batch_size) for pair in zip((path, bar), dims[:2], strict=True))
+        return _Gradient.apply(path, bar, _table_in_front(table, dims[2], path), how), 0
+
+
+def _twice(path: Tensor, bar: Tensor, table: Tensor | None, how: How, cotangent: Tensor) -> tuple[Tensor, Tensor]:
+    """Along `cotangent`, the derivatives of the gradient with respect to the path and to what it pulls back."""
+    spans, (depths, scales, basis) = spans_of_call(path, table, how), how[3:]
+
+    def gradient(path: Tensor, bar: Tensor) -> Tensor:
+        form = lambda path: tensor.log_signatures(path, spans, depths, scales, cast(Basis, basis))
+        return torch.func.vjp(form, path)[1](bar)[0]
+
+    return torch.func.vjp(gradient, path, bar)[1](cotangent)
+
+
+def _in_front(array: Tensor, dim: int | None, size: int) -> Tensor:
+    return array.expand(size, *array.shape) if dim is None else array.movedim(dim, 0)
+
+
+def _table_in_front(table: Tensor | None, dim: int | None, path: Tensor) -> Tensor | None:
+    """One row for all samples stays one; otherwise each sample of the path, batch in front, gets its row."""
+    if table is None or (dim is None and table.ndim == 1):
+        return table
+    table = _in_front(table, dim, path.shape[0])
+    if table.ndim == 2:
+        table = table.reshape(len(table), *[1] * (path.ndim - 3), -1)
+    return table.expand(*path.shape[:-2], -1)
 
 
 # ---- by the kernel ------------------------------------------------------------------------------------------------
@@ -217,32 +274,11 @@ def _go_back(ctx, cotangent):
 
 def _go_back_twice(ctx, cotangent):
     path, bar, table, *_ = ctx.saved_tensors
-    step, apart, dilation, depths, scales, basis = ctx.how[3:]
-    spans = spans_of_call(path, table, (step, apart, dilation, depths, scales, basis))
-
-    def gradient(path, bar):
-        form = lambda path: tensor.log_signatures(path, spans, depths, scales, basis)
-        return torch.func.vjp(form, path)[1](bar)[0]
-
-    return *torch.func.vjp(gradient, path, bar)[1](cotangent), *[None] * 7
+    return *_twice(path, bar, table, tuple(ctx.how[3:]), cotangent), *[None] * 7
 
 
 _operator.register_autograd(_go_back, setup_context=_keep)
 _gradient_operator.register_autograd(_go_back_twice, setup_context=_keep)
-
-
-def _in_front(array: Tensor, dim: int | None, size: int) -> Tensor:
-    return array.expand(size, *array.shape) if dim is None else array.movedim(dim, 0)
-
-
-def _table_in_front(table: Tensor | None, dim: int | None, path: Tensor) -> Tensor | None:
-    """One row for all samples stays one; otherwise each sample of the path, batch in front, gets its row."""
-    if table is None or (dim is None and table.ndim == 1):
-        return table
-    table = _in_front(table, dim, path.shape[0])
-    if table.ndim == 2:
-        table = table.reshape(len(table), *[1] * (path.ndim - 3), -1)
-    return table.expand(*path.shape[:-2], -1)
 
 
 @_operator.register_vmap
@@ -252,6 +288,6 @@ def _(info, dims, path, table, *how):
 
 
 @_gradient_operator.register_vmap
-def _(info, dims, path, cotangent, table, *how):
-    path, cotangent = (_in_front(*pair, info.batch_size) for pair in zip((path, cotangent), dims[:2], strict=True))
-    return _gradient_operator(path, cotangent, _table_in_front(table, dims[2], path), *how), 0
+def _(info, dims, path, bar, table, *how):
+    path, bar = (_in_front(*pair, info.batch_size) for pair in zip((path, bar), dims[:2], strict=True))
+    return _gradient_operator(path, bar, _table_in_front(table, dims[2], path), *how), 0

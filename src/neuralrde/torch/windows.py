@@ -15,6 +15,7 @@ from ..signatures._spans import check_one_given
 from ..signatures.lyndon import Basis, basis_channels
 from . import _ops, tensor
 
+_KERNEL = _library.available()  # found out here, because `torch.compile` does not look into files
 Points = Tensor | Sequence[int] | Any
 """Numbers of points: a tensor, a NumPy array, or a list."""
 
@@ -78,7 +79,7 @@ def log_signatures(
 
 
 def _computed(path: Tensor, table: Tensor | None, how: _ops.How) -> Tensor:
-    if _library.available(max(how[3])):
+    if _KERNEL and max(how[3]) <= _library.MOST_DEPTH:
         return _ops.log_signatures(path, table, how)
     return tensor.log_signatures(path, _ops.spans_of_call(path, table, how), *how[3:])
 
