@@ -1,6 +1,7 @@
 """Windowed log-signatures: ours, pysiglib's, iisignature's and plain JAX's time for the same work.
 
-The peers have no windows: they are handed the windows already cut out and copied, which is not timed. All answers are
+iisignature has no windows, and pysiglib has them as a stream, one after the other, which takes longer than a batch: both
+are handed the windows already cut out and copied, which is not timed. All answers are
 compared before anything is timed.
 """
 

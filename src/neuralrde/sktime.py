@@ -50,6 +50,10 @@ class LogSignatureClassifier(BaseClassifier):
         class_weight: None, "balanced", or weights by label.
         random_state: the seed; None keeps that of the estimator inside, so that results are always the same.
         n_jobs: threads; -1 takes all cores.
+
+    >>> X = np.random.default_rng(0).normal(size=(20, 2, 50)).cumsum(axis=2)
+    >>> LogSignatureClassifier().fit(X, np.arange(20) % 2).predict(X).shape
+    (20,)
     """
 
     _tags = _TAGS | {
@@ -93,6 +97,10 @@ class LogSignatureRegressor(BaseRegressor):
         estimator: another regressor of neuralrde, such as `NeuralRDERegressor()`.
         random_state: the seed; None keeps that of the estimator inside, so that results are always the same.
         n_jobs: threads; -1 takes all cores.
+
+    >>> X = np.random.default_rng(0).normal(size=(20, 2, 50)).cumsum(axis=2)
+    >>> LogSignatureRegressor().fit(X, X[:, 0].std(axis=1)).predict(X).shape
+    (20,)
     """
 
     _tags = _TAGS | {"X_inner_mtype": "df-list", "capability:multithreading": True}
@@ -123,6 +131,10 @@ class LogSignatureTransformer(BaseTransformer):
         draws: random looks at series; about ten features each.
         random_state: the seed; None is 0.
         n_jobs: threads; -1 takes all cores.
+
+    >>> X = np.random.default_rng(0).normal(size=(20, 2, 50)).cumsum(axis=2)
+    >>> LogSignatureTransformer(draws=10).fit_transform(X).shape[0]
+    20
     """
 
     _tags = _TAGS | {
