@@ -1,6 +1,6 @@
 """Windowed log-signatures: ours, pysiglib's, iisignature's and plain JAX's time for the same work.
 
-iisignature has no windows, and pysiglib has them as a stream, one after the other, which takes longer than a batch: both
+iisignature has no windows. pysiglib has them as a stream, one after the other, which takes longer than a batch. So both
 are handed the windows already cut out and copied, which is not timed. All answers are
 compared before anything is timed.
 """
@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 import pysiglib
 import pysiglib.torch_api
-import torch
 
+import torch
 from neuralrde import log_signatures
 from neuralrde._cores import cores
 from neuralrde.paths import cuts_by_count

@@ -34,7 +34,7 @@ def _ours(X: Any) -> Any:
 
 
 def _inside(given: Any, default: Any, random_state: Any) -> Any:
-    estimator = default() if given is None else clone(given)
+    estimator: Any = default() if given is None else clone(given)
     return estimator if random_state is None else estimator.set_params(random_state=random_state)
 
 

@@ -38,7 +38,7 @@ def _ours(X: Any) -> list[np.ndarray]:
 
 
 def _inside(given: Any, default: Any, random_state: Any) -> Any:
-    estimator = default() if given is None else clone(given)
+    estimator: Any = default() if given is None else clone(given)
     return estimator if random_state is None else estimator.set_params(random_state=random_state)
 
 
@@ -51,7 +51,9 @@ class LogSignatureClassifier(BaseClassifier):
         random_state: the seed; None keeps that of the estimator inside, so that results are always the same.
         n_jobs: threads; -1 takes all cores.
 
+    >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(20, 2, 50)).cumsum(axis=2)
+    >>> from neuralrde.sktime import LogSignatureClassifier
     >>> LogSignatureClassifier().fit(X, np.arange(20) % 2).predict(X).shape
     (20,)
     """
@@ -98,7 +100,9 @@ class LogSignatureRegressor(BaseRegressor):
         random_state: the seed; None keeps that of the estimator inside, so that results are always the same.
         n_jobs: threads; -1 takes all cores.
 
+    >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(20, 2, 50)).cumsum(axis=2)
+    >>> from neuralrde.sktime import LogSignatureRegressor
     >>> LogSignatureRegressor().fit(X, X[:, 0].std(axis=1)).predict(X).shape
     (20,)
     """
@@ -132,7 +136,9 @@ class LogSignatureTransformer(BaseTransformer):
         random_state: the seed; None is 0.
         n_jobs: threads; -1 takes all cores.
 
+    >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(20, 2, 50)).cumsum(axis=2)
+    >>> from neuralrde.sktime import LogSignatureTransformer
     >>> LogSignatureTransformer(draws=10).fit_transform(X).shape[0]
     20
     """

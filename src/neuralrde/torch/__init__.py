@@ -1,6 +1,5 @@
 """PyTorch: log-signatures with gradients, torchcde's and Signatory's names for them, and neural RDEs. Without JAX."""
 
-from . import signatory
 from .models import ExportedModel, NeuralRDE
 from .windows import (
     LogSignature,
@@ -20,7 +19,6 @@ __all__ = [
     "log_signature",
     "log_signatures",
     "logsig_windows",
-    "signatory",
     "signature",
     "signatures",
 ]

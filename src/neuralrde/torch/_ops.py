@@ -1,6 +1,6 @@
 """The compiled kernel inside PyTorch: operators that `torch.compile`, `torch.export` and `torch.func` know.
 
-Called plainly, they go straight to the kernel, because PyTorch's way to a custom operator takes longer than a short path.
+Called plainly, they go straight to the kernel: PyTorch's way to a custom operator takes longer than a short path.
 Second derivatives are rare: they take the form in `tensor.py`.
 """
 
@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 from torch import Tensor
+from torch._C import _functorch  # type: ignore
 
 from ..signatures import _library
 from ..signatures._spans import Spans, plan_joins, spans_of
@@ -42,14 +43,14 @@ def _traced(path: Tensor) -> bool:
         torch.compiler.is_compiling()
         or type(path) not in (Tensor, torch.nn.Parameter)
         or torch._C._len_torch_dispatch_stack() > 0
-        or torch.jit.is_tracing()
+        or torch.jit.is_tracing()  # type: ignore
         or torch.autograd.forward_ad._current_level >= 0
     )
 
 
 def _transformed() -> bool:
     """Whether this happens inside `torch.func`, which knows no operators with gradients."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
+    return _functorch.peek_interpreter_stack() is not None
 
 
 class _LogSignatures(torch.autograd.Function):
@@ -230,8 +231,8 @@ def _kernel() -> Any:
 # ---- as operators -------------------------------------------------------------------------------------------------
 
 
-def _run(path: Tensor, table: Tensor | None, step: int, apart: bool, dilation: int, depths: list[int], scales: list[int],
-         basis: str) -> Tensor:  # fmt: skip
+def _run(path: Tensor, table: Tensor | None, step: int, apart: bool, dilation: int,
+         depths: list[int], scales: list[int], basis: str) -> Tensor:  # fmt: skip
     return _forward(path, table, (step, apart, dilation, depths, scales, basis))
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+from torch.utils.checkpoint import checkpoint
+
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from ..errors import ParameterError
 from ..signatures.lyndon import basis_channels

@@ -153,7 +153,8 @@ class LogSignature(nn.Module):
 
     def __init__(self, depth: int, stream: bool = False, inverse: bool = False, mode: Mode = "words"):
         super().__init__()
-        self.depth, self.stream, self.inverse, self.mode = depth, stream, inverse, mode
+        self.depth, self.stream, self.inverse = depth, stream, inverse
+        self.mode: Mode = mode
 
     def forward(self, path: Tensor, basepoint: bool | Tensor = False) -> Tensor:
         return logsignature(path, self.depth, self.stream, basepoint, self.inverse, self.mode)
@@ -169,7 +170,8 @@ class SignatureToLogSignature(nn.Module):
         self, channels: int, depth: int, stream: bool = False, mode: Mode = "words", scalar_term: bool = False
     ):
         super().__init__()
-        self.channels, self.depth, self.mode, self.scalar_term = channels, depth, mode, scalar_term
+        self.channels, self.depth, self.scalar_term = channels, depth, scalar_term
+        self.mode: Mode = mode
 
     def forward(self, signature: Tensor) -> Tensor:
         return signature_to_logsignature(

@@ -4,6 +4,8 @@ An element is a list of levels 1 to N; level n has the shape (..., v^n). Level 0
 and 0 for logarithms.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -87,7 +89,7 @@ def in_basis(expanded: Tensor, channels: int, depth: int, basis: Basis) -> Tenso
     """Expanded log-signatures in another basis: a sparse matrix times a batch of vectors."""
     if basis == "expanded":
         return expanded
-    matrix = basis_matrix(int(channels), depth, "expanded", basis)
+    matrix: Any = basis_matrix(int(channels), depth, "expanded", basis)
     coo = matrix.tocoo()
     row, column, data = (torch.from_numpy(array).to(expanded.device) for array in (coo.row, coo.col, coo.data))
     terms = expanded[..., column.long()] * data.to(expanded.dtype)
@@ -104,7 +106,7 @@ def log_signatures(path: Tensor, spans: Spans, depths: list[int], scales: list[i
 
 
 def _increments(path: Tensor, spans: Spans) -> Tensor:
-    """Of each window, (..., windows, points, channels); shorter windows repeat their last point, which drives nothing."""
+    """Of each window, (..., windows, points, channels); shorter ones repeat their last point, which drives nothing."""
     longest = max(int(spans.increments.max(initial=0)), 1)
     starts, ends = (torch.from_numpy(array.copy()).to(path.device)[..., None] for array in (spans.starts, spans.ends))
     steps = spans.dilation * torch.arange(longest + 1, device=path.device)

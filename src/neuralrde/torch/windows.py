@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -81,7 +81,8 @@ def log_signatures(
 def _computed(path: Tensor, table: Tensor | None, how: _ops.How) -> Tensor:
     if _KERNEL and max(how[3]) <= _library.MOST_DEPTH:
         return _ops.log_signatures(path, table, how)
-    return tensor.log_signatures(path, _ops.spans_of_call(path, table, how), *how[3:])
+    *_, depths, scales, basis = how
+    return tensor.log_signatures(path, _ops.spans_of_call(path, table, how), depths, scales, cast(Basis, basis))
 
 
 def _points(given: Points) -> Tensor:
@@ -98,8 +99,8 @@ def _check_path(path: Tensor) -> None:
         )
     if path.ndim < 2 or path.shape[-1] == 0 or path.shape[-2] == 0:
         raise ValueError(
-            f"Got a path of shape {tuple(path.shape)}; expected (..., length, channels) with at least one point and one "
-            "channel. A series of one channel is `path[:, None]`."
+            f"Got a path of shape {tuple(path.shape)}; expected (..., length, channels) with at least one point and "
+            "one channel. A series of one channel is `path[:, None]`."
         )
 
 
@@ -127,9 +128,9 @@ def signature(path: Tensor, depth: int) -> Tensor:
     return _exponentials(log_signature(path, depth, basis="expanded"), path.shape[-1], depth)
 
 
-def signatures(path: Tensor, depth: int, **windows: Any) -> Tensor:
+def signatures(path: Tensor, depth: int, *, step: int | None = None, **windows: Any) -> Tensor:
     """The signatures over windows, which are given as to `log_signatures`."""
-    return _exponentials(log_signatures(path, depth, **windows, basis="expanded"), path.shape[-1], depth)
+    return _exponentials(log_signatures(path, depth, step=step, basis="expanded", **windows), path.shape[-1], depth)
 
 
 def _exponentials(logarithms: Tensor, channels: int, depth: int) -> Tensor:
@@ -141,7 +142,8 @@ class LogSignature(nn.Module):
 
     def __init__(self, depth: int, *, basis: Basis = "words"):
         super().__init__()
-        self.depth, self.basis = depth, basis
+        self.depth = depth
+        self.basis: Basis = basis
 
     def forward(self, path: Tensor) -> Tensor:
         return log_signature(path, self.depth, basis=self.basis)
@@ -166,7 +168,8 @@ class LogSignatureWindows(nn.Module):
         basis: Basis = "words",
     ):
         super().__init__()
-        self.depth, self.step, self.scales, self.basis = depth, step, scales, basis
+        self.depth, self.step, self.scales = depth, step, scales
+        self.basis: Basis = basis
 
     def forward(self, path: Tensor) -> Tensor:
         return log_signatures(path, self.depth, step=self.step, scales=self.scales, basis=self.basis)

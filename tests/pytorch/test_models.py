@@ -80,7 +80,7 @@ def test_training_lowers_the_loss():
 
 
 def test_training_torchcdes_neural_rde():
-    """torchcde's `logsig_example.py`: its windows, a linear path through them, and torchdiffeq, as its `cdeint` has it."""
+    """torchcde's `logsig_example.py`: its windows, a linear path through them, and torchdiffeq, which its `cdeint` calls."""
     torch.manual_seed(0)
     path, target = data()
     coefficients = nt.logsig_windows(path, 2, window_length=8.0)
@@ -102,11 +102,12 @@ def test_training_torchcdes_neural_rde():
 
 
 def test_gradients_reach_what_comes_before_the_log_signatures():
-    path, target = data()
+    path, _target = data()
     before, windows, model = torch.nn.Linear(3, 2), nt.LogSignatureWindows(2, step=8), nt.NeuralRDE(2, 1, depth=2)
     mixed = before(path)
     model(mixed[:, 0], windows(mixed)).square().mean().backward()
-    assert before.weight.grad is not None and before.weight.grad.abs().min() > 0
+    assert before.weight.grad is not None
+    assert before.weight.grad.abs().min() > 0
 
 
 def test_mistakes():

@@ -12,6 +12,7 @@ import neuralrde
 import neuralrde.torch as nt
 from neuralrde.paths import cuts_by_count
 from neuralrde.torch import tensor, windows
+from neuralrde.torch.signatory import logsignature_channels
 
 BASES = ("words", "brackets", "expanded")
 # Every way to say which windows, for two paths of nine points.
@@ -64,10 +65,11 @@ def test_shapes(shape):
     assert found.shape == (
         *shape[:-2],
         len(cuts_by_count(shape[-2], 4)) - 1,
-        nt.signatory.logsignature_channels(shape[-1], 3),
+        logsignature_channels(shape[-1], 3),
     )
     found.sum().backward()
-    assert path.grad is not None and path.grad.shape == shape
+    assert path.grad is not None
+    assert path.grad.shape == shape
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -76,7 +78,8 @@ def test_half_precision_is_computed_in_single_and_comes_back(dtype):
     found = nt.log_signatures(path, 2, step=4)
     torch.testing.assert_close(found, nt.log_signatures(path.detach().float(), 2, step=4).to(dtype))
     found.sum().backward()
-    assert path.grad is not None and path.grad.dtype == dtype
+    assert path.grad is not None
+    assert path.grad.dtype == dtype
 
 
 def test_a_path_that_is_not_contiguous():
@@ -189,7 +192,8 @@ def test_a_nan_stays_in_its_window():
     path[0, 2, 1] = torch.nan
     found = nt.log_signatures(path, 2, step=4)
     assert found[0, 0].isnan().any()
-    assert found[0, 1].isfinite().all() and found[1].isfinite().all()
+    assert found[0, 1].isfinite().all()
+    assert found[1].isfinite().all()
 
 
 def test_signatures_are_those_of_numpy():
@@ -237,7 +241,7 @@ def test_paths_that_are_none():
 
 
 def test_the_tensor_algebra():
-    """Identities: exp and log undo each other, a path and its reverse cancel, the running product ends with the whole."""
+    """exp and log undo each other, a path and its reverse cancel, the running product ends with the whole."""
     path = paths(shape=(5, 9, 3))
     levels = tensor.signatures_of_increments(path.diff(dim=-2), 4)
     whole, running = tensor.joined(levels), tensor.running(levels)

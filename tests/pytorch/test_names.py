@@ -1,5 +1,7 @@
 """torchcde's and Signatory's names: against torchcde's own formula and against iisignature and NumPy."""
 
+import itertools
+
 import iisignature
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from neuralrde.torch import signatory
 
 
 def torchcdes_formula(x: torch.Tensor, depth: int, window_length: float, t: torch.Tensor) -> torch.Tensor:
-    """`torchcde.logsig_windows` of 0.2.5, with NumPy's log-signatures in Signatory's place, for one path without NaN."""
+    """`torchcde.logsig_windows` of 0.2.5 for one path without NaN, with NumPy's log-signatures in Signatory's place."""
     pieces = int(((t[-1] - t[0]) / window_length).ceil())
     new_t = torch.linspace(float(t[0]), float(t[0]) + pieces * window_length, pieces + 1, dtype=t.dtype)
     new_t = torch.min(new_t, t.max())
@@ -30,7 +32,7 @@ def torchcdes_formula(x: torch.Tensor, depth: int, window_length: float, t: torc
     filled = np.stack([np.interp(points, t, x[:, channel]) for channel in range(x.shape[1])], axis=1)
     size = signatory.logsignature_channels(x.shape[1], depth)
     found = [np.pad(filled[0], (0, size - x.shape[1]))]
-    for begin, end in zip(indices[:-1], indices[1:], strict=True):
+    for begin, end in itertools.pairwise(indices):
         found.append(neuralrde.log_signature(filled[begin : end + 1], depth))
     return torch.from_numpy(np.stack(found)).cumsum(dim=0)
 
@@ -83,7 +85,8 @@ def test_signatures_are_iisignatures():
     np.testing.assert_allclose(signatory.signature(path, DEPTH, stream=True), streamed, rtol=1e-10, atol=1e-10)
     assert signatory.signature_channels(3, DEPTH) == expected.shape[1]
     with_one = signatory.signature(path, DEPTH, scalar_term=True)
-    assert (with_one[:, 0] == 1).all() and signatory.signature_channels(3, DEPTH, scalar_term=True) == with_one.shape[1]
+    assert (with_one[:, 0] == 1).all()
+    assert signatory.signature_channels(3, DEPTH, scalar_term=True) == with_one.shape[1]
     based = signatory.signature(path, DEPTH, basepoint=True)
     expected = np.stack([iisignature.sig(np.pad(one, ((1, 0), (0, 0))), DEPTH) for one in PATH])
     np.testing.assert_allclose(based, expected, rtol=1e-10, atol=1e-10)
@@ -123,7 +126,8 @@ def test_joining_and_turning_round():
     torch.testing.assert_close(words, signatory.logsignature(path, DEPTH), rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(signatory.logsignature(path, DEPTH, inverse=True), -words, rtol=1e-9, atol=1e-9)
     highest = signatory.extract_signature_term(whole, 3)
-    assert highest.shape == (2, 81) and signatory.extract_signature_term(whole, 3, 1).shape == (2, 3)
+    assert highest.shape == (2, 81)
+    assert signatory.extract_signature_term(whole, 3, 1).shape == (2, 3)
 
 
 def test_words_and_brackets():
@@ -152,7 +156,9 @@ def test_a_path_is_asked_for_intervals_and_grows():
         torch.testing.assert_close(
             path.logsignature(*interval, mode="brackets"), signatory.logsignature(part, 3, mode="brackets")
         )
-    assert path.shape == path.size() == points.shape and path.size(1) == 9
-    assert path.signature_size() == (2, path.signature_channels()) and path.logsignature_size(-1) == 14
+    assert path.shape == path.size() == points.shape
+    assert path.size(1) == 9
+    assert path.signature_size() == (2, path.signature_channels())
+    assert path.logsignature_size(-1) == 14
     with pytest.raises(ValueError, match="at least two"):
         path.signature(3, 4)
