@@ -64,7 +64,7 @@ $(NEWEST)/ready: pyproject.toml setup.py $(wildcard src/neuralrde/signatures/ker
 	@echo "Setting up $(NEWEST): the newest versions of all dependencies ..."
 	@rm -rf $(NEWEST) && $(NEWEST_PYTHON) -m venv $(NEWEST)
 	@$(NEWEST)/bin/python -m pip --disable-pip-version-check --quiet install --upgrade jax jaxlib 'setuptools>=77' wheel \
-	    pytest hypothesis beartype sympy
+	    pytest pytest-xdist hypothesis beartype sympy
 	@$(NEWEST)/bin/python -m pip --disable-pip-version-check --quiet install --upgrade --no-build-isolation -e .
 	@touch $@
 

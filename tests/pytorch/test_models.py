@@ -80,7 +80,7 @@ def test_training_lowers_the_loss():
 
 
 def test_training_torchcdes_neural_rde():
-    """torchcde's `logsig_example.py`: its windows, a linear path through them, and torchdiffeq, which its `cdeint` calls."""
+    """torchcde's `logsig_example.py`: its windows, a linear path through them, and torchdiffeq beneath its `cdeint`."""
     torch.manual_seed(0)
     path, target = data()
     coefficients = nt.logsig_windows(path, 2, window_length=8.0)

@@ -59,6 +59,7 @@ def available(depth: int = 1) -> bool:
     return depth <= MOST_DEPTH and library() is not None
 
 
+@functools.lru_cache(maxsize=256)
 def workspace(channels: int, depth: int, backward: bool) -> float:
     """Bytes of each thread's workspace."""
     kernel: Any = library()

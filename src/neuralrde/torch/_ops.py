@@ -175,7 +175,7 @@ def _words(path: Tensor, spans: Spans, depth: int) -> Tensor:
     """Log-signatures in the words basis; NaN and infinity are in the result for all to see."""
     sizes, shape, samples = _sizes(path, spans, depth)
     out = path.new_empty(shape)
-    threads = _library.fitting_threads(path.shape[-1], depth, 4 * (path.numel() + out.numel()))
+    threads = 1 if _is_little(path, spans, depth) else _library.fitting_threads(path.shape[-1], depth, 8 * out.numel())
     if samples:
         call = _kernel().neuralrde_forward32 if path.dtype == torch.float32 else _kernel().neuralrde_forward64
         status = call(path.data_ptr(), spans.table.ctypes.data, out.data_ptr(), *sizes, threads)
@@ -186,13 +186,22 @@ def _words(path: Tensor, spans: Spans, depth: int) -> Tensor:
 def _pulled_back(path: Tensor, cotangent: Tensor, spans: Spans, depth: int) -> Tensor:
     sizes, _, samples = _sizes(path, spans, depth)
     out = torch.empty_like(path)
-    points = out.numel() if spans.consecutive else path.shape[-1] * samples * int(spans.increments.sum(axis=-1).max())
-    threads = _library.fitting_threads(path.shape[-1], depth, 8 * (points + cotangent.numel()), backward=True)
+    if _is_little(path, spans, depth):
+        threads = 1
+    else:
+        apart = 0 if spans.consecutive else path.shape[-1] * samples * int(spans.increments.sum(axis=-1).max(initial=0))
+        arrays = 8 * (out.numel() + apart + cotangent.numel())
+        threads = _library.fitting_threads(path.shape[-1], depth, arrays, backward=True)
     if samples:
         call = _kernel().neuralrde_backward32 if path.dtype == torch.float32 else _kernel().neuralrde_backward64
         arrays = (path.data_ptr(), spans.table.ctypes.data, cotangent.data_ptr(), out.data_ptr())
         _library.check_status(call(*arrays, *sizes, threads), path.shape[-1], depth)
     return out
+
+
+def _is_little(path: Tensor, spans: Spans, depth: int) -> bool:
+    """So little that the kernel takes one thread and no memory to speak of: finding out more would take longer."""
+    return spans.consecutive and path.numel() * log_signature_channels(path.shape[-1], depth) < 500_000
 
 
 def _sizes(path: Tensor, spans: Spans, depth: int) -> tuple[tuple[int, ...], tuple[int, ...], int]:
