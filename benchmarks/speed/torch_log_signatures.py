@@ -1,6 +1,6 @@
 """Log-signatures in PyTorch, forward and backward: ours, pysiglib's on all cores, and iisignature's.
 
-First the windows of `log_signatures`, where both peers are handed the windows already cut out and copied. Then single short
+First the windows of `log_signatures`, where both peers are handed windows already cut out and copied. Then single short
 paths, where the overhead of a call decides; there pysiglib runs on one core too, and its faster time counts.
 """
 
