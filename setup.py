@@ -1,7 +1,7 @@
 """Builds the compiled log-signature kernel; everything else about the project stands in pyproject.toml.
 
 The extension is optional: where there is no compiler, the installation goes on without it and the JAX form of the
-log-signature serves instead. It holds no Python module; `neuralrde.signatures._kernel` loads it with ctypes. So its
+log-signature serves instead. It holds no Python module; `neuralrde.signatures._library` loads it with ctypes. So its
 file is not named after a version of Python, and one wheel serves all of them on a platform.
 """
 
@@ -15,6 +15,7 @@ import jaxlib
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError
 
 folder = Path("src/neuralrde/signatures/kernel")
 # The same kernels are compiled for several kinds of processor, and the library picks one when it is loaded.
@@ -27,6 +28,13 @@ if platform.machine() in ("x86_64", "AMD64"):
 headers = os.path.join(os.path.dirname(jaxlib.__file__), "include")
 # -fno-math-errno and -fno-trapping-math change no result; they let loops become SIMD instructions.
 compiling = ["-std=c++17", "-O3", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi", "-g0"]
+
+
+def _call(command):
+    try:
+        subprocess.run(command, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise CompileError(str(error)) from error  # which an optional extension may have
 
 
 class build_library(build_ext):
@@ -47,8 +55,8 @@ class build_library(build_ext):
         for source in ext.sources:
             objects.append(str(target.with_name(f"{Path(source).stem}.o")))
             special = flags.get(Path(source).stem, [])
-            subprocess.run([*clang, *compiling, *special, "-I", headers, "-c", source, "-o", objects[-1]], check=True)
-        subprocess.run([*clang, "-shared", *objects, "-o", str(target)], check=True)
+            _call([*clang, *compiling, *special, "-I", headers, "-c", source, "-o", objects[-1]])
+        _call([*clang, "-shared", *objects, "-o", str(target)])
         for one in objects:
             os.remove(one)
 
