@@ -7,19 +7,22 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PINS := constraints.txt pyproject.toml setup.py $(wildcard src/neuralrde/signatures/kernel/*)
 
-.PHONY: help demo test test-long test-docs test-slow test-lowest test-oracles fuzz sanitize lint format bench league docs examples wheel clean
+.PHONY: help demo test test-long test-docs test-slow test-lowest test-newest test-oracles fuzz sanitize lint format bench league \
+    docs notebooks examples wheel clean
 help:
 	@echo "make demo    the closed form and a neural RDE on real data beside published results, pictures in demo/"
 	@echo "make test    the quick tests, in one process per core"
 	@echo "make test-long  the tests that take long: real servers, processes, Ray, a browser, and every model in every use"
 	@echo "make test-docs  tests of the documentation's pages and of the examples"
 	@echo "make test-lowest  the core's tests, with the lowest versions that pyproject.toml allows"
-	@echo "make test-oracles  our readers beside aeon's, in an environment that aeon's own pins allow"
+	@echo "make test-newest  the core's and the estimators' tests, with the newest versions of everything"
+	@echo "make test-oracles  our readers beside aeon's, our classes under aeon's and sktime's checks, in environments of theirs"
 	@echo "make fuzz    100,000 damaged and forged files for every reader and for models"
 	@echo "make sanitize  the kernel under the address, undefined-behaviour and thread sanitizers"
 	@echo "make bench   our speed beside the peers', in one run (keep the machine quiet)"
 	@echo "make league  our classifiers beside aeon's Rockets on real data sets (an hour; can be interrupted)"
 	@echo "make docs    the documentation as a site, in site/;  make examples  renews its pictures and numbers"
+	@echo "make notebooks  notebooks of the pages that docs/notebooks.py names"
 	@echo "make wheel   sdist and wheel in dist/, installed into an empty environment and tried"
 	@echo "make lint    formatting, lint and types;  make format  puts the formatting right"
 
@@ -48,6 +51,24 @@ fuzz: $(VENV)/development
 sanitize:
 	@tests/sanitize/run.sh
 
+# The newest JAX, NumPy, pandas and scikit-learn that this Python can have, and warnings of what JAX will remove are
+# errors. For the newest of all: make test-newest NEWEST_PYTHON=python3.14. JAX 0.12 ends a process for a flag of XLA's that
+# tests/compiling.py sets, so there are none.
+NEWEST := .venv-newest
+NEWEST_PYTHON ?= $(PYTHON)
+test-newest: $(NEWEST)/ready
+	@$(NEWEST)/bin/python -m pip --disable-pip-version-check list | grep -E "^(jax|numpy|pandas|scikit-learn) "
+	@XLA_FLAGS= $(NEWEST)/bin/python -m pytest -q -m "not slow and not long" -W error::DeprecationWarning:neuralrde \
+	    $(PEERS:%=--ignore=%) $(CORE) tests/estimators
+
+$(NEWEST)/ready: pyproject.toml setup.py $(wildcard src/neuralrde/signatures/kernel/*)
+	@echo "Setting up $(NEWEST): the newest versions of all dependencies ..."
+	@rm -rf $(NEWEST) && $(NEWEST_PYTHON) -m venv $(NEWEST)
+	@$(NEWEST)/bin/python -m pip --disable-pip-version-check --quiet install --upgrade jax jaxlib 'setuptools>=77' wheel \
+	    pytest pytest-xdist hypothesis beartype sympy
+	@$(NEWEST)/bin/python -m pip --disable-pip-version-check --quiet install --upgrade --no-build-isolation -e .
+	@touch $@
+
 # In an environment of its own, made anew when the dependencies change: every ">=" of pyproject.toml read as "==".
 LOWEST := .venv-lowest
 CORE := tests/signatures tests/solvers tests/fields tests/models
@@ -68,11 +89,15 @@ $(LOWEST)/ready: pyproject.toml setup.py $(wildcard src/neuralrde/signatures/ker
 	    --no-build-isolation --no-deps -e .
 	@touch $@
 
-# aeon asks for an older NumPy than constraints.txt has, so it has an environment of its own.
+# aeon asks for an older NumPy than constraints.txt has, so it has an environment of its own; sktime another, because it
+# asks for other versions than aeon.
 ORACLES := .venv-oracles
-test-oracles: $(ORACLES)/ready
+SKTIME := .venv-sktime
+test-oracles: $(ORACLES)/ready $(SKTIME)/ready
 	@$(ORACLES)/bin/python -c "import aeon.datasets"
 	@$(ORACLES)/bin/python -m pytest -k aeon tests/datasets
+	@$(ORACLES)/bin/python -m pytest --noconftest tests/neighbours/test_aeon.py
+	@$(SKTIME)/bin/python -m pytest --noconftest tests/neighbours/test_sktime.py
 
 $(ORACLES)/ready: pyproject.toml setup.py $(wildcard src/neuralrde/signatures/kernel/*)
 	@echo "Setting up $(ORACLES): aeon, and the library beside it ..."
@@ -80,6 +105,13 @@ $(ORACLES)/ready: pyproject.toml setup.py $(wildcard src/neuralrde/signatures/ke
 	@$(ORACLES)/bin/python -m pip --disable-pip-version-check --quiet install aeon==1.6.0 jaxlib 'setuptools>=77' wheel \
 	    pytest hypothesis beartype
 	@$(ORACLES)/bin/python -m pip --disable-pip-version-check --quiet install --no-build-isolation -e .
+	@touch $@
+
+$(SKTIME)/ready: pyproject.toml setup.py $(wildcard src/neuralrde/signatures/kernel/*)
+	@echo "Setting up $(SKTIME): sktime, and the library beside it ..."
+	@rm -rf $(SKTIME) && $(PYTHON) -m venv $(SKTIME)
+	@$(SKTIME)/bin/python -m pip --disable-pip-version-check --quiet install sktime==1.2.0 jaxlib 'setuptools>=77' wheel pytest
+	@$(SKTIME)/bin/python -m pip --disable-pip-version-check --quiet install --no-build-isolation -e .
 	@touch $@
 
 bench: $(VENV)/development
@@ -98,6 +130,10 @@ $(LEAGUE)/ready:
 
 docs: $(VENV)/docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo "Documentation: site/index.html"
+
+# Notebooks of some pages; a test compares them with the pages and runs them.
+notebooks:
+	@$(PYTHON) docs/notebooks.py
 
 # What the examples' pages show. Minutes; BIDMC's recordings must be there or are fetched.
 examples: $(VENV)/development
@@ -120,7 +156,7 @@ format: $(VENV)/development
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(ORACLES) $(LEAGUE) build demo dist site src/*.egg-info
+	rm -rf $(VENV) $(LOWEST) $(NEWEST) $(ORACLES) $(SKTIME) $(LEAGUE) build demo dist site src/*.egg-info
 
 # Made once, and again when the pins, the dependencies or the kernel's source change.
 $(VENV)/library: $(PINS)

@@ -8,6 +8,7 @@ from neuralrde.datasets import DatasetUnavailable
 # What `make bench` runs, in this order.
 QUICK = {
     "log_signatures": "speed",
+    "torch_log_signatures": "speed",
     "solve": "speed",
     "linear_fields": "speed",
     "lengths": "speed",

@@ -19,8 +19,9 @@ CONSTRAINTS = Path(__file__).parents[1] / "constraints.txt"
 SMOKE = """
 import numpy as np
 import neuralrde as nrde
-from neuralrde.signatures import _kernel
+from neuralrde.signatures import _kernel, _library
 
+assert _library.available(3), "the compiled kernel does not load"
 assert nrde.__file__.startswith({prefix!r}), nrde.__file__
 path = np.random.default_rng(0).normal(size=(40, 200, 2)).cumsum(axis=1)
 assert nrde.log_signatures(path, depth=3, step=20).shape == (40, 10, 5)
@@ -37,7 +38,8 @@ def contents(dist: Path) -> Path:
     [wheel], [sdist] = dist.glob("*.whl"), dist.glob("*.tar.gz")
     inside = zipfile.ZipFile(wheel).namelist()
     assert "neuralrde/py.typed" in inside, "the wheel has no py.typed"
-    assert "neuralrde/signatures/_kernel_library.so" in inside, "the wheel has no kernel"
+    library = "_kernel_library.dll" if sys.platform == "win32" else "_kernel_library.so"
+    assert f"neuralrde/signatures/{library}" in inside, "the wheel has no kernel"
     assert "-py3-none-" in wheel.name, f"{wheel.name} is not for all versions of Python"
     if sys.platform == "linux":
         assert "manylinux" in wheel.name, f"{wheel.name} was not repaired by auditwheel: an index would refuse it"
@@ -52,15 +54,19 @@ def contents(dist: Path) -> Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("dist", type=Path)
+    parser.add_argument("dist", type=Path, nargs="?")
+    parser.add_argument("--installed", action="store_true", help="only use the neuralrde of this Python")
     parser.add_argument("--python", default=sys.executable, help="of the version to try")
     options = parser.parse_args()
+    if options.installed or options.dist is None:
+        exec(SMOKE.format(prefix=str(Path(sys.prefix).resolve())), {})
+        return
     wheel = contents(options.dist)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder).resolve()
         subprocess.run([options.python, "-m", "venv", place / "venv"], check=True)
-        binaries = place / "venv" / "bin"
+        binaries = place / "venv" / ("Scripts" if sys.platform == "win32" else "bin")
 
         def call(*command: str | Path) -> None:
             begin = time.monotonic()

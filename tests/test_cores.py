@@ -7,7 +7,7 @@ import joblib
 
 from neuralrde import _cores
 from neuralrde._version import versions
-from neuralrde.signatures import _kernel
+from neuralrde.signatures import _library
 
 
 def test_a_containers_quota_counts(monkeypatch):
@@ -22,7 +22,7 @@ def test_one_count_for_all(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(32)), raising=False)
     monkeypatch.setattr(_cores, "_quota", lambda: 3)
     assert _cores.cores() == 3
-    assert _kernel._threads() == 3
+    assert _library.cores() == 3
     assert versions()["cores"] == "3"
     monkeypatch.setattr(_cores, "_quota", lambda: math.inf)
     assert _cores.cores() == 32

@@ -108,7 +108,7 @@ def __getattr__(name: str):
     if name in _PARTS:
         return _import_module(f".{name}", __name__)
     if name in _HOMES:
-        return vars(_import_module(f".{_HOMES[name]}", __name__))[name]
+        return getattr(_import_module(f".{_HOMES[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

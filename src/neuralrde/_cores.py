@@ -4,7 +4,8 @@ import functools
 import math
 import multiprocessing
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 # How many cores a process may use at most, where several share a machine: a sweep sets it for its workers.
 CORES = "NEURALRDE_CORES"
@@ -35,6 +36,21 @@ def share(environment: Mapping[str, str], process: str) -> float:
     if not text and process.startswith("LokyProcess"):
         text = environment.get("OMP_NUM_THREADS", "")
     return float(text) if text.isdecimal() and int(text) > 0 else math.inf
+
+
+@contextmanager
+def at_most(count: int) -> Iterator[None]:
+    """Inside, this process takes no more cores than that; below 1, as many as outside."""
+    before = os.environ.get(CORES)
+    if count > 0:
+        os.environ[CORES] = str(min(count, cores()))
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(CORES, None)
+        else:
+            os.environ[CORES] = before
 
 
 @functools.cache

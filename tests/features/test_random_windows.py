@@ -17,11 +17,11 @@ from neuralrde.features.random_windows import (
     window_log_signatures,
 )  # fmt: skip
 from neuralrde.paths import Series
-from neuralrde.signatures import _kernel
+from neuralrde.signatures import _library
 
 # Kind, dilation, lag, channels kept, span.
 PLAN = np.array([[SCALED, 1, 0, 1, 8], [EACH, 3, 0, 2, 24], [CHANGES, 2, 5, 2, 8], [SCALED, 1, 0, 1, 40]], np.int32)
-KERNEL = pytest.mark.skipif(not _kernel.available(), reason="the kernel was not built")
+KERNEL = pytest.mark.skipif(not _library.available(), reason="the kernel was not built")
 
 
 def made(lengths=(60, 60, 33, 9, 1), channels=3, windows=20, maps=5, thresholds=2, competitors=16):
@@ -44,7 +44,7 @@ def made(lengths=(60, 60, 33, 9, 1), channels=3, windows=20, maps=5, thresholds=
 
 def without_kernel(monkeypatch, function, *arguments):
     with monkeypatch.context() as patch:
-        patch.setattr(_kernel, "available", lambda *depth: False)
+        patch.setattr(_library, "available", lambda *depth: False)
         return function(*arguments)
 
 
@@ -73,7 +73,7 @@ def test_shares_are_those_of_plain_counting(monkeypatch):
 def test_shares_of_known_windows(kernel, monkeypatch):
     """A channel that rises by one from point to point, from 0 to 9: windows of one point's rise start at 0, ..., 8."""
     if not kernel:
-        monkeypatch.setattr(_kernel, "available", lambda *depth: False)
+        monkeypatch.setattr(_library, "available", lambda *depth: False)
     plan = np.array([[SCALED, 1, 0, 1, 1]], np.int32)
     ramp = np.arange(10, dtype=np.float32)[None, None]
     at = np.full((1, 1, MOST_WORDS), 0.5, np.float32)
@@ -90,7 +90,7 @@ def test_shares_of_known_windows(kernel, monkeypatch):
 @pytest.mark.parametrize("kernel", [pytest.param(True, marks=KERNEL), False])
 def test_what_comes_behind_a_series_end_changes_nothing(kernel, monkeypatch):
     if not kernel:
-        monkeypatch.setattr(_kernel, "available", lambda *depth: False)
+        monkeypatch.setattr(_library, "available", lambda *depth: False)
     drawn, seen, lengths = made()
     other = tuple(one.copy() for one in seen)
     for one in other:

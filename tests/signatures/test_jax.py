@@ -11,8 +11,8 @@ import pytest
 
 from neuralrde import log_signature, log_signatures, signature
 from neuralrde.paths import cuts_by_count, cuts_by_time
-from neuralrde.signatures import _jax_form, _kernel
-from neuralrde.signatures._windows import Spans
+from neuralrde.signatures import _jax_form, _kernel, _library
+from neuralrde.signatures._spans import Spans
 
 GRID = [(1, 3), (2, 1), (2, 2), (3, 3), (6, 2), (2, 4), (2, 5), (17, 2)]
 
@@ -192,6 +192,6 @@ np.save({0!r}, log_signatures(path, 4, step=8))
 def test_deeper_than_the_kernel_goes(monkeypatch):
     path = np.asarray(random_path(4, 2))
     by_kernel = log_signatures(path, 6, step=3)
-    monkeypatch.setattr(_kernel, "MOST_DEPTH", 5)
-    monkeypatch.setattr(_kernel, "words_of_numpy", None)  # it must not be asked
+    monkeypatch.setattr(_library, "MOST_DEPTH", 5)
+    monkeypatch.setattr(_library, "words_of_numpy", None)  # it must not be asked
     np.testing.assert_allclose(log_signatures(path, 6, step=3), by_kernel, rtol=1e-9, atol=1e-9)  # float64 sums

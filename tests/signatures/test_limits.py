@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from neuralrde import log_signature, log_signatures
-from neuralrde.signatures import _kernel, log_signature_channels, lyndon_words, signature_channels
-from neuralrde.signatures._windows import Spans
+from neuralrde.signatures import _kernel, _library, log_signature_channels, lyndon_words, signature_channels
+from neuralrde.signatures._spans import Spans
 
 pytestmark = pytest.mark.long
 
@@ -26,10 +26,10 @@ import numpy as np
 
 from neuralrde import log_signatures
 from neuralrde.paths import checks
-from neuralrde.signatures import _kernel
+from neuralrde.signatures import _library
 
-_kernel._threads = lambda: 8
-checks.free_memory = _kernel.free_memory = lambda: 2**60  # what is looked for lies behind the check of sizes
+_library.cores = lambda: 8
+checks.free_memory = _library.free_memory = lambda: 2**60  # what is looked for lies behind the check of sizes
 
 
 def leave(megabytes):
@@ -59,9 +59,9 @@ def test_threads_that_cannot_start_are_done_without():
     """A stack takes 8 MiB of address space; of eight threads none, then some can start."""
     program = """
 path = rng.normal(size=(64, 2000, 3))
-_kernel._threads = lambda: 1  # a thread that ends leaves its stack to the next
+_library.cores = lambda: 1  # a thread that ends leaves its stack to the next
 expected = log_signatures(path, 3, step=10)
-_kernel._threads = lambda: 8
+_library.cores = lambda: 8
 for megabytes in (6, 20):
     leave(megabytes)
     assert (log_signatures(path, 3, step=10) == expected).all()
@@ -107,14 +107,14 @@ except Exception as error:
 def test_the_workspace_counts(monkeypatch):
     """What the kernel needs beside its result is counted, and said before anything is allocated."""
     monkeypatch.setattr("neuralrde.paths.checks.free_memory", lambda: 2**30)
-    monkeypatch.setattr(_kernel, "free_memory", lambda: 2**30)
+    monkeypatch.setattr(_library, "free_memory", lambda: 2**30)
     assert 8 * log_signature_channels(100, 4) < 2**28  # the result alone would fit four times over
     with pytest.raises(MemoryError, match=r"depth-4 log-signatures of a path of 100 channels.*workspace need .* GiB"):
         log_signatures(np.zeros((2, 100)), 4, step=1)
     path = jnp.zeros((2, 70))
-    enough = int(_kernel._workspace(70, 4, backward=True))
+    enough = int(_library.workspace(70, 4, backward=True))
     monkeypatch.setattr("neuralrde.paths.checks.free_memory", lambda: enough)
-    monkeypatch.setattr(_kernel, "free_memory", lambda: enough)
+    monkeypatch.setattr(_library, "free_memory", lambda: enough)
     words = lambda p: _kernel.words(p, Spans.between(np.array([0, 1])), 4)
     jax.eval_shape(words, path)  # this fits, and its gradient does not
     with pytest.raises(MemoryError, match="the gradient of depth-4 log-signatures"):
@@ -125,19 +125,19 @@ def test_the_workspace_counts(monkeypatch):
 @pytest.mark.parametrize(("channels", "depth"), [(3, 4), (2, 9), (20, 4), (5, 6)])
 def test_the_estimate_of_memory_is_that_of_the_state(channels, depth, backward):
     """A state of all shorter words and the log-signature, the former twice on the way back."""
-    workspace = _kernel._workspace(channels, depth, backward)
-    vector = _kernel.library().neuralrde_vector_bytes()
+    workspace = _library.workspace(channels, depth, backward)
+    vector = _library.library().neuralrde_vector_bytes()
     least = (1 + backward) * signature_channels(channels, depth - 1) + log_signature_channels(channels, depth)
     assert least <= workspace / vector <= least + 30 * channels
 
 
 def test_fewer_threads_where_memory_is_short(monkeypatch):
-    workspace = _kernel._workspace(20, 4, False)
-    monkeypatch.setattr(_kernel, "_threads", lambda: 8)
+    workspace = _library.workspace(20, 4, False)
+    monkeypatch.setattr(_library, "cores", lambda: 8)
     for limit, threads in ((2.5 * workspace, 2), (100 * workspace, 8)):
-        monkeypatch.setattr(_kernel, "free_memory", lambda limit=limit: int(limit))
+        monkeypatch.setattr(_library, "free_memory", lambda limit=limit: int(limit))
         monkeypatch.setattr("neuralrde.paths.checks.free_memory", lambda limit=limit: int(limit))
-        assert _kernel._fitting_threads(20, 4, 0) == threads
+        assert _library.fitting_threads(20, 4, 0) == threads
 
 
 def test_calls_from_many_threads():
@@ -178,7 +178,7 @@ def test_unsigned_cuts_that_decrease(kind):
 
 
 def test_overflow_beyond_the_kernels_depth_is_an_error(monkeypatch):
-    monkeypatch.setattr(_kernel, "MOST_DEPTH", 3)
+    monkeypatch.setattr(_library, "MOST_DEPTH", 3)
     path = np.array([[0.0, 0.0], [1e90, 0.0], [1e90, 1e90]])
     with pytest.raises(OverflowError, match="depth-4 log-signature overflows float64"):
         log_signature(path, 4)

@@ -11,7 +11,8 @@ import pytest
 import neuralrde
 
 # The page's code takes names from where they are: the top, `neuralrde.signatures` and `neuralrde.transforms`.
-NAMES = vars(neuralrde.transforms) | vars(neuralrde.signatures) | vars(neuralrde)
+SIGNATURES = {name: getattr(neuralrde.signatures, name) for name in neuralrde.signatures.__all__}
+NAMES = vars(neuralrde.transforms) | SIGNATURES | vars(neuralrde)
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "migration.md"
 
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from neuralrde import log_signature, log_signatures
 from neuralrde.paths import cuts_by_count, cuts_by_time
-from neuralrde.signatures import _jax_form, _windows, log_signature_channels
-from neuralrde.signatures._windows import Spans, WindowSpan, join, join_pieces
+from neuralrde.signatures import _jax_form, _spans, log_signature_channels
+from neuralrde.signatures._spans import Spans, WindowSpan
+from neuralrde.signatures._windows import join, join_pieces
 
 sizes = st.tuples(st.integers(1, 4), st.integers(1, 5))  # channels, depth
 seeds = st.integers(0, 2**32 - 1)
@@ -22,7 +23,7 @@ ALWAYS, NEVER = -(10**9), 10**9  # what a window costs that is joined from piece
 @pytest.fixture(scope="class", params=[ALWAYS, NEVER], ids=["joined", "followed"])
 def both_ways(request):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_windows, "_EACH", request.param)
+        patch.setattr(_spans, "_EACH", request.param)
         yield
 
 
@@ -223,7 +224,7 @@ def test_runs_longer_than_there_are_pieces_begin_with_the_first():
 
 
 def test_overflow_of_joined_windows_is_an_error(monkeypatch):
-    monkeypatch.setattr(_windows, "_EACH", ALWAYS)
+    monkeypatch.setattr(_spans, "_EACH", ALWAYS)
     path = np.cumsum(np.full((40, 2), [1e20, -2e20]) * np.random.default_rng(0).normal(size=(40, 2)), axis=0)
     with pytest.raises(OverflowError, match="depth-2 log-signature overflows float32"):
         log_signatures((path * 0.1).astype(np.float32), 2, step=1, scales=(1, 8))

@@ -25,7 +25,7 @@ from .._cores import cores
 from ..frozen import once_per_model
 from ..paths import Series
 from ..paths.checks import check_whole
-from ..signatures import _kernel, log_signature_channels, log_signatures
+from ..signatures import _library, log_signature_channels, log_signatures
 
 GROUP = 8  # maps of a competition
 # The largest sizes that a user may choose.
@@ -268,7 +268,7 @@ def window_log_signatures(
     drawn: RandomWindows, seen: Seen, lengths: Int[np.ndarray, " samples"], most: int
 ) -> list[Float[np.ndarray, "_windows _words"]]:
     """For each draw, the numbers of each window of all series, of at most `most` windows per series."""
-    kernel = _Kernel(drawn, seen, lengths) if _kernel.available() else None
+    kernel = _Kernel(drawn, seen, lengths) if _library.available() else None
     found = []
     for draw, words in enumerate(drawn.words):
         own = _own_windows(lengths, int(drawn.plan[draw, SPAN]), most)
@@ -292,7 +292,7 @@ def shares(
     as much as the other shares do. (Dempster, Schmidt and Webb 2023, HYDRA, let convolutions compete so.)
     """
     out = np.zeros((len(lengths), sum(drawn.counts)), np.float32)
-    if _kernel.available():
+    if _library.available():
         _Kernel(drawn, seen, lengths).write_shares(out)
         return out
     first = 0
@@ -373,7 +373,7 @@ class _Kernel:
         sizes += (out.shape[-1], self.threads)
         arrays = [*self.series, plan, mixtures, *learned, firsts, out]
         pointers = [None if array is None else ctypes.c_void_p(array.ctypes.data) for array in arrays]
-        if _kernel.library().neuralrde_look(*pointers, *map(ctypes.c_int64, sizes)):  # type: ignore
+        if _library.library().neuralrde_look(*pointers, *map(ctypes.c_int64, sizes)):  # type: ignore
             raise MemoryError("Not enough memory left for random features.")
 
 

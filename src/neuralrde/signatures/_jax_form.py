@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ._windows import Spans
+from ._spans import Spans
 from .lyndon import lyndon_words, signature_channels, word_position
 from .tensor import tensor_log
 

@@ -1,15 +1,7 @@
-"""Python's side of the compiled kernel in `kernel/`: C++ with SIMD over windows and threads over groups of them.
+"""The compiled kernel inside JAX on a CPU: through XLA's foreign function interface (`jax.ffi`), differentiable."""
 
-NumPy arrays go in through ctypes, JAX arrays through XLA's foreign function interface (`jax.ffi`). The library is built
-when the package is installed, and uses the widest vectors of the processor that it finds itself on; where it was not
-built, `available()` is false and the form in `_jax_form.py` serves.
-"""
-
-import ctypes
 import functools
 import math
-import os
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -18,124 +10,25 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from .._cores import cores
-from ..paths.checks import SMALL, check_fits, free_memory
-from . import _jax_form
-from ._windows import Spans, WindowSpan
+from . import _jax_form, _library
+from ._spans import Spans
 from .lyndon import log_signature_channels
-
-MOST_DEPTH = 16  # of the C++ side; deeper log-signatures take the JAX form
-INTERFACE = 7  # of the library; one that was built from older sources would read other arguments than it is given
-
-
-@functools.cache
-def library() -> ctypes.CDLL | None:
-    """The compiled library, with its JAX handlers registered; None where it was not built or does not load."""
-    if os.environ.get("NEURALRDE_KERNEL") == "off":
-        return None
-    folder = Path(__file__).parent
-    # A checkout that was built before 0.2 has a name with the version of Python in it.
-    for path in (folder / "_kernel_library.so", *sorted(folder.glob("_kernel_library.*.so"))):
-        if path.exists():
-            try:
-                loaded = ctypes.CDLL(str(path))
-                if loaded.neuralrde_interface() != INTERFACE:
-                    return None
-                for name in ("forward32", "forward64", "backward32", "backward64"):
-                    handler = jax.ffi.pycapsule(getattr(loaded, f"neuralrde_jax_{name}"))
-                    jax.ffi.register_ffi_target(f"neuralrde_{name}", handler, platform="cpu")
-            except (OSError, AttributeError):  # built for another machine, cut short, or from older sources
-                return None
-            return loaded
-    return None
 
 
 def available(depth: int = 1) -> bool:
-    """Whether the compiled kernel can be used."""
-    return depth <= MOST_DEPTH and library() is not None
+    """Whether the compiled kernel can be used inside JAX."""
+    return _library.available(depth) and _registered()
 
 
-def _threads() -> int:
-    return cores()
-
-
-def _workspace(channels: int, depth: int, backward: bool) -> float:
-    """Bytes of each thread's workspace."""
-    kernel = library()
-    assert kernel is not None
-    kernel.neuralrde_workspace.restype = ctypes.c_double
-    return kernel.neuralrde_workspace(
-        *map(ctypes.c_int64, (channels, depth, log_signature_channels(channels, depth), backward))
-    )
-
-
-def _fitting_threads(channels: int, depth: int, arrays: int, *, backward: bool = False) -> int:
-    """How many threads there is memory for, beside `arrays` bytes of arguments and results; an error if for none."""
-    workspace, threads = _workspace(channels, depth, backward), _threads()
-    if arrays + threads * workspace <= SMALL:
-        return threads
-    if (free := free_memory() - arrays) >= workspace:
-        return int(min(threads, free // max(workspace, 1)))
-    what = f"the gradient of depth-{depth} log-signatures" if backward else f"depth-{depth} log-signatures"
-    check_fits(
-        arrays + workspace,
-        f"With {log_signature_channels(channels, depth):,} channels each, {what} of a path of {channels} channels "
-        "and one thread's workspace",
-        "Take a smaller depth or fewer channels.",
-    )
-    return 1
-
-
-def words_of_numpy(path: np.ndarray, spans: Spans, depth: int) -> tuple[np.ndarray, bool]:
-    """Log-signatures in the words basis, and whether they are all finite."""
-    *batch, length, channels = path.shape
-    path, table = np.ascontiguousarray(path), np.ascontiguousarray(spans.table, np.int64)
-    samples, rows = (math.prod(shape) for shape in (batch, table.shape[:-1]))
-    shape = (*batch, spans.windows, log_signature_channels(channels, depth))
-    threads = _fitting_threads(channels, depth, path.itemsize * math.prod(shape))
-    out = np.empty(shape, path.dtype)
-    if out.size == 0:
-        return out, True
-    call = getattr(library(), f"neuralrde_forward{8 * path.itemsize}")
-    windows = (rows, table.shape[-1], spans.windows, spans.dilation)
-    sizes = (samples, length, channels, *windows, out.shape[-1], depth, threads)
-    status = call(_pointer(path), _pointer(table), _pointer(out), *map(ctypes.c_int64, sizes))
-    _check_status(status, channels, depth)
-    return out, status == 0
-
-
-def _check_status(status: int, channels: int, depth: int) -> None:
-    if status == 2:
-        raise MemoryError(
-            f"Not enough memory left to follow a path of {channels} channels at depth {depth}. Take a smaller depth, "
-            "fewer channels, or the series in parts."
-        )
-
-
-def joins(wanted: list[WindowSpan]) -> bool:
-    """Whether the library can join pieces of these depths, and so many kinds of runs at once."""
-    return max(one.depth for one in wanted) <= 3 and len(wanted) < 60
-
-
-def runs_of_numpy(pieces: np.ndarray, wanted: list[WindowSpan], channels: int) -> tuple[np.ndarray, bool]:
-    """`join_pieces` up to depth 3, and whether they are all finite."""
-    *batch, count, words = pieces.shape
-    last, rows = wanted[0].last, math.prod(wanted[0].last.shape[:-1])
-    pieces, last = np.ascontiguousarray(pieces), np.ascontiguousarray(last, np.int64)
-    counts, depths = np.stack([one.count for one in wanted]).astype(np.int64), np.array([one.depth for one in wanted])
-    total = sum(log_signature_channels(channels, one.depth) for one in wanted)
-    out = np.empty((*batch, last.shape[-1], total), pieces.dtype)
-    if out.size == 0:
-        return out, True
-    call = getattr(library(), f"neuralrde_join{8 * pieces.itemsize}")
-    sizes = (math.prod(batch), count, last.shape[-1], channels, words, total, rows, len(wanted), _threads())
-    status = call(*map(_pointer, (pieces, out, last, counts, depths)), *map(ctypes.c_int64, sizes))
-    _check_status(status, channels, int(depths.max()))
-    return out, status == 0
-
-
-def _pointer(array: np.ndarray) -> ctypes.c_void_p:
-    return ctypes.c_void_p(array.ctypes.data)
+@functools.cache
+def _registered() -> bool:
+    try:
+        for name in ("forward32", "forward64", "backward32", "backward64"):
+            handler = jax.ffi.pycapsule(getattr(_library.library(), f"neuralrde_jax_{name}"))
+            jax.ffi.register_ffi_target(f"neuralrde_{name}", handler, platform="cpu")
+    except AttributeError:  # built without XLA's headers
+        return False
+    return True
 
 
 def words(path: jax.Array, spans: Spans, depth: int) -> jax.Array:
@@ -194,7 +87,7 @@ def _call(name: str, shape: tuple[int, ...], path: Any, spans: Spans, *others: A
     if backward and not (spans.consecutive and spans.dilation == 1):  # each window has a gradient of its own points
         points = int((spans.increments + 1).sum()) * math.prod(path.shape[:-2]) // max(1, math.prod(table.shape[:-1]))
         numbers += path.shape[-1] * points
-    threads = _fitting_threads(path.shape[-1], depth, path.dtype.itemsize * numbers, backward=backward)
+    threads = _library.fitting_threads(path.shape[-1], depth, path.dtype.itemsize * numbers, backward=backward)
     counts = {"windows": spans.windows, "dilation": spans.dilation, "depth": depth, "threads": threads}
     # Under vmap all arguments get the mapped axis, also those that do not vary: `jax.jacrev` maps the cotangent only.
     return jax.ffi.ffi_call(

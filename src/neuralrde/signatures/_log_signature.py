@@ -15,8 +15,9 @@ from jaxtyping import Float, Integer, Real
 from ..paths import check_finite
 from ..paths.checks import check_fits
 from ..paths.windows import as_scales, depths_of
-from . import _jax_form, _kernel
-from ._windows import Spans, WindowSpan, join_pieces, plan_joins, spans_of
+from . import _jax_form, _kernel, _library
+from ._spans import Spans, WindowSpan, plan_joins, spans_of
+from ._windows import join_pieces
 from .bases import Basis, basis_channels, change_bases
 from .tensor import check_path, namespace
 
@@ -121,8 +122,8 @@ def _at_scales(path: Any, spans: Spans, scales: tuple[int, ...], depths: tuple[i
 
 
 def _numpy_runs(pieces: np.ndarray, wanted: list[WindowSpan], channels: int) -> tuple[np.ndarray, bool]:
-    if _kernel.available() and _kernel.joins(wanted):
-        return _kernel.runs_of_numpy(pieces, wanted, channels)
+    if _library.available() and _library.joins(wanted):
+        return _library.runs_of_numpy(pieces, wanted, channels)
     with np.errstate(over="ignore", invalid="ignore"):
         joined = join_pieces(pieces, wanted, channels)
     return joined, bool(np.isfinite(joined).all())
@@ -143,13 +144,13 @@ def _words(path: jax.Array, spans: Spans, depth: int) -> jax.Array:
 
 
 def _numpy_words(path: np.ndarray, spans: Spans, depth: int) -> np.ndarray:
-    if not _kernel.available(depth):
+    if not _library.available(depth):
         check_finite(path)
         with jax.enable_x64(True):
             words = np.asarray(_jax_form.words(jnp.asarray(path), spans, depth))
         finite = bool(np.isfinite(words).all())
     else:
-        words, finite = _kernel.words_of_numpy(path, spans, depth)
+        words, finite = _library.words_of_numpy(path, spans, depth)
     if not finite:  # the kernel notices at no cost; finding out where is left for when it matters
         check_finite(path)
         raise _overflow(path, depth)

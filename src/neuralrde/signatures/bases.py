@@ -8,8 +8,7 @@ Words and brackets coincide up to depth 2 and differ from depth 3 on, by a unipo
 other is meant is a bug that no shape would reveal, so the basis is always named.
 """
 
-from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,31 +16,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy import sparse
 
-from ..paths.windows import depths_of
-from . import lyndon
+from .lyndon import Basis, basis_channels, basis_matrix, check_basis
 from .tensor import as_floating, namespace
-
-Basis = Literal["words", "brackets", "expanded"]
-BASES: tuple[Basis, ...] = ("words", "brackets", "expanded")
-
-
-def basis_channels(
-    channels: int, depth: int | tuple[int, ...], basis: Basis = "words", *, scales: tuple[int, ...] = (1,)
-) -> int:
-    """Number of channels of a log-signature in a basis: β(v, N), or v + ... + v^N when expanded; at all scales.
-
-    >>> basis_channels(3, 2), basis_channels(3, (3, 2, 2), scales=(1, 2, 4))
-    (6, 26)
-    """
-    check_basis(basis)
-
-    def size(depth: Any) -> int:
-        words = lyndon.log_signature_channels(channels, depth)  # which checks both numbers
-        return lyndon.signature_channels(channels, depth) if basis == "expanded" else words
-
-    if not isinstance(depth, tuple | list):
-        return len(scales) * size(depth)
-    return sum(map(size, depths_of(depth, scales)))
 
 
 def change_basis(
@@ -64,7 +40,7 @@ def change_basis(
     # Up to depth 2 the two small bases coincide, so that there is nothing to do.
     if old == new or (depth <= 2 and "expanded" not in (old, new)):
         return log_signature
-    return _apply(_matrix(channels, depth, old, new), log_signature)
+    return _apply(basis_matrix(channels, depth, old, new), log_signature)
 
 
 def change_bases(
@@ -81,21 +57,6 @@ def change_bases(
     return parts[0] if len(parts) == 1 else namespace(parts[0]).concatenate(parts, axis=-1)
 
 
-@lru_cache(maxsize=16)
-def _matrix(channels: int, depth: int, old: Basis, new: Basis) -> sparse.csr_array:
-    if old == "expanded":
-        positions = [lyndon.word_position(word, channels) for word in lyndon.lyndon_words(channels, depth)]
-        shape = (len(positions), lyndon.signature_channels(channels, depth))
-        to_words = sparse.csr_array((np.ones(len(positions)), (range(len(positions)), positions)), shape=shape)
-        return to_words if new == "words" else lyndon.words_to_brackets(channels, depth) @ to_words
-    if new == "words":
-        return lyndon.brackets_to_words(channels, depth)
-    if old == "words":
-        to_brackets = lyndon.words_to_brackets(channels, depth)
-        return to_brackets if new == "brackets" else lyndon.brackets_to_expanded(channels, depth) @ to_brackets
-    return lyndon.brackets_to_expanded(channels, depth)
-
-
 def _apply(matrix: sparse.csr_array, vectors):
     """Sparse matrix times a batch of vectors; entries are whole numbers, so it is exact up to the sums' rounding."""
     if not isinstance(vectors, jax.Array):
@@ -107,8 +68,3 @@ def _apply(matrix: sparse.csr_array, vectors):
     terms = vectors[..., column] * coo.data.astype(vectors.dtype)
     zeros = jnp.zeros((*vectors.shape[:-1], len(matrix.indptr) - 1), vectors.dtype)
     return zeros.at[..., row].add(terms)
-
-
-def check_basis(basis: str) -> None:
-    if basis not in BASES:
-        raise ValueError(f"Got basis={basis!r}; expected one of {', '.join(map(repr, BASES))}.")

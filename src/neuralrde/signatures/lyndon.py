@@ -5,13 +5,17 @@ dictionary. Everything here is combinatorics on Python integers; nothing touches
 """
 
 from functools import lru_cache
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
 
 from ..paths.checks import check_fits, check_whole
+from ..paths.windows import depths_of
 
 Word = tuple[int, ...]
+Basis = Literal["words", "brackets", "expanded"]
+BASES: tuple[Basis, ...] = ("words", "brackets", "expanded")
 
 
 @lru_cache(maxsize=256, typed=True)  # typed, because 2.0 is refused even after 2
@@ -159,6 +163,22 @@ def _row(matrix: sparse.csr_array, i: int) -> tuple[list[int], list[float]]:
     return matrix.indices[span].tolist(), matrix.data[span].tolist()
 
 
+@lru_cache(maxsize=16)
+def basis_matrix(channels: int, depth: int, old: Basis, new: Basis) -> sparse.csr_array:
+    """The linear map from log-signatures in one basis to those in another."""
+    if old == "expanded":
+        positions = [word_position(word, channels) for word in lyndon_words(channels, depth)]
+        shape = (len(positions), signature_channels(channels, depth))
+        to_words = sparse.csr_array((np.ones(len(positions)), (range(len(positions)), positions)), shape=shape)
+        return to_words if new == "words" else words_to_brackets(channels, depth) @ to_words
+    if new == "words":
+        return brackets_to_words(channels, depth)
+    if old == "words":
+        to_brackets = words_to_brackets(channels, depth)
+        return to_brackets if new == "brackets" else brackets_to_expanded(channels, depth) @ to_brackets
+    return brackets_to_expanded(channels, depth)
+
+
 def word_position(word: Word, channels: int) -> int:
     """Where a word stands in a flattened signature: after all shorter words, then in the order of the dictionary.
 
@@ -183,3 +203,27 @@ def signature_channels(channels: int, depth: int) -> int:
 def check_channels_and_depth(channels: int, depth: int) -> None:
     check_whole("channels", channels, high=np.inf, because="a path needs a value to follow")
     check_whole("depth", depth, high=np.inf, because="depth 1 already keeps only increments")
+
+
+def basis_channels(
+    channels: int, depth: int | tuple[int, ...], basis: Basis = "words", *, scales: tuple[int, ...] = (1,)
+) -> int:
+    """Number of channels of a log-signature in a basis: β(v, N), or v + ... + v^N when expanded; at all scales.
+
+    >>> basis_channels(3, 2), basis_channels(3, (3, 2, 2), scales=(1, 2, 4))
+    (6, 26)
+    """
+    check_basis(basis)
+
+    def size(depth: Any) -> int:
+        words = log_signature_channels(channels, depth)  # which checks both numbers
+        return signature_channels(channels, depth) if basis == "expanded" else words
+
+    if not isinstance(depth, tuple | list):
+        return len(scales) * size(depth)
+    return sum(map(size, depths_of(depth, scales)))
+
+
+def check_basis(basis: str) -> None:
+    if basis not in BASES:
+        raise ValueError(f"Got basis={basis!r}; expected one of {', '.join(map(repr, BASES))}.")

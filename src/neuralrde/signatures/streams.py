@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from ..paths.checks import as_numbers, check_number
 from ..paths.windows import as_scales, cuts_by_count, depths_of, positions_in_windows
 from ._log_signature import _numpy_runs, log_signatures
-from ._windows import WindowSpan, join
+from ._spans import WindowSpan
+from ._windows import join
 from .bases import Basis, basis_channels, change_bases
 from .lyndon import log_signature_channels
 from .rounding import extremes, without_rounding_in

@@ -1,9 +1,9 @@
-// The library's two doors: plain C functions for NumPy (through ctypes), and handlers for JAX (through XLA's foreign
-// function interface). Behind them: run.h.
+// The library's two doors: plain C functions for NumPy and PyTorch (through ctypes), and handlers for JAX (through XLA's
+// foreign function interface). Behind them: run.h.
 #include "run.h"
 #include "xla/ffi/api/ffi.h"
 
-// ---- for NumPy ----------------------------------------------------------------------------------------------------
+// ---- for NumPy and PyTorch -----------------------------------------------------------------------------------------
 
 using neuralrde::Work;
 
@@ -27,6 +27,18 @@ double neuralrde_workspace(int64_t channels, int64_t depth, int64_t words, int64
   }
 NEURALRDE_FOR_NUMPY(neuralrde_forward32, float)
 NEURALRDE_FOR_NUMPY(neuralrde_forward64, double)
+#undef NEURALRDE_FOR_NUMPY
+
+#define NEURALRDE_FOR_NUMPY(NAME, T)                                                                                 \
+  int NAME(const T* path, const int64_t* table, const T* cotangent, T* gradient, int64_t samples, int64_t length,    \
+           int64_t channels, int64_t rows, int64_t row_length, int64_t windows, int64_t dilation, int64_t words,     \
+           int64_t depth, int64_t threads) {                                                                         \
+    const Work<T> work = {path, {{nullptr, table}, rows, row_length, windows, dilation}, samples, length, nullptr,   \
+                          cotangent, gradient};                                                                      \
+    return neuralrde::backward<T>(neuralrde::this_processor(), int(channels), int(depth), words, work, threads);     \
+  }
+NEURALRDE_FOR_NUMPY(neuralrde_backward32, float)
+NEURALRDE_FOR_NUMPY(neuralrde_backward64, double)
 #undef NEURALRDE_FOR_NUMPY
 
 int neuralrde_look(const float* scaled, const float* each, const float* changes, const int64_t* lengths,

@@ -14,6 +14,10 @@
 
 #if defined(__linux__)
 #include <sys/mman.h>
+#elif defined(_WIN32)
+#include <cpuid.h>
+#include <malloc.h>
+extern "C" __declspec(dllimport) int __stdcall IsProcessorFeaturePresent(unsigned long feature);
 #endif
 
 #include "work.h"
@@ -25,17 +29,38 @@ extern const Level level_baseline;
 extern const Level level_x86_64_v3, level_x86_64_v4;
 #endif
 
-// The kernels that this processor can run, the widest last.
-inline std::vector<const Level*> levels_here() {
-  std::vector<const Level*> levels = {&level_baseline};
 #if defined(__x86_64__)
+struct Vectors {
+  bool v3, v4;  // AVX2, and AVX-512, with what comes with them in x86-64-v3 and -v4
+};
+#if defined(_WIN32)  // where compilers bring no __builtin_cpu_supports
+inline Vectors vectors_here() {
+  unsigned a = 0, one = 0, seven = 0, c = 0, d = 0;
+  __get_cpuid(1, &a, &c, &one, &d);
+  __get_cpuid_count(7, 0, &a, &seven, &c, &d);
+  const unsigned bmi2 = 1u << 8, fma = 1u << 12, f_dq_cd_bw_vl = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;
+  const bool v3 = IsProcessorFeaturePresent(40) && (one & fma) && (seven & bmi2);  // 40 is AVX2, 41 is AVX-512
+  return {v3, v3 && IsProcessorFeaturePresent(41) && (seven & f_dq_cd_bw_vl) == f_dq_cd_bw_vl};
+}
+#else
+inline Vectors vectors_here() {
   __builtin_cpu_init();
   const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
   const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                   __builtin_cpu_supports("avx512vl");
-  if (v3) levels.push_back(&level_x86_64_v3);
-  if (v4) levels.push_back(&level_x86_64_v4);
+  return {v3, v4};
+}
+#endif
+#endif
+
+// The kernels that this processor can run, the widest last.
+inline std::vector<const Level*> levels_here() {
+  std::vector<const Level*> levels = {&level_baseline};
+#if defined(__x86_64__)
+  const Vectors vectors = vectors_here();
+  if (vectors.v3) levels.push_back(&level_x86_64_v3);
+  if (vectors.v4) levels.push_back(&level_x86_64_v4);
 #endif
   return levels;
 }
@@ -62,6 +87,15 @@ inline Plan plan_for(int channels, int depth, int64_t words) {
   return plan;
 }
 
+// Memory at the start of a cache line; null if there is none.
+#if defined(_WIN32)
+inline void* allocate(size_t bytes) { return _aligned_malloc(bytes, 64); }
+inline void release(void* memory) { _aligned_free(memory); }
+#else
+inline void* allocate(size_t bytes) { return std::aligned_alloc(64, (bytes + 63) / 64 * 64); }
+inline void release(void* memory) { std::free(memory); }
+#endif
+
 // ---- threads ------------------------------------------------------------------------------------------------------
 
 // Run windows [0, total) in pieces on all threads: `run(begin, end, workspace)`. A thread that cannot be started or has
@@ -72,10 +106,10 @@ bool on_all_threads(int64_t total, int64_t threads, double workspace, const Run&
   const int64_t piece = std::max<int64_t>(1, groups / (threads * 8)) * lanes;
   std::atomic<int64_t> next{0};
   auto worker = [&] {
-    void* const space = workspace < 1e15 ? std::aligned_alloc(64, (size_t(workspace) + 63) / 64 * 64) : nullptr;
+    void* const space = workspace < 1e15 ? allocate(size_t(workspace)) : nullptr;
     if (!space) return;
     for (int64_t begin; (begin = next.fetch_add(piece)) < total;) run(begin, std::min(begin + piece, total), space);
-    std::free(space);
+    release(space);
   };
   const int64_t wanted = std::min(threads, (total + piece - 1) / piece) - 1;
   std::vector<std::thread> others;

@@ -2,6 +2,7 @@
 
 from ...features.statistics import running_statistics, summary_statistics
 from ._baselines import CLOSED_FORM, Baseline, TrainingTargets, baselines, cheap_model, trivial
+from ._published import PublishedResult, published
 from ._verdict import Assessment, Training, assess, verdict
 from .metrics import Predictions, accuracy_interval, bootstrap_interval, calibration_error, measures, wilson
 
@@ -10,6 +11,7 @@ __all__ = [
     "Assessment",
     "Baseline",
     "Predictions",
+    "PublishedResult",
     "Training",
     "TrainingTargets",
     "accuracy_interval",
@@ -19,6 +21,7 @@ __all__ = [
     "calibration_error",
     "cheap_model",
     "measures",
+    "published",
     "running_statistics",
     "summary_statistics",
     "trivial",

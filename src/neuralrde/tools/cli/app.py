@@ -17,7 +17,7 @@ from .console import FAILED, WRONG_USE, Refusal, drop, how_stopped, print_json, 
 from .fit import fit
 from .flags import as_flag
 from .forecast import forecast
-from .inspect import inspect, parts
+from .inspect import card, inspect, parts
 from .predict import evaluate, explain, export, predict
 from .prepare import prepare
 from .serve import serve
@@ -74,7 +74,7 @@ app = typer.Typer(
 )
 
 
-for command in (fit, predict, evaluate, explain, forecast, inspect, prepare, sweep, parts):
+for command in (fit, predict, evaluate, explain, forecast, inspect, card, prepare, sweep, parts):
     app.command()(command)
 app.add_typer(data_app, name="data")
 for command in (serve, export):

@@ -1,6 +1,7 @@
-"""`neuralrde inspect` and `neuralrde parts`: what data or a model is, what would suit it, and what can be chosen."""
+"""`neuralrde inspect`, `card` and `parts`: what data or a model is, what would suit it, and what can be chosen."""
 
 import inspect as signatures
+import json as json_module
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,7 @@ from .console import table as as_table
 
 if TYPE_CHECKING:
     from ...datasets import Dataset
+    from .run_folder import RunFolder
     from .settings import Estimator
 
 # Rows of a table of channels that are shown.
@@ -69,6 +71,63 @@ def inspect(
     print("\nSuggestions\n" + "\n".join(f"  - {hint}" for hint in hints))
     if data.target is None and (text := proposed(what, options)) is not None:
         print(f"\n{text}")
+
+
+def card(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or a model file.")],
+    out: Annotated[Path | None, typer.Option(help="The file to write [shows it]")] = None,
+) -> None:
+    """Write a model card: what a model is, its data, metrics with intervals, and versions, in Markdown.
+
+    neuralrde card runs/hearts --out README.md
+    """
+    from .evaluation import load_model
+    from .run_folder import RunFolder, write
+
+    text = card_of(run.stem if run.is_file() else run.resolve().name, load_model(run), RunFolder(run))
+    print(text, end="") if out is None else write(out, text)
+
+
+def card_of(name: str, estimator: Any, folder: "RunFolder") -> str:
+    """The card; what a folder does not say, as of a model file alone, is left out."""
+    about = {**about_model(estimator), "channels": ", ".join(estimator.fitted_.inputs.channels)}
+    sections = [f"# {name}", _markdown(["", ""], [[key, str(value)] for key, value in about.items()])]
+    if folder.split.exists():
+        split = json_of(folder.split)
+        sizes = ", ".join(f"{len(split[part]):,} {part}" for part in ("train", "validation", "test") if split.get(part))
+        sections += ["## Data", f"Divided {split['how']}: {sizes}. Fingerprint of the series: `{split['data']}`."]
+    if metrics := folder.read_metrics():
+        judged = metrics["assessment"]
+        intervals, units = judged["intervals_95"], judged["units"]
+        rows = [[key, number(value), _interval(intervals.get(key))] for key, value in judged["measures"].items()]
+        rows += [
+            [f"{judged['metric']}, {one['name']}", number(one[judged["metric"]]), ""] for one in judged["baselines"]
+        ]
+        of = units["of"] if units["of"] == "series" else f"{units['of']}s"
+        sections += [f"## Metrics of the {judged['part']} part, {units['count']:,} {of}"]
+        sections += [_markdown(["metric", "value", "95 % interval"], rows), *judged["verdict"]]
+    if (versions := folder.path / "versions.json").exists():
+        found = json_of(versions)
+        command = found.pop("command")
+        sections += [
+            "## Versions",
+            f"Made by `{command}`, with " + ", ".join(f"{k} {v}" for k, v in found.items()) + ".",
+        ]
+    sections += ["## Use", f"```sh\nneuralrde predict {folder.path.name} NEW_DATA\n```"]
+    return "\n\n".join(sections) + "\n"
+
+
+def json_of(path: Path) -> Any:
+    return json_module.loads(path.read_text("utf-8"))
+
+
+def _interval(found: list[float] | None) -> str:
+    return "" if found is None else f"{number(found[0])} to {number(found[1])}"
+
+
+def _markdown(header: list[str], rows: list[list[str]]) -> str:
+    cells = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells)
 
 
 def parts(
