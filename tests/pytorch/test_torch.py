@@ -189,6 +189,7 @@ def test_tracers_know_the_operators(code):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.mark.long
 def test_jax_is_not_imported():
     code = "import sys; sys.modules['jax'] = None; import neuralrde.torch; print(sorted(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
