@@ -58,7 +58,7 @@ NEWEST := .venv-newest
 NEWEST_PYTHON ?= $(PYTHON)
 test-newest: $(NEWEST)/ready
 	@$(NEWEST)/bin/python -m pip --disable-pip-version-check list | grep -E "^(jax|numpy|pandas|scikit-learn) "
-	@XLA_FLAGS= $(NEWEST)/bin/python -m pytest -q -m "not slow and not long" -W error::DeprecationWarning:neuralrde \
+	@XLA_FLAGS= $(NEWEST)/bin/python -m pytest -q -m "not slow and not long" -o filterwarnings=error::DeprecationWarning:neuralrde \
 	    $(PEERS:%=--ignore=%) $(CORE) tests/estimators
 
 $(NEWEST)/ready: pyproject.toml setup.py $(wildcard src/neuralrde/signatures/kernel/*)

@@ -35,6 +35,7 @@ PARTS = (
     "transforms",
     "datasets",
     "signatures",
+    "torch",
     "fields",
     "solvers",
     "devices",
@@ -49,8 +50,12 @@ PARTS = (
     "tools.sweeps",
     "plots",
 )
-# Not public, and on a page all the same: what several estimators share.
-SHARED = {"neuralrde.estimators.neural.BaseNeuralRDE", "neuralrde.estimators.closed_form.ClosedForm"}
+# On a page as a whole: what several estimators share, and names that Signatory explains.
+SHARED = {
+    "neuralrde.estimators.neural.BaseNeuralRDE",
+    "neuralrde.estimators.closed_form.ClosedForm",
+    "neuralrde.torch.signatory",
+}
 
 
 def named(page: Path) -> str:

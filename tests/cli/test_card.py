@@ -3,12 +3,14 @@
 import json
 
 import numpy as np
+import pytest
 
 import neuralrde as nrde
 from neuralrde.tools.assessment import published
 from neuralrde.tools.cli import main
 
 
+@pytest.mark.long
 def test_a_run_has_a_card(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)

@@ -70,6 +70,7 @@ def trained(model, parameters, target, steps=20):
     return losses
 
 
+@pytest.mark.long
 def test_training_lowers_the_loss():
     torch.manual_seed(0)
     path, target = data()
@@ -79,6 +80,7 @@ def test_training_lowers_the_loss():
     assert losses[-1] < 0.5 * losses[0]
 
 
+@pytest.mark.long
 def test_training_torchcdes_neural_rde():
     """torchcde's `logsig_example.py`: its windows, a linear path through them, and torchdiffeq beneath its `cdeint`."""
     torch.manual_seed(0)

@@ -116,6 +116,14 @@ def test_the_form_without_the_kernel(monkeypatch, how):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
+def test_cuts_may_lie_in_memory_in_any_order():
+    path, cuts = paths(), torch.tensor([[0, 4, 8], [0, 1, 8]])
+    expected = nt.log_signatures(path, 2, cuts=cuts)
+    torch.testing.assert_close(nt.log_signatures(path, 2, cuts=cuts.T.contiguous().T), expected, rtol=0, atol=0)
+    once = nt.log_signatures(path, 2, cuts=cuts[:1].expand(2, -1))
+    torch.testing.assert_close(once, nt.log_signatures(path, 2, cuts=cuts[0]), rtol=0, atol=0)
+
+
 def test_vmap_and_torch_func():
     path = paths()
     f = lambda path: nt.log_signatures(path, 3, step=4)
@@ -181,6 +189,7 @@ def test_tracers_know_the_operators(code):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.mark.long
 def test_jax_is_not_imported():
     code = "import sys; sys.modules['jax'] = None; import neuralrde.torch; print(sorted(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

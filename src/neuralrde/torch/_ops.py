@@ -128,7 +128,7 @@ def _forward(path: Tensor, table: Tensor | None, how: How) -> Tensor:
     (channels, length), (depths, scales, basis) = (path.shape[-1], path.shape[-2]), how[3:]
     spans, path = spans_of_call(path, table, how), path.detach().contiguous()
     if len(scales) == 1 and spans.consecutive:
-        words = _words(path, spans, depths[0])
+        words = _words(path, spans, *_followed(channels, depths))
     else:
         words = _at_scales(path, spans, tuple(scales), tuple(_followed(channels, depths)), length)
     if basis == "words" or (basis == "brackets" and max(depths) < 3):
@@ -160,9 +160,10 @@ def spans_of_call(path: Tensor, table: Tensor | None, how: How) -> Spans:
     step, apart, dilation = how[:3]
     if table is None:
         return _spans_by_count(int(path.shape[-2]), step, dilation)
+    rows = table.contiguous().numpy()  # the kernel reads them where they lie
     if not apart:
-        return spans_of(path, None, table.numpy(), None, None, dilation)
-    starts, ends = np.split(table.numpy(), 2, axis=-1)
+        return spans_of(path, None, rows, None, None, dilation)
+    starts, ends = np.split(rows, 2, axis=-1)
     return spans_of(path, None, None, starts, ends, dilation)
 
 
