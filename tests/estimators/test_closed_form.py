@@ -93,7 +93,7 @@ def test_many_series_are_predicted_in_blocks(monkeypatch):
     scores, probabilities = model.decision_function(X), model.predict_proba(X)
     sizes, of = [], FittedClosedForm.of
     monkeypatch.setattr(fitted, "_AT_ONCE", 25)
-    monkeypatch.setattr(FittedClosedForm, "of", lambda self, series: sizes.append(len(series)) or of(self, series))
+    monkeypatch.setattr(FittedClosedForm, "of", lambda self, *some: sizes.append(len(some[0])) or of(self, *some))
     # A product of fewer rows may be summed in another order, in float64.
     np.testing.assert_allclose(model.decision_function(X), scores, atol=1e-12)
     np.testing.assert_allclose(model.predict_proba(X), probabilities, atol=1e-12)

@@ -116,7 +116,7 @@ class SeriesEstimator(Parameters, BaseEstimator):
             samples = samples[rows]
         return samples, described, coding
 
-    def _outputs(self, X: Any, static: Any) -> Any:
+    def _outputs(self, X: Any, static: Any = None) -> Any:
         """The outputs for series X, of which predictions are made."""
         self._check_fitted()
         return self.fitted_.outputs(self._source(X, self.fitted_.inputs, static)[0])
