@@ -380,7 +380,7 @@ class NeuralRDEForecaster(LogSignatureForecaster):
             if np.isnan(left_out).all():
                 continue
             own = Rows.of(channel, targets.questions, _ASKED, _PASTS, random)
-            # Of what the regression was not fitted to it knows nothing in any case.
+            # To the others the regression was not fitted, though it may have been to some of the same series.
             open_ = np.setdiff1d(own.place[own.place >= 0], np.flatnonzero(~np.isnan(left_out)))
             if len(open_):
                 questions = {channel: targets.questions.take(open_)}
