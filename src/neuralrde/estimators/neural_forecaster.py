@@ -238,7 +238,7 @@ class NeuralRDEForecaster(LogSignatureForecaster):
 
     >>> times = np.arange(600)
     >>> X = np.sin(times / 8) ** 3 + 0.1 * np.random.default_rng(0).normal(size=600)
-    >>> model = NeuralRDEForecaster(horizon=12, members=2, epochs=2).fit(X[:500])
+    >>> model = NeuralRDEForecaster(horizon=12, windows=4, members=2, epochs=1).fit(X[:500])
     >>> model.predict(X[:500], horizon=12).shape
     (1, 12, 1)
 
