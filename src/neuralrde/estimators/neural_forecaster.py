@@ -238,7 +238,7 @@ class NeuralRDEForecaster(LogSignatureForecaster):
 
     >>> times = np.arange(600)
     >>> X = np.sin(times / 8) ** 3 + 0.1 * np.random.default_rng(0).normal(size=600)
-    >>> model = NeuralRDEForecaster(horizon=12, members=2, epochs=2).fit(X[:500])
+    >>> model = NeuralRDEForecaster(horizon=12, windows=4, members=2, epochs=1).fit(X[:500])
     >>> model.predict(X[:500], horizon=12).shape
     (1, 12, 1)
 
@@ -380,7 +380,7 @@ class NeuralRDEForecaster(LogSignatureForecaster):
             if np.isnan(left_out).all():
                 continue
             own = Rows.of(channel, targets.questions, _ASKED, _PASTS, random)
-            # Of what the regression was not fitted to it knows nothing in any case.
+            # To the others the regression was not fitted, though it may have been to some of the same series.
             open_ = np.setdiff1d(own.place[own.place >= 0], np.flatnonzero(~np.isnan(left_out)))
             if len(open_):
                 questions = {channel: targets.questions.take(open_)}
