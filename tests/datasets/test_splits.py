@@ -240,7 +240,7 @@ def test_given_splits_and_a_validation_set_out_of_the_training_set():
         (lambda: in_order(make(9), (0.7, 0.3)), "three that add up to 1"),
         (lambda: folds(make(4), 5), "Got 4 samples for 5 folds"),
         (lambda: folds(make(9, groups=[0, 1, 1] * 3), 3), "Got 9 samples in 2 groups for 3 folds"),
-        (lambda: folds(make(9), 1), "k=1; expected a whole number from 2"),
+        (lambda: folds(make(9), 1), "k=1; expected a whole number of at least 2"),
         (lambda: folds(make(9), 2.5), r"k=2\.5"),
         (lambda: by_group(make(9)), "without groups"),
         (lambda: stratified(make(9)), "task None"),

@@ -138,7 +138,7 @@ def test_no_point_is_put_where_one_stands():
     [
         (lambda s: window_cuts(s), ValueError, "neither step nor every.*exactly one.*step=32.*every=0.5"),
         (lambda s: window_cuts(s, step=3, every=0.5), ValueError, "both step=3 and every=0.5"),
-        (lambda s: window_cuts(s, step=0), ValueError, "step=0; expected a whole number from 1"),
+        (lambda s: window_cuts(s, step=0), ValueError, "step=0; expected a whole number of at least 1"),
         (lambda s: window_cuts(s, step=2.0), ValueError, "step=2.0; expected a whole number"),
         (lambda s: window_cuts(s, step=True), ValueError, "step=True; expected a whole number"),
         (lambda s: window_cuts(s, step=3, start=0.0), ValueError, "start= with windows by count"),
@@ -162,7 +162,7 @@ def test_no_point_is_put_where_one_stands():
         (lambda s: cuts_by_time([[1.0, 0.0]], 1.0), ValueError, "do not increase"),
         (lambda s: cuts_by_time([[1.0, np.nan]], 1.0), ValueError, "not finite"),
         (lambda s: cuts_by_time([[0.0, 1.0]], 1.0, lengths=[3]), ValueError, "length 3 for sample 0"),
-        (lambda s: cuts_by_count(0, 1), ValueError, "length=0; expected a whole number from 1, .*empty series"),
+        (lambda s: cuts_by_count(0, 1), ValueError, "length=0; expected a whole number of at least 1, .*empty series"),
     ],
 )
 def test_wrong_windows_are_named(call, error, words):

@@ -228,13 +228,13 @@ def test_modules():
 @pytest.mark.parametrize(("given", "message"), [
     ({"step": 4, "cuts": [0, 8]}, "exactly one of"),
     ({}, "exactly one of"),
-    ({"step": 0}, "at least 1"),
+    ({"step": 0}, "whole number from 1"),
     ({"cuts": [0, 9]}, "indices between 0 and 8"),
     ({"cuts": [0.0, 8.0]}, "whole numbers"),
     ({"starts": [3], "ends": [1]}, "not before their starts"),
     ({"starts": [0], "ends": [4], "scales": (1, 2)}, "follow each other"),
     ({"step": 4, "basis": "word"}, "expected one of 'words'"),
-    ({"step": 4, "depth": 0}, "at least 1"),
+    ({"step": 4, "depth": 0}, "whole number of at least 1"),
 ])  # fmt: skip
 def test_mistakes(given, message):
     depth = given.pop("depth", 2)

@@ -18,8 +18,12 @@ NAMES = [
     *(module.name for module in pkgutil.iter_modules(neuralrde.__path__)),
     *(f"tools.{module.name}" for module in pkgutil.iter_modules(neuralrde.tools.__path__)),
 ]
+# aeon and sktime want environments of their own, and nothing here uses them.
+ELSEWHERE = ("aeon", "sktime")
 PARTS = {
-    name: importlib.import_module(f"neuralrde.{name}") for name in NAMES if not name.rpartition(".")[2].startswith("_")
+    name: importlib.import_module(f"neuralrde.{name}")
+    for name in NAMES
+    if name not in ELSEWHERE and not name.rpartition(".")[2].startswith("_")
 }
 PUBLIC = {f"neuralrde.{part}.{name}" for part, module in PARTS.items() for name in getattr(module, "__all__", ())}
 PUBLIC |= {f"neuralrde.{name}" for name in (*neuralrde.__all__, "__version__")}

@@ -34,9 +34,9 @@ def test_overflow_is_not_a_number():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: log_signatures(PATH, 0, step=4), ValueError, "depth=0; expected a whole number from 1"),
+        (lambda: log_signatures(PATH, 0, step=4), ValueError, "depth=0; expected a whole number of at least 1"),
         (lambda: log_signatures(PATH, 2.0, step=4), ValueError, "depth=2.0; expected a whole number"),
-        (lambda: log_signatures(PATH, 2, step=0), ValueError, "step=0; expected a whole number from 1"),
+        (lambda: log_signatures(PATH, 2, step=0), ValueError, "step=0; expected a whole number of at least 1"),
         (lambda: log_signatures(PATH, 2, step=1.5), ValueError, "step=1.5; expected a whole number"),
         (lambda: log_signatures(PATH, 2), TypeError, "exactly one"),
         (lambda: log_signatures(PATH, 2, step=2, cuts=[0, 3]), TypeError, "exactly one"),

@@ -256,7 +256,7 @@ PATH = random_path(0, 4, 20, 3)
         ({"step": 3, "scales": (1.5,)}, ValueError, "whole numbers"),
         ({"step": 3, "scales": "all"}, ValueError, "scales='all'"),
         ({"step": 3, "scales": (1, 2), "depth": (1, 2, 3)}, ValueError, "or 2, one for each"),
-        ({"step": 3, "scales": (1, 2), "depth": (1, 0)}, ValueError, "depth=0; expected a whole number from 1"),
+        ({"step": 3, "scales": (1, 2), "depth": (1, 0)}, ValueError, "depth=0; expected a whole number of at least 1"),
     ],
     ids=str,
 )

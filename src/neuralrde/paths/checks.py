@@ -103,7 +103,7 @@ def check_whole(
         return
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
         others = "".join(f", or {other!r}" for other in also)
-        span = f"from {low}" if high == np.inf else f"from {low} to {high}"
+        span = f"of at least {low}" if high == np.inf else f"from {low} to {high}"
         raise ParameterError(name, value, f"a whole number {span}{others}", because)
 
 
@@ -128,7 +128,7 @@ def check_number(
         if high != np.inf:
             span += f" from {low:g} to {high:g}"
         elif low != -np.inf:
-            span += f" above {low:g}" if above else f" from {low:g}"
+            span += f" above {low:g}" if above else f" of at least {low:g}"
         raise ParameterError(name, value, f"{span}{others}", because)
 
 
