@@ -14,6 +14,7 @@ from neuralrde.estimators import (
     NeuralRDERegressor,
 )
 from neuralrde.estimators.explanation import explained
+from neuralrde.estimators.sources import SeriesInMemory
 from neuralrde.features import SeriesFeatures
 from neuralrde.features.contributions import binned, contributions
 from neuralrde.features.random_windows import FeatureSizes
@@ -88,7 +89,7 @@ def test_contributions_of_single_features_are_the_features(monkeypatch):
     some = np.random.default_rng(5).permutation(np.eye(values.shape[1]))[:, :12]
     found = contributions(features, series, regular, some, 3)
     np.testing.assert_allclose(found.sum(axis=(1, 2)), values @ some, atol=1e-7)
-    monkeypatch.setattr("neuralrde.features.random_windows._kernel.available", lambda *depth: False)
+    monkeypatch.setattr("neuralrde.features.random_windows._library.available", lambda *depth: False)
     np.testing.assert_allclose(contributions(features, series, regular, some, 3), found, atol=1e-5)
 
 
@@ -156,7 +157,7 @@ def test_a_blend_is_explained_by_both_of_its_parts():
     check_sums(found, model.predict(X[:2])[:, None], within=0.02 * np.abs(found.contributions).sum())
     other = replace(model.fitted_, loss=Quantiles())
     with pytest.raises(ValueError, match=r"Got the loss Quantiles to explain; expected a loss of predictions"):
-        explained(other, model.explain(X[:1]).series, 4)
+        explained(other, SeriesInMemory(model.explain(X[:1]).series), 4)
     with pytest.raises(ValueError, match="bins"):
         model.explain(X, bins=0)
 

@@ -108,13 +108,15 @@ class Run:
             if len(rows.validation):
                 options["validation"] = self.store[rows.validation]
             return estimator.fit(self.store[rows.train], **options)
+        training = self.data[rows.train]
+        if self.data.static is not None:
+            options["static"] = training.static
         if len(rows.validation):
             held_out = self.data[rows.validation]
             options["validation"] = held_out.series, self.y[rows.validation], None, held_out.static
         elif self.data.groups is not None and "groups" in inspect.signature(estimator.fit).parameters:
             options["groups"] = self.data.groups[rows.train]
-        training = self.data[rows.train]
-        return estimator.fit(training.series, self.y[rows.train], static=training.static, **options)
+        return estimator.fit(training.series, self.y[rows.train], **options)
 
     def predict(self, estimator: "Estimator", rows: np.ndarray) -> PredictionTable:
         """An estimator's predictions for some of the samples."""
