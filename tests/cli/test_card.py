@@ -19,7 +19,7 @@ def test_a_run_has_a_card(tmp_path, capsys, monkeypatch):
     capsys.readouterr()
     assert main(["card", "run"]) == 0
     card = capsys.readouterr().out
-    judged = json.loads((tmp_path / "run" / "metrics.json").read_text())["assessment"]
+    judged = json.loads((tmp_path / "run" / "metrics.json").read_text("utf-8"))["assessment"]
     low, high = judged["intervals_95"]["accuracy"]
     assert f"| accuracy | {judged['value']:#.4g} | {low:#.4g} to {high:#.4g} |" in card
     assert card.startswith("# run\n")
@@ -27,7 +27,7 @@ def test_a_run_has_a_card(tmp_path, capsys, monkeypatch):
     assert "## Data" in card
     assert all(sentence in card for sentence in judged["verdict"])
     assert main(["card", "run/model.nrde", "--out", "card.md"]) == 0
-    alone = (tmp_path / "card.md").read_text()
+    alone = (tmp_path / "card.md").read_text("utf-8")
     assert "LogSignatureClassifier" in alone
     assert "## Metrics" not in alone
 
