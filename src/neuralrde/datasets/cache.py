@@ -110,6 +110,8 @@ def fetch(url: str, path: Path, *, checksum: str | None = None, limit: int = LIM
     except DatasetUnavailable:
         raise
     except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()  # it holds the connection
         raise DatasetUnavailable(f"Could not download {url} ({error})") from None
     return path
 
@@ -118,7 +120,11 @@ class _OnlyHttps(urllib.request.HTTPRedirectHandler):
     """Does not let a server send us to another kind of address."""
 
     def redirect_request(self, req, fp, code, msg, headers, newurl):
-        _check_scheme(newurl)
+        try:
+            _check_scheme(newurl)
+        except DatasetUnavailable:
+            fp.close()
+            raise
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
