@@ -172,6 +172,9 @@ def test_words_become_a_channel_each(tmp_path):
     new = write(tmp_path, "id,time,x,posture\nc,0,1,walk\n")
     data = read(new, columns=["x", "posture=sit", "posture=walk"])
     assert data.series.values.tolist() == [[[1, 0, 1]]]
+    data = read(new, columns=["posture=walk", "x", "posture=sit"])  # in the order asked for
+    assert data.series.channels == ("posture=walk", "x", "posture=sit")
+    assert data.series.values.tolist() == [[[1, 1, 0]]]
     with pytest.raises(ReadError, match=r"Got 'fall' in column 'posture'; expected one of .'sit', 'walk'."):
         read(write(tmp_path, "id,time,x,posture\nc,0,1,fall\n"), columns=["x", "posture=sit", "posture=walk"])
 

@@ -54,6 +54,11 @@ def test_spirals_turn_as_their_class_says():
     assert data.series.times[:, [0, -1]].tolist() == [[0.0, 1.0]] * 200
     even = spirals(samples=4, length=5, irregular=False).series.times
     np.testing.assert_allclose(even, np.tile(np.linspace(0, 1, 5), (4, 1)))
+    x, y = np.moveaxis(
+        spirals(samples=4, length=500, irregular=False).series.values[:, 1:], 2, 0
+    )  # from where it has left 0
+    turns = np.ptp(np.unwrap(np.arctan2(y, x)), axis=1) / (2 * np.pi)
+    np.testing.assert_allclose(turns, 2.0 * 498 / 499, rtol=1e-9)
 
 
 def test_the_noise_of_spirals_is_that_of_each_point():

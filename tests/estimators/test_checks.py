@@ -96,6 +96,7 @@ def test_classes_that_a_batch_lacks():
     model = NeuralRDEClassifier(**SMALL | {"epochs": 1}).partial_fit(X, y, classes=[2, 1, 0])
     assert model.predict_proba(X).shape == (12, 3)
     model.partial_fit(X, y + 1, classes=[0, 1, 2])
+    assert [record["epoch"] for record in model.history_] == [1, 2]
     with pytest.raises(ValueError, match=r"classes=\[0, 1\]; expected \[0, 1, 2\], as in the first call"):
         model.partial_fit(X, y, classes=[0, 1])
     with pytest.raises(ValueError, match="'2'; expected one of"):

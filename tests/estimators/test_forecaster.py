@@ -206,3 +206,11 @@ def test_messages(model, data):
         model.predict(data, times=[5.0], horizon=3)
     with pytest.raises(ValueError, match="expected \\['position', 'velocity'\\]"):
         model.predict(Series(data.values, times=data.times, channels=["a", "b"]))
+
+
+def test_the_mean_of_a_past_of_one_observation_is_that_observation():
+    series = Series.from_arrays([np.array([3.0, 5.0]), np.array([7.0, 1.0])], times=[np.array([0.0, 1.0])] * 2)
+    features = ForecastFeatures.drawn(series, None, 0)
+    past = features.past(series, Origins(np.array([0, 1]), np.array([0.0, 0.0])), 4.0, None)
+    np.testing.assert_allclose(past.mean[:, 0] * features.spread[0] + features.level[0], [3.0, 7.0])
+    np.testing.assert_array_equal(past.mean, past.last)
