@@ -9,7 +9,6 @@ from jaxtyping import Float
 from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 
-from .._types import Options
 from ..features import FeatureSizes, LinearModel, SeriesFeatures, ridge_of_classes, ridge_of_numbers
 from ..features.features import ManyFeatures
 from ..paths import Series
@@ -40,7 +39,7 @@ def fit_closed_form(
 ) -> tuple[FittedClosedForm, Float[np.ndarray, "samples outputs"]]:
     """Features and a ridge regression; and its outputs for each series, had that series been left out."""
     source, sizes = samples.source, sizes or FeatureSizes()
-    fitted, values = fit_features(whole_series(source), inputs, sizes, random_state, source.static)
+    fitted, values = fit_features(whole_series(source), inputs, sizes, random_state, source.static, placed=True)
     features = fitted.model
     assert features is not None
     if targets.classes is not None:
@@ -51,9 +50,11 @@ def fit_closed_form(
         known = (samples.target, samples.weight, samples.groups)
         ridge, sharpness = ridge_of_numbers(values, *known, blocks=features.scales), 1.0
         scores = held_out_scores(np.abs(samples.target.astype(np.float64) - ridge.left_out), samples.groups)
-    arrays = (ridge.coefficients, ridge.intercept, np.asarray(sharpness))
+    features, coefficients = features.without(ridge.coefficients)
+    arrays = (coefficients, ridge.intercept, np.asarray(sharpness))
     model = LinearModel(features, *(array.astype(np.float32) for array in arrays))
-    learned = vars(fitted) | {"model": model, "targets": targets, "penalty": ridge.penalty, "scores": scores}
+    learned = vars(fitted) | {"model": model, "counts": features.counts, "targets": targets}
+    learned |= {"penalty": ridge.penalty, "scores": scores}
     return FittedClosedForm(**learned), ridge.left_out * float(model.sharpness)
 
 
@@ -63,13 +64,14 @@ def fit_features(
     sizes: FeatureSizes,
     random_state: Any,
     static: Float[np.ndarray, "samples numbers"] | None = None,
+    *,
+    placed: bool = False,
 ) -> tuple[FittedFeatures, Float[np.ndarray, "samples features"] | ManyFeatures]:
     """Features of a training set, for whatever comes after; and their values for it."""
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     transform = Resample().fit(series)
-    model, values = SeriesFeatures.fit(series, transform(series), sizes, static, seed=seed)
-    learned: Options = {"features": values.shape[1], "sparse": model.steps is not None, "model": model}
-    return FittedFeatures(inputs=inputs, transform=transform, sizes=sizes, **learned), values
+    model, values = SeriesFeatures.fit(series, transform(series), sizes, static, placed=placed, seed=seed)
+    return FittedFeatures(inputs=inputs, transform=transform, sizes=sizes, counts=model.counts, model=model), values
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -22,7 +22,7 @@ from jaxtyping import Float, Shaped
 from .._types import Devices, Options, Record
 from ..errors import setting
 from ..features import FeatureSizes, LinearModel, SeriesFeatures
-from ..features.features import least_features
+from ..features.features import check_counts
 from ..features.random_windows import MOST_WORDS
 from ..models import AbstractModel, Ensemble, as_model
 from ..models.base import model_class
@@ -220,19 +220,21 @@ class FittedFeatures:
     transform: Transform
     """Puts series on a regular grid."""
     sizes: FeatureSizes
-    features: int
+    counts: dict[str, int]
+    """How many features each block has."""
     model: SeriesFeatures | None
     """None while a file's sizes are checked."""
-    sparse: bool = False
-    """Whether there are features of observations, because most values are missing."""
 
     # What only a trained model has. Streams, the service and reports ask every kind of fitted value for it.
     neural_model = windows = blend = None
     members, history = 1, ()
 
     def __post_init__(self):
-        least = least_features(self.inputs.n_channels, self.sparse) + self.inputs.static_numbers
-        check_whole("features", self.features, low=least, high=2**31)
+        check_counts(self.counts, self.inputs.n_channels, self.inputs.static_numbers)
+
+    @property
+    def features(self) -> int:
+        return sum(self.counts.values())
 
     def of(self, series: Series, static: np.ndarray | None = None) -> Float[np.ndarray, "samples features"]:
         assert self.model is not None
@@ -246,8 +248,7 @@ class FittedFeatures:
 
     def shapes(self) -> SeriesFeatures:
         """The model's shapes, without its numbers."""
-        sizes = (self.inputs.n_channels, self.features, self.sizes)
-        return SeriesFeatures.template(*sizes, sparse=self.sparse, static=self.inputs.static_numbers)
+        return SeriesFeatures.template(self.inputs.n_channels, self.counts, self.sizes)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
