@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ...datasets.npz import npy_header
 from ...datasets.table import Roles, TableOptions, find_roles
 from ...datasets.targets import is_number_text
 from ...errors import setting
-from .files import Json, SourceError, files_at, identity, open_file
+from .files import Json, SourceError
 
 PARQUET, CSV, NPY = (".parquet", ".pq"), (".csv", ".tsv"), (".npy",)
 # Bytes of a piece, as float64. It stays in memory while it is looked at.
@@ -53,12 +54,13 @@ def open_source(
     """A source by the ending of its files.
 
     Args:
-        data: a file, a folder of files, or a URL.
+        data: a file, or a folder of files.
         columns: which column of a table is what, as in `neuralrde.read`.
         labels, groups: for .npy data, one entry per series.
     """
     named = {name: value for name, value in columns.items() if value is not None}
-    found = files_at(data)
+    path = Path(data).expanduser().resolve()
+    found = [str(file) for file in (sorted(path.rglob("*")) if path.is_dir() else [path]) if file.is_file()]
     for endings in (PARQUET, CSV, NPY):
         files = [file for file in found if file.lower().endswith(endings)]
         if files and endings != NPY:
@@ -175,7 +177,7 @@ class TableSource:
         from pyarrow import csv  # type: ignore
 
         number, start, end = self.blocks[block]
-        with open_file(self.files[number]) as handle:
+        with open(self.files[number], "rb") as handle:
             handle.seek(start)
             text = handle.read(end - start)
         every, delimiter = self.header or ([], ",")
@@ -205,8 +207,8 @@ def _look_at_parquet(file: str) -> tuple[list[str], None, list[tuple[int, int]]]
 
 
 def _look_at_csv(file: str) -> tuple[list[str], tuple[list[str], str], list[tuple[int, int]]]:
-    blocks, size = [], identity(file)[1]
-    with open_file(file) as handle:
+    blocks, size = [], os.path.getsize(file)
+    with open(file, "rb") as handle:
         text = handle.readline().decode("utf-8-sig").rstrip("\r\n")
         delimiter = max("\t;,", key=text.count)
         names = [name.strip().strip('"') for name in text.split(delimiter)]
@@ -229,7 +231,7 @@ def _opened(file: str) -> Iterator[Any]:
     _arrow()
     import pyarrow.parquet as parquet  # type: ignore
 
-    with open_file(file) as handle:
+    with open(file, "rb") as handle:
         try:
             # In small bites: else a whole row group is in memory at once, however few of its rows are asked for.
             table = parquet.ParquetFile(handle, buffer_size=2**20, pre_buffer=False, page_checksum_verification=True)
@@ -371,7 +373,7 @@ class NpySource:
         part = max(1, min(length, PIECE // (8 * channels)))  # a long series, alone in its block, comes in several
         dtype = np.dtype(self.dtype)
         exact = np.float32 if dtype.newbyteorder("=") == np.float32 else np.float64
-        with open_file(self.files[file]) as handle:
+        with open(self.files[file], "rb") as handle:
             for start in range(0, length, part):
                 points = min(part, length - start)
                 rows = (last - first) * points
@@ -391,7 +393,7 @@ RowSource = TableSource | NpySource
 
 
 def _npy_header(file: str) -> tuple[tuple[int, int, int], str, int]:
-    with open_file(file) as handle:
+    with open(file, "rb") as handle:
         try:
             shape, fortran, dtype = npy_header(handle)
         except ValueError as error:
@@ -413,7 +415,7 @@ def _one_each(given: ArrayLike | str | os.PathLike | None, count: int, name: str
     if given is None:
         return None
     if isinstance(given, str | os.PathLike):
-        with open_file(str(given)) as file:
+        with open(given, "rb") as file:
             given = np.load(file)
     array = np.asarray(given)
     if array.ndim not in (1, 2) or len(array) != count:
