@@ -67,7 +67,7 @@ def test_a_grid_is_run_once_shown_and_not_run_again(run, config, tmp_path):
     assert table.out.strip() in again.out
     found = run("sweep", file, "--out", out, "--table", "--json").json
     assert found["runs"] == 6
-    assert [len(group["values"]) for group in found["groups"]] == [2, 2, 2]
+    assert [group["seeds"] for group in found["groups"]] == [2, 2, 2]
     # A run's folder is one as `fit` writes it.
     [neural, *_] = [line for line in lines if "objective" in line]
     judged = run("evaluate", out / "runs" / neural["key"], "--json").json

@@ -74,7 +74,7 @@ def read_sweep(file: Path, folder: Path) -> tuple[Sweep, dict[str, Any], dict[st
         # The closed form among other models leaves out what is not for it.
         mixed = not all(_settings(base, point).closed_form for point in points)
         tasks += [maker.task(point, mixed=mixed) for point in points]
-    sweep = Sweep(folder, tasks, name=file.stem)
+    sweep = Sweep(folder, tasks)
     return sweep, {"data": maker.data, "folder": sweep.runs.resolve()}, on_ray
 
 

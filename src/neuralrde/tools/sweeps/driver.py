@@ -19,14 +19,11 @@ from typing import Any, NamedTuple, Self
 
 from ..._cores import CORES, cores
 from ..._write import private_folder, writing
-from .page import as_page
 from .results import Line, Results, Task, short
 
 Function = Callable[[Any, Any, Path], Line]
 """Runs a task, given settings, data and the task's folder; returns what goes into the line of results."""
 
-# The page is written at most this often, in seconds: a browser reads it every few.
-_PAGE_EVERY = 3.0
 _TOKEN = ".sweep"
 # Ray's shared memory, beside the data that tasks share: arguments and results are small.
 _LEAST_STORE = 200 * 2**20
@@ -213,17 +210,16 @@ def _run(function: Function, settings: Any, data: Any, folder: Path) -> tuple[st
 class Sweep:
     """All tasks of a sweep, and the folder of its results.
 
-    `results.jsonl` has a line per finished task, `page.html` shows them, `plan.json` says which tasks are the sweep's,
-    and `runs/` holds the tasks' folders.
+    `results.jsonl` has a line per finished task, `plan.json` says which tasks are the sweep's, and `runs/` holds the
+    tasks' folders.
 
     Args:
         folder: of the sweep.
         tasks: those of the same key are run once.
-        name: for the page's title.
     """
 
-    def __init__(self, folder: Path, tasks: Sequence[Task], *, name: str = "sweep"):
-        self.folder, self.name = folder, name
+    def __init__(self, folder: Path, tasks: Sequence[Task]):
+        self.folder = folder
         self.tasks = {task.key: task for task in tasks}
         self.runs, self.results = folder / "runs", folder / "results.jsonl"
 
@@ -256,26 +252,15 @@ class Sweep:
         self.remember()
         with Results(self.results) as results:
             left, total = [task for key, task in self.tasks.items() if key not in results], len(self.tasks)
-            known, page_written = total - len(left), time.monotonic()
+            known = total - len(left)
             on_progress(known, total, "")
-            self._write_page(running=True)
-            try:
-                for done, (task, status, values) in enumerate(pool.run(left), known + 1):
-                    ended = datetime.now(UTC).isoformat(timespec="seconds")
-                    results.append({"key": task.key, "point": task.point, "status": status, **values, "ended": ended})
-                    outcome = f"failed: {values['error']}" if status == "failed" else "done"
-                    if values.get("value") is not None:
-                        outcome = f"{values.get('metric')} {values['value']:.4g} in {values.get('seconds', 0):.1f} s"
-                    on_progress(done, total, f"{_title(task)}: {outcome}")
-                    if time.monotonic() - page_written >= _PAGE_EVERY:  # that of thousands of runs takes a while
-                        self._write_page(running=done < total)
-                        page_written = time.monotonic()
-            finally:
-                self._write_page(running=False)
-
-    def _write_page(self, *, running: bool) -> None:
-        with writing(self.folder / "page.html", "w") as file:
-            file.write(as_page(self.lines_of(self.folder), name=self.name, total=len(self.tasks), running=running))
+            for done, (task, status, values) in enumerate(pool.run(left), known + 1):
+                ended = datetime.now(UTC).isoformat(timespec="seconds")
+                results.append({"key": task.key, "point": task.point, "status": status, **values, "ended": ended})
+                outcome = f"failed: {values['error']}" if status == "failed" else "done"
+                if values.get("value") is not None:
+                    outcome = f"{values.get('metric')} {values['value']:.4g} in {values.get('seconds', 0):.1f} s"
+                on_progress(done, total, f"{_title(task)}: {outcome}")
 
 
 def _title(task: Task) -> str:

@@ -3,15 +3,17 @@
 import itertools
 import json
 import os
-import statistics
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ..._write import private_folder, strict_json
 from .._lock import Lock, Locked
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Line = dict[str, Any]
 """A line of the file of results."""
@@ -163,55 +165,35 @@ class Results:
         return list(lines.values())
 
 
-@dataclass
-class Group:
-    """Runs that differ in their seed only.
-
-    `values` are the seeds' values of `metric`; `failed` counts runs without one.
-    """
-
-    point: dict[str, Any]
-    metric: str
-    values: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    failed: int = 0
-
-    @property
-    def mean(self) -> float | None:
-        """Over seeds; None if no run has ended well."""
-        return statistics.fmean(self.values) if self.values else None
-
-    @property
-    def deviation(self) -> float | None:
-        """The standard deviation over seeds, with n - 1; None of fewer than two."""
-        return statistics.stdev(self.values) if len(self.values) > 1 else None
-
-
-def summarise(lines: Iterable[Mapping[str, Any]]) -> list[Group]:
-    """One group per point without its seed: by data set, the best first.
+def summarise(lines: Sequence[Mapping[str, Any]]) -> "DataFrame":
+    """A pandas DataFrame with a row per point without its seed: by data set, the best first.
 
     >>> lines = [{"point": {"data": "a", "seed": s}, "metric": "accuracy", "value": 0.5 + s} for s in (0, 1)]
-    >>> [group] = summarise(lines)
-    >>> group.point, group.mean, round(group.deviation, 3)
-    ({'data': 'a'}, 1.0, 0.707)
+    >>> summarise(lines).round(3).to_dict("records")
+    [{'data': 'a', 'metric': 'accuracy', 'mean': 1.0, 'deviation': 0.707, 'seeds': 2, 'seconds': nan, 'failed': 0}]
     """
-    groups: dict[str, Group] = {}
+    import pandas as pd
+
+    rows = []
     for line in lines:
-        point = {name: value for name, value in line["point"].items() if name != "seed"}
-        group = groups.setdefault(json.dumps(point, sort_keys=True), Group(point, ""))
-        group.metric = group.metric or line.get("metric") or ""
-        if line.get("status", "done") == "done" and line.get("value") is not None:
-            group.values.append(float(line["value"]))
-        else:
-            group.failed += 1
-        if line.get("seconds") is not None:
-            group.seconds.append(float(line["seconds"]))
-
-    def order(group: Group) -> tuple[Any, ...]:
-        value = 0.0 if group.mean is None else group.mean if group.metric in LESS else -group.mean
-        return str(group.point.get("data", "")), group.mean is None, value
-
-    return sorted(groups.values(), key=order)
+        value = line.get("value") if line.get("status", "done") == "done" else None
+        point = {name: short(setting) for name, setting in line["point"].items() if name != "seed"}
+        known = {"metric": line.get("metric"), "value": value, "seconds": line.get("seconds"), "failed": value is None}
+        rows.append(point | known)
+    frame = pd.DataFrame(rows).astype({"value": float, "seconds": float})
+    points = names(line["point"] for line in lines)
+    groups: Any = frame.groupby([name for name in points if name != "seed"], dropna=False, sort=False)
+    found = groups.agg(
+        metric=("metric", "first"),
+        mean=("value", "mean"),
+        deviation=("value", "std"),
+        seeds=("value", "count"),
+        seconds=("seconds", "mean"),
+        failed=("failed", "sum"),
+    ).reset_index()
+    loss = found["mean"].where(found["metric"].isin(LESS), -found["mean"])
+    by = [name for name in ("data", "loss") if name in (*found, "loss")]
+    return found.assign(loss=loss).sort_values(by, kind="stable").drop(columns="loss").reset_index(drop=True)
 
 
 def names(points: Iterable[Mapping[str, Any]]) -> list[str]:
