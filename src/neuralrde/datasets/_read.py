@@ -26,7 +26,6 @@ from .table import (
     join_tables,
     labels_of_series,
     load_table,
-    with_columns,
 )
 from .targets import Task, describe_target
 from .ts import read_ts
@@ -416,7 +415,7 @@ def _from_tables(path: Path, found: _Folder, options: TableOptions, task: Task |
         if file.label is not None:
             places[_FOLDER], roles["target"] = file.label, (_FOLDER,)
             task = task or "classification"
-        tables.append(replace(table, frame=with_columns(table.frame, places), roles=replace(table.roles, **roles)))
+        tables.append(replace(table, frame=table.frame.assign(**places), roles=replace(table.roles, **roles)))
     ids = [table.roles.id for table in tables]
     if ids[0] != _FILE:
         return from_table(join_tables(_with_prefixes(tables, names), path), task=task)
@@ -442,7 +441,7 @@ def _with_prefixes(tables: list[Table], names: list[str]) -> list[Table]:
     prefixed = []
     for table, name in zip(tables, names, strict=True):
         ids = {str(table.roles.id): f"{name}/" + table.frame[table.roles.id]}
-        prefixed.append(replace(table, frame=with_columns(table.frame, ids), notes=[*table.notes, note]))
+        prefixed.append(replace(table, frame=table.frame.assign(**ids), notes=(*table.notes, note)))
     return prefixed
 
 
