@@ -181,16 +181,16 @@ def read(
         group: the column of patients, speakers, ...
         split: the column that says train, validation or test.
         columns: the channels; of a melted table, the sensors; None takes all other columns.
-        wide: whether a row is a series; None decides: it is if there are no times, ids do not repeat, and the
-            columns are numbered (0, 1, ...; x_0, x_1, ..., y_0, ...) or have no names.
+        wide: whether a row is a series; None decides: it is if there are no times, ids do not repeat, and all
+            columns are numbered (0, 1, ...; x_0, x_1, ..., y_0, ...).
         per_time: whether the target of a long table may change within a series.
         header: whether the first row names the columns; None decides: it does if a cell is no number and no date.
         labels: a second table, with a row per series, that has `target` (and `group`, `split`, if there).
         labels_id: its column of ids; None takes the name that `id` has, or id.
         time_format: of the times: a format such as "%d.%m.%y %H:%M", "day-first" or "month-first" for dates such as
             1/2/2024, "clock" for clock times, or "number"; None decides, and refuses 1/2/2024.
-        decimal: "," or "."; None decides, if that is possible.
-        thousands: what divides thousands, such as "," or "."; None decides, if that is possible.
+        decimal: the sign before decimals, "," or ".".
+        thousands: the sign between thousands, such as "," or ".".
         duplicates: what to do with several rows of a series at one time: "error", "mean", "first" or "last".
         drop_unlabelled: whether series without a target are left out; otherwise they are an error.
         sensor: of a melted table, the column that names the channel.

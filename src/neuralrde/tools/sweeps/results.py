@@ -9,8 +9,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from filelock import Timeout
+
 from ..._write import private_folder, strict_json
-from .._lock import Lock, Locked
+from .._lock import lock
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -96,10 +98,10 @@ class Results:
     def __enter__(self) -> Self:
         folder = private_folder(self.path.parent)
         try:
-            self._lock = Lock(self.path.with_name(f".{self.path.name}.lock"))
-        except Locked as locked:
+            self._lock = lock(self.path.with_name(f".{self.path.name}.lock"))
+        except Timeout:
             raise RuntimeError(
-                f"Got {self.path}, to which another sweep is writing ({locked}); expected one writer. Wait until it "
+                f"Got {self.path}, to which another sweep is writing; expected one writer. Wait until it "
                 "has ended, or read its table meanwhile with --table."
             ) from None
         self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644 & folder.stat().st_mode)
