@@ -62,12 +62,12 @@ def test_the_next_name_is_taken(tmp_path, monkeypatch):
 
 
 def test_a_second_run_in_a_folder_is_refused(tmp_path):
-    with RunFolder.new("a", tmp_path / "run", resume=False):
-        with pytest.raises(Refusal, match="another run is being trained in it") as refusal:
-            RunFolder.new("a", tmp_path / "run", resume=False)
+    refused = pytest.raises(Refusal, match="another run is being trained in it")
+    with RunFolder.new("a", tmp_path / "run", resume=False), refused:
+        RunFolder.new("a", tmp_path / "run", resume=False)
     with RunFolder.new("a", tmp_path / "run", resume=False) as again:
         assert again.path == tmp_path / "run"
-    assert list((tmp_path / "run").iterdir()) == []
+    assert [file.name for file in (tmp_path / "run").iterdir()] == [".lock"]
 
 
 ROUNDS, OUTS = 20, (None, Path("run"))

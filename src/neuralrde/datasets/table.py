@@ -165,6 +165,8 @@ def find_roles(names: Sequence[str], file: str | Path, options: TableOptions, *,
 
 _ROW_NUMBERS = re.compile(r"Unnamed: \d+|__index_level_\d+__")
 _MOST_WORDS = 100
+# This many numbered columns are points of a series; fewer may be channels.
+_SERIES = 10
 # Names that no column of a file has: the number of a row's series, and its time.
 _OWNER, _TIME = "\0owner", "\0time"
 
@@ -579,10 +581,11 @@ def is_wide(table: Table) -> bool:
     unique = roles.id is not None and table.frame[roles.id].is_unique
     if roles.id is not None and (not unique or rows == 1):
         return False
-    plain = all(map(_is_plain_number, roles.channels))
     grid = numbered(roles.channels)
-    if grid is not None and (unique or (plain and (table.sources[0].named or roles.target))):
-        return True
+    if grid is not None:
+        plain = all(map(_is_plain_number, roles.channels)) and bool(table.sources[0].named or roles.target)
+        if unique or plain or len(next(iter(grid.values()))) >= _SERIES:
+            return True
     if grid is None and not unique:
         return False
     raise ValueError(
