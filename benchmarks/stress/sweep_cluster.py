@@ -78,9 +78,8 @@ def _descendants(pid: int) -> list[int]:
 
 
 def lines_of(folder: Path) -> list[dict[str, Any]]:
-    """The lines of results as they stand in the file, and not as `Results.read` reads them."""
-    file = folder / "results.jsonl"
-    return [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
+    """The results, as their files have them."""
+    return [json.loads(file.read_text("utf-8")) for file in sorted(folder.glob("results/*.json"))]
 
 
 def run(folder: Path, *, kill_after: int = 8, epochs: int = 200) -> dict[str, Any]:

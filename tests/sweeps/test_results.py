@@ -1,7 +1,6 @@
-"""The file of results, keys, grids and groups."""
+"""Keys, grids and groups of results."""
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -9,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from neuralrde.tools.sweeps import Results, content_key, grid_points, summarise
+from neuralrde.tools.sweeps import content_key, grid_points, summarise
 
 
 def line(key, value=None, *, status="done", metric="accuracy", **point):
@@ -37,45 +36,6 @@ def test_a_key_is_that_of_the_content_on_any_machine():
     assert len({content_key(one) for one in ({"x": 1}, {"x": 1.5}, {"x": "1"}, {"x": None}, {"y": 1})}) == 5
     with pytest.raises(TypeError, match="type object among what decides"):
         content_key({"x": object()})
-
-
-def test_lines_are_whole_and_none_is_twice(tmp_path):
-    file = tmp_path / "deep" / "results.jsonl"
-    with Results(file) as results:
-        assert results.append(line("a", float("nan"), seed=0))
-        assert not results.append(line("a", 0.5, seed=0))
-        assert results.append(line("b", 0.25, seed=1))
-        with pytest.raises(RuntimeError, match="another sweep is writing"), Results(file):
-            pass
-    # A crash tore a line off; who reads meanwhile does not see it, and who writes next removes it.
-    whole = file.read_bytes()
-    file.write_bytes(whole + b'{"key": "c", "poi')
-    assert [one["key"] for one in Results.read(file)] == ["a", "b"]
-    assert json.loads(whole.splitlines()[0])["value"] is None  # JSON knows no NaN
-    with Results(file) as results:
-        assert file.read_bytes() == whole
-        assert "a" in results
-        assert "c" not in results
-        assert len(results) == 2
-        results.forget({"a"})
-        assert results.append(line("a", 1.0, seed=0))
-    assert [one["key"] for one in Results.read(file)] == ["b", "a"]
-    file.write_bytes(b"3\n" + whole)
-    with pytest.raises(ValueError, match=r"Line 1 of .* is no result"):
-        Results.read(file)
-
-
-def test_a_full_disk_leaves_no_half_line(tmp_path, monkeypatch):
-    file, write = tmp_path / "results.jsonl", os.write
-    with Results(file) as results:
-        results.append(line("a", 0.5))
-        monkeypatch.setattr(os, "write", lambda handle, data: write(handle, data[:7]))
-        with pytest.raises(OSError, match="No space left"):
-            results.append(line("b", 0.5))
-        monkeypatch.undo()
-        assert "b" not in results
-        results.append(line("c", 0.5))
-    assert [one["key"] for one in Results.read(file)] == ["a", "c"]
 
 
 def test_groups_are_over_seeds_and_the_best_comes_first():

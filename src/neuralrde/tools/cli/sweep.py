@@ -1,6 +1,5 @@
 """`neuralrde sweep`: many runs with different settings, on all cores or on a Ray cluster."""
 
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..._write import writing
-from ..sweeps.results import Line
+from ..sweeps.results import Result
 from . import flags
 from .console import WRONG_USE, Refusal, count, going_on_unread, how_stopped, number, print_json, table
 from .flags import option
@@ -40,13 +39,13 @@ def sweep(
         neuralrde sweep hearts.toml --address 10.0.0.1:6379
     """
     from ...datasets.dataset import safe_name
-    from ..sweeps import InProcess, RayPool, Results, Sweep
+    from ..sweeps import InProcess, RayPool, Sweep
 
     if address is not None and no_ray:
         raise Refusal("Got --address with --no-ray; expected one of them.", WRONG_USE)
     folder = Path("sweeps") / safe_name(config.stem) if out is None else out
     if show:
-        if not (lines := Sweep.lines_of(folder)):
+        if not (lines := Sweep.results_in(folder)):
             raise Refusal(f"There are no results in {folder} yet. Run the sweep without --table first.")
         _show(lines, folder, json)
         return
@@ -63,26 +62,23 @@ def sweep(
 
     with going_on_unread():
         sweep, options, on_ray = read_sweep(config, folder)
-        if retry_failed and sweep.results.exists():
-            with Results(sweep.results) as results:
-                results.forget({line["key"] for line in results if line["status"] == "failed"})
-        if sweep.finished():
-            sweep.remember()
-            say(f"Nothing to run: every task has a result in {sweep.results}.")
-        else:
-            say(f"Results: {sweep.results}")
-            pool = InProcess(run_one, **options) if no_ray else RayPool(run_one, **options, **on_ray, address=address)
-            try:
-                with pool if isinstance(pool, RayPool) else contextlib.nullcontext():
-                    sweep.run(pool, on_progress)
-            except (KeyboardInterrupt, SystemExit) as error:  # Ray makes an exit of SIGTERM
-                word, code = how_stopped(error)
-                others = f" with the other {count(left, 'run')}"
-                raise Refusal(f"{word}. What is done is kept; the same command goes on{others}.", code) from None
-        _show(Sweep.lines_of(folder), folder, json)
+        if retry_failed:
+            sweep.forget_failed()
+        if not sweep.left():
+            say(f"Nothing to run: every task has a result in {folder}.")
+            no_ray = True
+        pool = InProcess(run_one, **options) if no_ray else RayPool(run_one, **options, **on_ray, address=address)
+        try:
+            with pool:
+                sweep.run(pool, on_progress)
+        except (KeyboardInterrupt, SystemExit) as error:  # Ray makes an exit of SIGTERM
+            word, code = how_stopped(error)
+            others = f" with the other {count(left, 'run')}"
+            raise Refusal(f"{word}. What is done is kept; the same command goes on{others}.", code) from None
+        _show(Sweep.results_in(folder), folder, json)
 
 
-def _show(lines: list[Line], folder: Path, json: bool) -> None:
+def _show(lines: list[Result], folder: Path, json: bool) -> None:
     """The results so far, over seeds; a table of all runs goes into a file."""
     import pandas as pd
 

@@ -6,12 +6,11 @@ can be read at any time. `neuralrde sweep` is built on it.
 """
 
 from .driver import InProcess, RayPool, Sweep
-from .results import Results, Task, content_key, grid_points, summarise
+from .results import Task, content_key, grid_points, summarise
 
 __all__ = [
     "InProcess",
     "RayPool",
-    "Results",
     "Sweep",
     "Task",
     "content_key",

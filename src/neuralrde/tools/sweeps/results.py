@@ -1,24 +1,17 @@
-"""Tasks and their results: a task's key, the file of results, and groups of results over seeds."""
+"""Tasks and their results: a task's key, grids, and groups of results over seeds."""
 
 import itertools
 import json
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
-
-from filelock import Timeout
-
-from ..._write import private_folder, strict_json
-from .._lock import lock
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Line = dict[str, Any]
-"""A line of the file of results."""
+Result = dict[str, Any]
+"""What became of a task, as its file has it."""
 # Metrics of which less is better.
 LESS = ("rmse", "mae", "validation_loss", "loss")
 
@@ -74,97 +67,6 @@ def content_key(content: Any) -> str:
 
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=plain)
     return blake2b(text.encode(), digest_size=10).hexdigest()
-
-
-class Results:
-    """A file of JSON lines, one per finished task, each whole or not there, and none twice.
-
-    One process writes it, and any may read it at any time. Whoever appends holds a lock, so that a second driver of the
-    same sweep is refused. A line that a crash has torn off is removed when the next driver opens the file.
-
-    >>> import tempfile
-    >>> with Results(Path(tempfile.mkdtemp()) / "results.jsonl") as results:
-    ...     results.append({"key": "a", "accuracy": 0.5}), results.append({"key": "a", "accuracy": 0.5}), len(results)
-    (True, False, 1)
-
-    Args:
-        path: the file; made when the first line comes.
-    """
-
-    def __init__(self, path: str | os.PathLike):
-        self.path = Path(path)
-        self._lines: dict[str, Line] = {}
-
-    def __enter__(self) -> Self:
-        folder = private_folder(self.path.parent)
-        try:
-            self._lock = lock(self.path.with_name(f".{self.path.name}.lock"))
-        except Timeout:
-            raise RuntimeError(
-                f"Got {self.path}, to which another sweep is writing; expected one writer. Wait until it "
-                "has ended, or read its table meanwhile with --table."
-            ) from None
-        self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644 & folder.stat().st_mode)
-        try:
-            os.ftruncate(self._handle, self.path.read_bytes().rfind(b"\n") + 1)
-            self._lines = {line["key"]: line for line in self.read(self.path)}
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        os.close(self._handle)
-        self._lock.release()
-
-    def append(self, line: Line) -> bool:
-        """Write a line through to the disk; False if its key is there already."""
-        if line["key"] in self._lines:
-            return False
-        data = (strict_json(line) + "\n").encode()
-        written = os.write(self._handle, data)
-        if written < len(data):  # a full disk: half a line must not stay
-            os.ftruncate(self._handle, os.fstat(self._handle).st_size - written)
-            raise OSError(28, "No space left on device", str(self.path))
-        os.fsync(self._handle)
-        self._lines[line["key"]] = line
-        return True
-
-    def forget(self, keys: set[str]) -> None:
-        """Take lines out, so that their tasks are run again."""
-        kept = [line for key, line in self._lines.items() if key not in keys]
-        os.ftruncate(self._handle, 0)
-        self._lines = {}
-        for line in kept:
-            self.append(line)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._lines
-
-    def __iter__(self) -> Iterator[Line]:
-        return iter(list(self._lines.values()))
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    @staticmethod
-    def read(path: str | os.PathLike) -> list[Line]:
-        """All whole lines of a file; [] if there is none. It may be written to meanwhile."""
-        try:
-            text = Path(path).read_bytes()
-        except FileNotFoundError:
-            return []
-        lines = {}
-        for number, line in enumerate(text[: text.rfind(b"\n") + 1].splitlines(), 1):
-            try:
-                record = json.loads(line)
-                lines.setdefault(record["key"], record)
-            except (ValueError, KeyError, TypeError):
-                raise ValueError(
-                    f"Line {number} of {path} is no result; expected an object with a key on each line. Remove the "
-                    "line: its task is run again."
-                ) from None
-        return list(lines.values())
 
 
 def summarise(lines: Sequence[Mapping[str, Any]]) -> "DataFrame":
