@@ -21,7 +21,7 @@ def prepare(
     data: Annotated[
         str, typer.Argument(metavar="DATA", help="A .parquet, .csv or .npy file, or a folder.", show_default=False)
     ],
-    store: Annotated[str, typer.Argument(metavar="STORE", help="The folder to write, or a URL.", show_default=False)],
+    store: Annotated[str, typer.Argument(metavar="STORE", help="The folder to write.", show_default=False)],
     table: flags.Table,
     labels: Annotated[str | None, option("For .npy data, the targets as .npy.", "FILE", panel="Tables")] = None,
     groups: Annotated[str | None, option("For .npy data, the groups as .npy.", "FILE", panel="Tables")] = None,

@@ -6,6 +6,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,8 +23,6 @@ from ...plots import (
 )
 from ..assessment import Assessment
 from ..assessment.metrics import rare_class, title_of
-from ..sweeps.page import page
-from ..sweeps.page import table as html_table
 from .console import count, number, table
 from .evaluation import PredictionTable
 from .inspect import about_blend, is_dated
@@ -34,6 +33,7 @@ from .settings import CLOSED_FORM, settings_of
 if TYPE_CHECKING:
     from .settings import Estimator
 
+_PAGE = Path(__file__).with_name("report_page.html")
 _PICTURES = ("confusion.png", "predicted_against_true.png", "calibration.png", "learning_curves.png", "windows.png")
 _PICTURES += ("surest_right.png", "surest_wrong.png")
 
@@ -178,10 +178,13 @@ def times_of(one: Dataset, points: int) -> np.ndarray | None:
 
 def run_page(folder: RunFolder, data: str, result: Mapping[str, Any]) -> str:
     """The text of report.html; `data` is about the data, for people, and the result as in metrics.json."""
-    return page(folder.path.resolve().name, "\n".join(_sections(folder, data, result)))
+    title, body = escape(folder.path.resolve().name), "\n".join(_sections(folder, data, result))
+    return Template(_PAGE.read_text(encoding="utf-8")).substitute(title=title, body=body)
 
 
 def _sections(folder: RunFolder, data: str, result: Mapping[str, Any]) -> Iterator[str]:
+    import pandas as pd
+
     found = result["assessment"]
     metrics = [name for name in found["intervals_95"] if name in found["baselines"][0]]
     ends = found["intervals_95"][found["metric"]]
@@ -191,7 +194,8 @@ def _sections(folder: RunFolder, data: str, result: Mapping[str, Any]) -> Iterat
     yield "<h2>Verdict</h2><ul>" + "".join(f"<li>{escape(one)}</li>" for one in found["verdict"]) + "</ul>"
     rows = [["this model", *(found["measures"][name] for name in metrics), ""]]
     rows += [[one["name"], *(one[name] for name in metrics), one["what"]] for one in found["baselines"]]
-    yield html_table(["", *map(title_of, metrics), "what it is"], rows, id="baselines")
+    beside = pd.DataFrame(rows, columns=["", *map(title_of, metrics), "what it is"])  # type: ignore
+    yield beside.to_html(index=False, border=0, float_format="{:.4g}".format)
     for name in _PICTURES:
         if (file := folder.pictures / name).exists():
             picture = b64encode(file.read_bytes()).decode()

@@ -30,7 +30,7 @@ from ..._version import __version__
 from ..._write import digest_of
 from ...datasets import Dataset
 from ...training import FileRefused, Listener
-from .._lock import Lock
+from .._lock import is_locked
 from ..sweeps import Sweep, Task, content_key, grid_points
 from .console import INTERRUPTED, TERMINATED, WRONG_USE, Refusal
 from .loading import open_data, targets, with_channels
@@ -74,7 +74,7 @@ def read_sweep(file: Path, folder: Path) -> tuple[Sweep, dict[str, Any], dict[st
         # The closed form among other models leaves out what is not for it.
         mixed = not all(_settings(base, point).closed_form for point in points)
         tasks += [maker.task(point, mixed=mixed) for point in points]
-    sweep = Sweep(folder, tasks, name=file.stem)
+    sweep = Sweep(folder, tasks)
     return sweep, {"data": maker.data, "folder": sweep.runs.resolve()}, on_ray
 
 
@@ -168,7 +168,7 @@ def run_one(settings: RunSettings, data: Dataset, folder: Path) -> dict[str, Any
     """Train into the folder, or go on with what is there. What goes into the line of results."""
     # A worker that was given up as dead may still be writing to it: then one beside it.
     names = (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
-    folder = next(one for one in itertools.chain([folder], names) if Lock.owner(one / ".lock") is None)
+    folder = next(one for one in itertools.chain([folder], names) if not is_locked(one / ".lock"))
     listener, known = _Resumed(), RunFolder(folder).read_metrics()  # written last: what is there is a whole run
     while not known:
         resume = (folder / "checkpoint.nrde").exists()
