@@ -12,7 +12,6 @@ import difflib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
-from importlib import import_module
 from typing import Any, ClassVar
 
 from .errors import ParameterError, setting
@@ -20,25 +19,8 @@ from .errors import ParameterError, setting
 # Options that the estimator supplies; `_ALWAYS` are the ones given to a class that takes any.
 FROM_DATA = ("channels", "outputs", "depth", "scales", "step", "points", "static", "key")
 _ALWAYS = ("channels", "outputs", "depth", "key")
-# The package in which each family is registered. Parameters of estimators:
-_PARTS = {
-    "model": "models",
-    "transform": "transforms",
-    "windows": "paths",
-    "loss": "training",
-    "optimizer": "training",
-    "augmentation": "training",
-}
-# Options of these, which may be short names in whatever class takes them:
-_OPTIONS = {
-    "readout": "models",
-    "solver": "solvers",
-    "gradient": "solvers",
-    "field": "fields",
-    "activation": "fields",
-    "schedule": "training",
-}
-_PACKAGES = _PARTS | _OPTIONS
+# Options that may be short names in whatever class takes them.
+_OPTIONS = {"readout", "solver", "gradient", "field", "activation", "schedule"}
 
 
 class Registry(dict[str, Any]):
@@ -183,9 +165,9 @@ def make(family: str, value: Any, /, **options: Any) -> Any:
     >>> make("transform", {"name": "time", "duration": 2.0}), make("model", "log-ncde", state=8)
     (TimeChannel(duration=2.0), Config(LogNCDE, state=8))
     """
-    registry = _registry_of(family)
+    registry = Registry.families.get(family)
     if registry is None:
-        raise ParameterError("family", family, f"one of {list(_PACKAGES)}")
+        raise ParameterError("family", family, f"one of {list(Registry.families)}, of the packages that were imported")
     first = next(iter(registry))
     value = registry.coerce(first if value is None and options else value)
     if isinstance(value, list | tuple):
@@ -211,13 +193,6 @@ def make(family: str, value: Any, /, **options: Any) -> Any:
     if not isinstance(value, Config):
         raise ParameterError(family, value, f"one of {list(registry)}, a class, or `Config(cls, ...)` for options")
     return value.with_options(**options)
-
-
-def _registry_of(family: str) -> Registry | None:
-    """The registry of a family, whose package is imported if it has not been; None if there is no such family."""
-    if family not in Registry.families and family in _PACKAGES:
-        import_module(f".{_PACKAGES[family]}", __package__)
-    return Registry.families.get(family)
 
 
 def _replaced(family: str, part: Any, options: dict[str, Any]) -> Any:
@@ -246,7 +221,7 @@ def params_of(value: Any) -> dict[str, Any]:
 
 def to_plain(family: str, value: Any) -> Any:
     """A part as JSON and TOML can hold it: its short name, and what was set. `make` has it back."""
-    registry = _registry_of(family)
+    registry = Registry.families.get(family)
     if registry is not None and isinstance(value, Mapping):
         value = make(family, value)
     if registry is not None and "compose" in registry and isinstance(value, registry["compose"]):

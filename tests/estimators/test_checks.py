@@ -6,8 +6,8 @@ from sklearn.utils.estimator_checks import check_estimator, estimator_checks_gen
 
 from neuralrde.estimators import (
     LogSignatureClassifier,
+    LogSignatureFeatures,
     LogSignatureRegressor,
-    LogSignatureTransformer,
     NeuralRDEClassifier,
     NeuralRDERegressor,
 )
@@ -59,7 +59,7 @@ CANNOT_IF_NEURAL = {
 
 def test_transformer():
     with unchecked():  # they set parameters to all kinds of things, on purpose
-        check_estimator(LogSignatureTransformer(), on_skip=None)
+        check_estimator(LogSignatureFeatures(), on_skip=None)
 
 
 def test_quick_ones():

@@ -13,13 +13,12 @@ import pandas
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from neuralrde.estimators import LogSignatureTransformer, NeuralRDEClassifier, NeuralRDERegressor, load
+from neuralrde.estimators import LogSignatureFeatures, NeuralRDEClassifier, NeuralRDERegressor, load
 from neuralrde.estimators.saving import FORMAT, from_parts, to_parts
 from neuralrde.estimators.targets import TargetCoding
 from neuralrde.paths import Series
 from neuralrde.training import FileRefused
 from neuralrde.training.archive import read_archive, write_archive
-from neuralrde.transforms import Standard
 from tests.estimators.options import options
 
 SMALL = {"state": 4, "width": 6, "layers": 1, "epochs": 2, "step": 4}
@@ -67,7 +66,7 @@ def test_others(tmp_path):
     regressor = NeuralRDERegressor(**options(**SMALL)).fit(X, X[:, 0, 0])
     regressor.save(tmp_path / "regressor")
     np.testing.assert_array_equal(NeuralRDERegressor.load(tmp_path / "regressor").predict(X), regressor.predict(X))
-    transformer = LogSignatureTransformer(windows=4).fit(X)
+    transformer = LogSignatureFeatures(draws=2).fit(X)
     transformer.save(tmp_path / "transformer")
     np.testing.assert_array_equal(load(tmp_path / "transformer").transform(X), transformer.transform(X))
     with pytest.raises(FileRefused, match="holds a 'NeuralRDERegressor'"):
@@ -298,28 +297,6 @@ def test_weights_from_elsewhere(saved, change, words):
     assert re.search(words, refusal_of(saved))
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (learned(windows_per_series=10**12), "windows_per_series"),
-        (learned(windows_per_series=10**7), "features; expected at most"),
-        (parameter("windows", {"part": {"count": 1}}), "windows_per_series=5; expected at most 1"),
-        (learned(path_channels=3), "make no"),
-        (learned(path_channels=["a"] * 3), "make no"),
-        (learned(path_channels=["time", "x0", "x1"]), "path_channels"),
-        (parameter("flatten", 1), "flatten=1"),
-        (parameter("prepare", {"part": {"name": "standard", "scale": False, "base_point": True}}), "Got the transform"),
-        (parameter("windows", {"part": {"step": 4, "depth": 10**6}}), "depth"),
-        (transform(4, gap_=3.0), "timed|times"),
-    ],
-)
-def test_a_transformer_from_elsewhere(tmp_path, change, words):
-    LogSignatureTransformer(windows=4).fit(X).save(tmp_path / "transformer")
-    load(tmp_path / "transformer")
-    reseal(tmp_path / "transformer", change)
-    assert re.search(words, refusal_of(tmp_path / "transformer"))
-
-
 def test_a_regressor_from_elsewhere(tmp_path):
     NeuralRDERegressor(**options(**SMALL)).fit(X, X[:, 0]).save(tmp_path / "regressor")
     reseal(tmp_path / "regressor", targets(one_dimensional=True))
@@ -350,10 +327,6 @@ OBJECTS = LABELS.astype(object)
         ),
         lambda: NeuralRDERegressor(**options(**FEW, shifts=3, readout="final")).fit(TABLE, X[:, :2, 0]),
         lambda: NeuralRDERegressor(**options(**FEW | {"step": 1})).fit(np.nan_to_num(X), np.nan_to_num(X)),
-        lambda: LogSignatureTransformer(prepare=Standard(fill=None, scale=False, time=False)).fit(TIMED),
-        lambda: LogSignatureTransformer(windows={"every": 3.0}).fit(TIMED),
-        lambda: LogSignatureTransformer().fit(X[:1, :1]),
-        lambda: LogSignatureTransformer(windows=1).fit(X[:1, :2]),
     ],
 )
 def test_what_was_fitted_in_any_way_loads(tmp_path, fitted):
