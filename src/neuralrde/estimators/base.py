@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -38,13 +37,10 @@ class SeriesEstimator(Parameters, BaseEstimator):
     outputs_ = Learned[int]("targets.outputs")
     per_time_ = Learned[bool]("targets.per_time")
 
-    def _check_parameters(self) -> SimpleNamespace:
-        """The parts that parameters stand for, by parameter. Raises if a parameter is wrong."""
-        parts = SimpleNamespace()
-        for name, family in self._parts.items():
-            part = self._part(name)
-            setattr(parts, name, part.expanded() if family == "transform" else part)
-        return parts
+    def _check_parameters(self) -> Self:
+        """The estimator with an object for each part, as parameters may be short names. Raises if one is wrong."""
+        parts = {name: self._part(name) for name in self._parts}
+        return type(self)(**self.get_params(deep=False) | parts)
 
     def _code_targets(
         self, y: Any, series: Any, coding: TargetCoding | None, classes: Any = None
@@ -140,7 +136,7 @@ class SeriesEstimator(Parameters, BaseEstimator):
         """
         return load_estimator(path, {cls.__name__: cls})
 
-    def _check_loaded(self, fitted: Any, parts: SimpleNamespace) -> Any:
+    def _check_loaded(self, fitted: Any, checked: Any) -> Any:
         """What a file says was fitted, if it can be what these parameters lead to."""
         return fitted
 

@@ -1,7 +1,6 @@
 """Classification, regression and features in closed form: random log-signature features and ridge regression."""
 
 from dataclasses import dataclass, fields, replace
-from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
@@ -103,7 +102,7 @@ class ClosedForm(SeriesEstimator):
     def _sizes(self) -> FeatureSizes:
         return FeatureSizes(**{field.name: getattr(self, field.name) for field in fields(FeatureSizes)})
 
-    def _check_parameters(self) -> SimpleNamespace:
+    def _check_parameters(self) -> Self:
         self._sizes()
         return super()._check_parameters()
 

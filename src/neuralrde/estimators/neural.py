@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -39,8 +38,6 @@ from .trainer import Trainer
 
 # A fitted estimator was built from these parameters. `warm_start` and `partial_fit` refuse to continue with others.
 ARCHITECTURE_PARAMETERS = ("model", "members", "transform", "windows", "loss")
-_SCALARS = ("members", "closed_form", "epochs", "batch_size", "validation_fraction", "shuffle", "patience")
-_SCALARS += ("time_budget", "class_weight", "threshold")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -244,7 +241,7 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
         if mesh is None:
             try_all_cores()
         keep_programs()
-        parts = self._check_parameters()
+        parameters = self._check_parameters()
         like: Options = {} if previous is None else {"described": previous.inputs, "coding": previous.targets}
         like |= {"classes": classes, "static": static}
         samples, inputs, targets = self._samples(X, y, sample_weight, groups, **like)
@@ -255,8 +252,8 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
         check_threshold_suits(self.threshold, targets)
         given = {name: vars(self)[name] for name in ARCHITECTURE_PARAMETERS}
         trainer = Trainer(
-            **vars(parts),
-            **{name: getattr(self, name) for name in _SCALARS},
+            parameters=parameters,
+            transform=vars(parameters)["transform"].expanded(),
             # Without `agree`, every process would draw another seed.
             seed=Processes(mesh).agree(int(check_random_state(self.random_state).randint(2**31 - 1))),
             given=given,
@@ -266,8 +263,7 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
             mesh=mesh,
             previous=previous,
         )
-        warm = self.warm_start and hasattr(self, "fitted_")
-        samples.source.check_possible(trainer, per_time=targets.per_time, warm=warm)
+        samples.source.check_possible(trainer)
         if previous is None:
             vars(self).pop("fitted_", None)  # so that an interrupted `fit` leaves nothing behind
         for name, first in ((previous and previous.given) or {}).items():
@@ -283,45 +279,43 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
 
     # Parameters.
 
-    def _check_parameters(self) -> SimpleNamespace:
-        parts = super()._check_parameters()
-        config = parts.model
+    def _check_parameters(self) -> Self:
+        checked = super()._check_parameters()
+        config, loss = checked.model, checked.loss
         config.made_options()  # a short name that there is none of is found here
-        given = set(config.options) & set(FROM_DATA)
-        if given:
+        if given := set(config.options) & set(FROM_DATA):
             raise ParameterError(
                 "model",
                 self.model,
                 f"it without {sorted(given)}, which the estimator knows from the data and from windows",
                 remedy="Write for example windows=Windows(step=16, depth=3).",
             )
-        if not callable(parts.loss):
-            raise ParameterError("loss", parts.loss, f"one of {list(LOSSES)}, a loss such as Huber(), or a function")
-        parts.loss = parts.loss if isinstance(parts.loss, AbstractLoss) else FunctionLoss(parts.loss)
-        if parts.loss.task not in (None, self._task):
+        if not callable(loss):
+            raise ParameterError("loss", loss, f"one of {list(LOSSES)}, a loss such as Huber(), or a function")
+        checked.loss = loss if isinstance(loss, AbstractLoss) else FunctionLoss(loss)
+        if checked.loss.task not in (None, self._task):
             fitting = [name for name, cls in LOSSES.items() if cls.task == self._task]
             raise ValueError(
                 f"Got {setting('loss', self.loss)} for {self._task}; expected one of {fitting}, or a loss of your own "
                 "for it."
             )
-        check_augmentation(parts.augmentation, self._task)
-        check_whole("members", self.members, high=1000, also=(None,))
-        check_flag("closed_form", self.closed_form)
-        check_whole("batch_size", self.batch_size)
-        check_whole("epochs", self.epochs, also=(None,))
+        check_augmentation(checked.augmentation, self._task)
         check_number("validation_fraction", self.validation_fraction, high=0.9)
-        check_flag("shuffle", self.shuffle)
-        check_flag("warm_start", self.warm_start)
         check_number("time_budget", self.time_budget, above=True, also=(None,))
-        check_whole("patience", self.patience, also=(None,))
-        return parts
+        check_whole("members", self.members, high=1000, also=(None,))
+        for name in ("epochs", "patience"):
+            check_whole(name, getattr(self, name), also=(None,))
+        check_whole("batch_size", self.batch_size)
+        for name in ("closed_form", "shuffle", "warm_start"):
+            check_flag(name, getattr(self, name))
+        return checked
 
     def _fitted_parameters(self) -> Options:
         # A part that was set after `fit` has no part in what was fitted.
         return super()._fitted_parameters() | (self.fitted_.given or {})
 
-    def _check_loaded(self, fitted: FittedNeural, parts: SimpleNamespace) -> FittedNeural:
-        channels = check_transform(fitted.transform, parts.transform, fitted.inputs)
+    def _check_loaded(self, fitted: FittedNeural, checked: Self) -> FittedNeural:
+        channels = check_transform(fitted.transform, vars(checked)["transform"].expanded(), fitted.inputs)
         if channels is not None and len(channels) != fitted.n_path_channels:
             raise ValueError(
                 f"Got n_path_channels={fitted.n_path_channels}; expected {len(channels)}, those of the transform"

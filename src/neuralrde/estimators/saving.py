@@ -72,9 +72,9 @@ def load_estimator(path: str | os.PathLike, kinds: dict[str, Any]) -> Any:
                 is_part = name in kind._parts
                 parameters[name] = make(kind._parts[name], value["part"]) if is_part else dict(value["pairs"])
         estimator = kind(**parameters)
-        parts = estimator._check_parameters()
+        checked = estimator._check_parameters()
         fitted = from_parts(kind._kind, header["fitted"], arrays)
-        return kind._of(estimator._check_loaded(fitted, parts), parameters)
+        return kind._of(estimator._check_loaded(fitted, checked), parameters)
     except FileRefused as error:
         raise FileRefused(f"Got the file {str(path)!r}, whose parts do not fit together: {_brief(error)}") from None
     except Exception as error:  # whatever strange settings make a constructor stumble over

@@ -47,7 +47,7 @@ class SampleSource(Protocol):
         """The targets that were given, or the source's own; None if there are none."""
         ...
 
-    def check_possible(self, trainer: Any, *, per_time: bool, warm: bool) -> None:
+    def check_possible(self, trainer: Any) -> None:
         """Raise if a `Trainer` is asked for something that this source cannot give."""
         ...
 
@@ -137,7 +137,7 @@ class SeriesInMemory:
     def targets(self, y: Any, task: str) -> Any:
         return y
 
-    def check_possible(self, trainer: Any, *, per_time: bool, warm: bool) -> None:
+    def check_possible(self, trainer: Any) -> None:
         pass
 
     def whole(self) -> Series:

@@ -5,8 +5,7 @@ Targets at every point are one array, as long as the longest series, or an array
 
 import warnings
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
@@ -128,7 +127,7 @@ class ClassTargets(ClassifierMixin):
             )
         return np.where(unknown | ~known, -1, target).astype(np.int32), coding
 
-    def _check_parameters(self) -> SimpleNamespace:
+    def _check_parameters(self) -> Self:
         if not isinstance(self.class_weight, dict) and self.class_weight not in ("balanced", None):
             raise ParameterError("class_weight", self.class_weight, 'None, "balanced" or a dictionary of weights')
         check_threshold(self.threshold)
