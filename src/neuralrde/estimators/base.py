@@ -136,10 +136,6 @@ class SeriesEstimator(Parameters, BaseEstimator):
         """
         return load_estimator(path, {cls.__name__: cls})
 
-    def _check_loaded(self, fitted: Any, checked: Any) -> Any:
-        """What a file says was fitted, if it can be what these parameters lead to."""
-        return fitted
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True

@@ -505,6 +505,12 @@ class FittedNeural(Predictor):
         A user's own model is not checked, because its sizes are unknown until it is built; a model without weight is
         never built.
         """
+        ours = all(type(part).__module__.startswith("neuralrde.") for part in self.transform.parts)
+        if not self.transform.is_fitted or (ours and self._channels_after() != self.n_path_channels):
+            raise ValueError(
+                f"Got n_path_channels={self.n_path_channels} and the transform {self.transform!r}; expected one that "
+                f"was fitted, and {self._channels_after()} channels"
+            )
         if not self.config.cls.__module__.startswith("neuralrde.") or self.blend.only_closed_form:
             return {}
         sizes = {name: value for name, value in params_of(self.config).items() if type(value) is int}
@@ -518,6 +524,9 @@ class FittedNeural(Predictor):
         if "state" in sizes and "width" in sizes:  # the last layer of a field, or of a stack of them
             least["weights"] = sizes["state"] * min(logs, sizes["width"])
         return least
+
+    def _channels_after(self) -> int:
+        return self.transform.channels_after(self.inputs.n_channels)
 
     # A JAX function in a model cannot be pickled, but arrays can. So the model is built again around them.
 

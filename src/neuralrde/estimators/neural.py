@@ -31,7 +31,6 @@ from .closed_form import LogSignatureClassifier, LogSignatureRegressor
 from .division import Samples, check_several_groups
 from .fitted import FittedNeural
 from .parameters import Learned, check_augmentation
-from .saving import check_transform
 from .sources import HasSource
 from .targets import ClassTargets, NumberTargets, check_threshold_suits, class_weights
 from .trainer import Trainer
@@ -314,13 +313,12 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
         # A part that was set after `fit` has no part in what was fitted.
         return super()._fitted_parameters() | (self.fitted_.given or {})
 
-    def _check_loaded(self, fitted: FittedNeural, checked: Self) -> FittedNeural:
-        channels = check_transform(fitted.transform, vars(checked)["transform"].expanded(), fitted.inputs)
-        if channels is not None and len(channels) != fitted.n_path_channels:
-            raise ValueError(
-                f"Got n_path_channels={fitted.n_path_channels}; expected {len(channels)}, those of the transform"
-            )
-        return replace(fitted, given={name: vars(self)[name] for name in ARCHITECTURE_PARAMETERS})
+    @classmethod
+    def _of(cls, fitted: FittedNeural, parameters: Options | None = None) -> Self:
+        estimator = super()._of(fitted, parameters)
+        given = {name: vars(estimator)[name] for name in ARCHITECTURE_PARAMETERS}
+        estimator.fitted_ = fitted if fitted.given is not None else replace(fitted, given=given)
+        return estimator
 
 
 def _no_attribute(estimator: BaseNeuralRDE) -> Any:

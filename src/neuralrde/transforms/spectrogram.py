@@ -82,6 +82,9 @@ class Spectrogram(Transform):
         if not self.floor > 0:
             raise ValueError(f"Got floor={self.floor}; expected a number above 0, for example floor=1e-4.")
 
+    def channels_after(self, channels: int) -> int:
+        return channels * (self.mean + len(self._edges))
+
     @property
     def _frequencies(self) -> np.ndarray:
         return np.fft.rfftfreq(self.frame)
