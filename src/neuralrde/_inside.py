@@ -29,7 +29,8 @@ class Inside:
         given = vars(self).get("estimator")
         own = {name: vars(self).get(name) for name in ("class_weight", "draws", "random_state")}
         own = {name: value for name, value in own.items() if value is not None}
-        self.estimator_ = (self._default() if given is None else clone(given)).set_params(**own)
+        estimator: Any = self._default() if given is None else clone(given)
+        self.estimator_ = estimator.set_params(**own)
 
     def _fit(self, X: Any, y: Any = None) -> Self:
         self._new()

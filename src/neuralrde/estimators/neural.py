@@ -30,7 +30,7 @@ from .base import Predicting, SeriesEstimator
 from .closed_form import LogSignatureClassifier, LogSignatureRegressor
 from .division import Samples, check_several_groups
 from .fitted import FittedNeural
-from .parameters import Learned, check_augmentation
+from .parameters import Learned
 from .sources import HasSource
 from .targets import ClassTargets, NumberTargets, check_threshold_suits, class_weights
 from .trainer import Trainer
@@ -249,17 +249,18 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
         samples = samples.weighted_by(None if weight is None else (weight > 0).astype(np.float32))
         check_several_groups(samples)
         check_threshold_suits(self.threshold, targets)
-        given = {name: vars(self)[name] for name in ARCHITECTURE_PARAMETERS}
+        given, processes = {name: vars(self)[name] for name in ARCHITECTURE_PARAMETERS}, Processes(mesh)
         trainer = Trainer(
             parameters=parameters,
             transform=vars(parameters)["transform"].expanded(),
             # Without `agree`, every process would draw another seed.
-            seed=Processes(mesh).agree(int(check_random_state(self.random_state).randint(2**31 - 1))),
+            seed=processes.agree(int(check_random_state(self.random_state).randint(2**31 - 1))),
             given=given,
             inputs=inputs,
             targets=targets,
             listeners=[*listeners, *([] if self.verbose is False else [ProgressBar(always=self.verbose is True)])],
             mesh=mesh,
+            processes=processes,
             previous=previous,
         )
         samples.source.check_possible(trainer)
@@ -298,7 +299,7 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
                 f"Got {setting('loss', self.loss)} for {self._task}; expected one of {fitting}, or a loss of your own "
                 "for it."
             )
-        check_augmentation(checked.augmentation, self._task)
+        _check_augmentation(checked.augmentation, self._task)
         check_number("validation_fraction", self.validation_fraction, high=0.9)
         check_number("time_budget", self.time_budget, above=True, also=(None,))
         check_whole("members", self.members, high=1000, also=(None,))
@@ -319,6 +320,24 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
         given = {name: vars(estimator)[name] for name in ARCHITECTURE_PARAMETERS}
         estimator.fitted_ = fitted if fitted.given is not None else replace(fitted, given=given)
         return estimator
+
+
+def _check_augmentation(augmentation: object, task: str) -> None:
+    """Raise unless it is None, or an augmentation that suits the task."""
+    if augmentation is None:
+        return
+    if not isinstance(augmentation, AbstractAugmentation):
+        raise ParameterError(
+            "augmentation",
+            augmentation,
+            "None, an augmentation such as TimeStretch(), or one of your own, a subclass of AbstractAugmentation",
+        )
+    if augmentation.scales_targets and task == "classification":
+        raise ValueError(
+            f"Got {setting('augmentation', augmentation)} for classification; expected one that "
+            "leaves targets alone, because classes cannot be multiplied. Write for example "
+            "TimeStretch(rate=False)."
+        )
 
 
 def _no_attribute(estimator: BaseNeuralRDE) -> Any:

@@ -89,14 +89,12 @@ class Trainer:
     seed: int
     inputs: InputDescription
     targets: TargetCoding
-    listeners: Sequence[Listener] = ()
-    mesh: Mesh | None = None
-    previous: FittedNeural | None = None
+    listeners: Sequence[Listener]
+    mesh: Mesh | None
+    processes: Processes
+    """Those of the mesh."""
+    previous: FittedNeural | None
     """What an earlier `fit` learned, to continue from."""
-
-    @cached_property
-    def processes(self) -> Processes:
-        return Processes(self.mesh)
 
     @property
     def config(self) -> Config:
