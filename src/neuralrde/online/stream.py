@@ -19,7 +19,8 @@ from jaxtyping import Float
 
 from ..errors import setting
 from ..paths import Series
-from ..paths.checks import as_numbers, check_whole
+from ..paths.checks import check_whole
+from ..paths.series import as_numbers
 from ..signatures.streams import MOST_AT_ONCE
 from ..training.archive import arrays_of
 from .model import SIZES, StreamModel, chunk_points, select_rows
@@ -50,40 +51,36 @@ def fingerprint(fitted: Any) -> str:
 
 def to_plain(tree: Any) -> Any:
     """One row of a tree of arrays; NaN, which JSON has not, becomes None."""
-    if isinstance(tree, dict):
-        return {name: to_plain(part) for name, part in tree.items()}
-    if isinstance(tree, list | tuple):
-        return [to_plain(part) for part in tree]
-    array = np.asarray(tree)
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        missing, array = np.isnan(array), array.astype(object)
-        array[missing] = None
-    return array.tolist()
+
+    def listed(leaf: Any) -> Any:
+        array = np.asarray(leaf)
+        if array.dtype.kind == "f" and np.isnan(array).any():
+            return np.where(np.isnan(array), np.array(None), array).tolist()
+        return array.tolist()
+
+    return jax.tree.map(listed, tree)
 
 
 def from_plain(template: Any, plain: Any, where: str = "carried") -> Any:
     """What `to_plain` was given: a tree like the template, every number of it checked."""
-    if isinstance(template, dict):
-        if not isinstance(plain, Mapping) or set(plain) != set(template):
-            raise ValueError(f"{where} is {_brief(plain)}; expected the names {sorted(template)}")
-        return {name: from_plain(part, plain[name], f"{where}.{name}") for name, part in template.items()}
-    if isinstance(template, list | tuple):
-        if not isinstance(plain, list) or len(plain) != len(template):
-            raise ValueError(f"{where} is {_brief(plain)}; expected a list of {len(template)}")
-        return [
-            from_plain(part, one, f"{where}[{i}]") for i, (part, one) in enumerate(zip(template, plain, strict=True))
-        ]
-    array = as_array(plain, template.shape, where)
-    if not np.isfinite(array).all():
-        raise ValueError(f"{where} has numbers that are not finite")
-    kind = template.dtype.kind
-    if kind in "ib":
-        most = 1 if kind == "b" else min(_MOST, int(np.iinfo(template.dtype).max))
-        if (array != np.round(array)).any() or array.min(initial=0) < 0 or array.max(initial=0) > most:
-            raise ValueError(f"{where} is {_brief(plain)}; expected whole numbers from 0 to {most}")
-    elif np.abs(array).max(initial=0) > np.finfo(template.dtype).max:
-        raise ValueError(f"{where} has numbers beyond {template.dtype}")
-    return array.astype(template.dtype)
+
+    def checked(path: Any, template: Any, plain: Any) -> np.ndarray:
+        place = where + jax.tree_util.keystr(path)
+        array, kind = as_array(plain, template.shape, place), template.dtype.kind
+        if not np.isfinite(array).all():
+            raise ValueError(f"{place} has numbers that are not finite")
+        if kind in "ib":
+            most = 1 if kind == "b" else min(_MOST, int(np.iinfo(template.dtype).max))
+            if (array != np.round(array)).any() or array.min(initial=0) < 0 or array.max(initial=0) > most:
+                raise ValueError(f"{place} is {_brief(plain)}; expected whole numbers from 0 to {most}")
+        elif np.abs(array).max(initial=0) > np.finfo(template.dtype).max:
+            raise ValueError(f"{place} has numbers beyond {template.dtype}")
+        return array.astype(template.dtype)
+
+    try:
+        return jax.tree_util.tree_map_with_path(checked, template, plain)
+    except (ValueError, TypeError) as error:  # JAX says where a tree is not like the template
+        raise ValueError(_brief(error)) from None
 
 
 def as_array(plain: Any, shape: tuple[int | None, ...], where: str) -> np.ndarray:
@@ -120,12 +117,12 @@ def check_head(state: Any, mark: str, last: int | None) -> Mapping:
     return state
 
 
-def _brief(what: Any) -> str:
+def _brief(what: object) -> str:
     try:
-        text = repr(what)
+        text = str(what) if isinstance(what, ValueError) else repr(what)
     except RecursionError:
         return "something too deep"
-    return text if len(text) <= 80 else f"{text[:80]} ..."
+    return text if len(text) <= 400 else f"{text[:400]} ..."
 
 
 # What a push can be refused for.
