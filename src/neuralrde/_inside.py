@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Self
 from sklearn.base import clone
 
 from ._cores import at_most, cores
+from ._types import SeriesLike, TargetLike
 
 
 class Inside:
@@ -14,7 +15,7 @@ class Inside:
     """The class of what is fitted if no `estimator` was given."""
     n_jobs: int | None
 
-    def _ours(self, X: Any) -> Any:
+    def _ours(self, X: SeriesLike) -> SeriesLike:
         """Series as neuralrde has them, time before channels."""
         raise NotImplementedError
 
@@ -32,16 +33,16 @@ class Inside:
         estimator: Any = self._default() if given is None else clone(given)
         self.estimator_ = estimator.set_params(**own)
 
-    def _fit(self, X: Any, y: Any = None) -> Self:
+    def _fit(self, X: SeriesLike, y: TargetLike = None) -> Self:
         self._new()
         self._call("fit", self._ours(X), y)
         return self
 
-    def _predict(self, X: Any) -> Any:
+    def _predict(self, X: SeriesLike) -> Any:
         return self._call("predict", self._ours(X))
 
-    def _predict_proba(self, X: Any) -> Any:
+    def _predict_proba(self, X: SeriesLike) -> Any:
         return self._call("predict_proba", self._ours(X))
 
-    def _transform(self, X: Any, y: Any = None) -> Any:
+    def _transform(self, X: SeriesLike, y: TargetLike = None) -> Any:
         return self._call("transform", self._ours(X))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, ClassVar
 
+from ._types import Options, Part, Plain
 from .errors import ParameterError, setting
 
 # Options that the estimator supplies; `_ALWAYS` are the ones given to a class that takes any.
@@ -44,7 +45,7 @@ class Registry(dict[str, Any]):
         self,
         family: str,
         base: type,
-        entries: dict[str, Any],
+        entries: Options,
         *,
         coerce: Callable[[Any], Any] = lambda value: value,
         later: bool = False,
@@ -117,7 +118,7 @@ class Config:
         known = [*accepted(self.cls), *(_ALWAYS if _takes_anything(self.cls) else ())]
         return self.cls(**{name: value for name, value in available.items() if name in known} | self.made_options())
 
-    def made_options(self) -> dict[str, Any]:
+    def made_options(self) -> Options:
         """The options with objects in place of short names."""
         named = lambda name, value: name in _OPTIONS and isinstance(value, str | Mapping | list)
         return {name: make(name, value) if named(name, value) else value for name, value in self.options.items()}
@@ -155,7 +156,7 @@ def accepted(cls: Callable) -> list[str]:
     return [name for name, p in inspect.signature(cls).parameters.items() if name != "self" and p.kind not in several]
 
 
-def make(family: str, value: Any, /, **options: Any) -> Any:
+def make(family: str, value: Part, /, **options: Any) -> Part:
     """The part that a parameter stands for, with these options changed.
 
     A part is given as an object, by its short name, as a dictionary with the name and options (as TOML has it), as a
@@ -195,7 +196,7 @@ def make(family: str, value: Any, /, **options: Any) -> Any:
     return value.with_options(**options)
 
 
-def _replaced(family: str, part: Any, options: dict[str, Any]) -> Any:
+def _replaced(family: str, part: Part, options: Options) -> Part:
     known = params_of(part)
     for name in options:
         if name not in known:
@@ -206,7 +207,7 @@ def _replaced(family: str, part: Any, options: dict[str, Any]) -> Any:
     return replace(part, **{n: make(n, o) if n in Registry.families else _as_tuple(o) for n, o in options.items()})
 
 
-def params_of(value: Any) -> dict[str, Any]:
+def params_of(value: Part) -> Options:
     """The parameters of a part: those of a `Config`, or the fields of a dataclass that are set, not learned."""
     if isinstance(value, Config):
         parameters = inspect.signature(value.cls).parameters.items()
@@ -219,7 +220,7 @@ def params_of(value: Any) -> dict[str, Any]:
     return {}
 
 
-def to_plain(family: str, value: Any) -> Any:
+def to_plain(family: str, value: Part) -> Plain:
     """A part as JSON and TOML can hold it: its short name, and what was set. `make` has it back."""
     registry = Registry.families.get(family)
     if registry is not None and isinstance(value, Mapping):
@@ -259,12 +260,12 @@ def _full_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def _as_tuple(option: Any) -> Any:
+def _as_tuple(option: Plain) -> Plain:
     """Lists are what TOML and the command line have for tuples."""
     return tuple(option) if isinstance(option, list) else option
 
 
-def _plainer(family: str, value: Any) -> Any:
+def _plainer(family: str, value: Part) -> Part:
     """An option by its short name if it has one, and arrays as tuples: what can be compared, copied and saved."""
     for name, entry in Registry.families.get(family, {}).items() if family in _OPTIONS else ():
         if value is entry:

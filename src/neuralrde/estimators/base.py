@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._types import Options
+from .._types import OnePerSeries, Options, SeriesLike, TableLike, TargetLike
 from ..online import Stream, StreamBatch
 from ..transforms import Transform
 from .division import Samples, check_groups, check_sample_weight
@@ -43,7 +43,7 @@ class SeriesEstimator(Parameters, BaseEstimator):
         return type(self)(**self.get_params(deep=False) | parts)
 
     def _code_targets(
-        self, y: Any, series: Any, coding: TargetCoding | None, classes: Any = None
+        self, y: TargetLike, series: Any, coding: TargetCoding | None, classes: TargetLike = None
     ) -> tuple[np.ndarray, TargetCoding]:
         """Targets as numbers, and their coding; see `ClassTargets` and `NumberTargets`."""
         raise NotImplementedError
@@ -59,7 +59,7 @@ class SeriesEstimator(Parameters, BaseEstimator):
         return estimator
 
     def _source(
-        self, X: Any, described: InputDescription | None = None, static: Any = None
+        self, X: SeriesLike, described: InputDescription | None = None, static: TableLike = None
     ) -> tuple[SampleSource, InputDescription]:
         """X as a source of samples, and its description, which must be that of an earlier `fit` if one is given."""
         if isinstance(X, HasSource):
@@ -72,7 +72,7 @@ class SeriesEstimator(Parameters, BaseEstimator):
             described = replace(described, static=StaticCoding.fit(static, len(series)))
         return SeriesInMemory(series, described.coded(static, len(series))), described
 
-    def _source_and_targets(self, X: Any, y: Any, static: Any) -> tuple[SampleSource, Any]:
+    def _source_and_targets(self, X: SeriesLike, y: TargetLike, static: TableLike) -> tuple[SampleSource, Any]:
         """The source of `score`, and the targets to compare predictions with."""
         source, _ = self._source(X, self.fitted_.inputs, static)
         y = source.targets(y, self._task)
@@ -82,15 +82,15 @@ class SeriesEstimator(Parameters, BaseEstimator):
 
     def _samples(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        groups: Any = None,
+        X: SeriesLike,
+        y: TargetLike,
+        sample_weight: OnePerSeries = None,
+        groups: OnePerSeries = None,
         *,
-        static: Any = None,
+        static: TableLike = None,
         described: InputDescription | None = None,
         coding: TargetCoding | None = None,
-        classes: Any = None,
+        classes: TargetLike = None,
     ) -> tuple[Samples, InputDescription, TargetCoding]:
         """The arguments of `fit`, checked. Series without a weight, or without a target at any point, are left out.
 
@@ -112,7 +112,7 @@ class SeriesEstimator(Parameters, BaseEstimator):
             samples = samples[rows]
         return samples, described, coding
 
-    def _outputs(self, X: Any, static: Any = None) -> Any:
+    def _outputs(self, X: SeriesLike, static: TableLike = None) -> Any:
         """The outputs for series X, of which predictions are made."""
         self._check_fitted()
         return self.fitted_.outputs(self._source(X, self.fitted_.inputs, static)[0])
@@ -148,7 +148,7 @@ class Predicting:
 
     fitted_: Any
 
-    def explain(self, X: Any, *, bins: int = 24, static: Any = None) -> Explanation:
+    def explain(self, X: SeriesLike, *, bins: int = 24, static: TableLike = None) -> Explanation:
         """What each channel and each of `bins` spans of time contributed to the outputs for series X.
 
         So did the columns of `static`, if `fit` had some. Contributions add up to the logit, or the number, less a
@@ -158,7 +158,7 @@ class Predicting:
         source, _ = self._source(X, self.fitted_.inputs, static)  # type: ignore
         return explained(self.fitted_, source, bins)
 
-    def stream(self, state: Any = None, *, last: int | None = None, static: Any = None) -> Stream:
+    def stream(self, state: Any = None, *, last: int | None = None, static: TableLike = None) -> Stream:
         """A series that is still arriving: push points, and predict at any moment what the whole series would get.
 
         See `neuralrde.online.Stream`.

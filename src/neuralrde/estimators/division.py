@@ -2,12 +2,11 @@
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from .._types import Selection
+from .._types import OnePerSeries, Selection
 from ..datasets import Dataset, by_group, random_split, stratified
 from ..errors import setting
 from ..paths import Series
@@ -208,7 +207,7 @@ def _last_part(count: int, fraction: float, groups: np.ndarray | None) -> int:
     return int(places[np.abs(places - wanted).argmin()])
 
 
-def check_groups(groups: Any, count: int) -> Shaped[np.ndarray, "samples"] | None:
+def check_groups(groups: OnePerSeries, count: int) -> Shaped[np.ndarray, "samples"] | None:
     """One group per series."""
     if groups is None:
         return None
@@ -227,7 +226,7 @@ def check_several_groups(samples: Samples) -> None:
         )
 
 
-def check_sample_weight(weight: Any, count: int) -> Float[np.ndarray, "samples"] | None:
+def check_sample_weight(weight: OnePerSeries, count: int) -> Float[np.ndarray, "samples"] | None:
     """One weight per series."""
     if weight is None:
         return None

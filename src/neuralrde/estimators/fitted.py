@@ -503,8 +503,9 @@ class FittedNeural(Predictor):
         A user's own model is not checked, because its sizes are unknown until it is built; a model without weight is
         never built.
         """
-        after, kinds = self.transform.channels_after(self.inputs.n_channels), map(type, self.transform.parts)
-        if after != self.n_path_channels and all(kind.__module__.startswith("neuralrde.") for kind in kinds):
+        after = self.transform.channels_after(self.inputs.n_channels)
+        ours = (type(part).__module__.startswith("neuralrde.") for part in self.transform.parts)
+        if after != self.n_path_channels and all(ours):
             raise ValueError(f"Got n_path_channels={self.n_path_channels}; expected {after}, those of the transform")
         if not self.config.cls.__module__.startswith("neuralrde.") or self.blend.only_closed_form:
             return {}

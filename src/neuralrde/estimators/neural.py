@@ -9,8 +9,8 @@ import numpy as np
 from jax.sharding import Mesh
 from sklearn.utils import check_random_state
 
-from .._types import Options, Record
-from ..devices import keep_programs, try_all_cores
+from .._types import OnePerSeries, Options, Part, Record, Seed, SeriesLike, TableLike, TargetLike
+from ..devices import device_mesh, keep_programs, try_all_cores
 from ..errors import ParameterError, setting
 from ..models import MultiScaleRDE
 from ..paths import Windows
@@ -91,14 +91,14 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
         label_share_: with labels at points, the share of labels that stand at windows' ends and are trained on.
     """
 
-    model: Any = Config(MultiScaleRDE)  # noqa: RUF009 (immutable)
+    model: Part = Config(MultiScaleRDE)  # noqa: RUF009 (immutable)
     members: int | None = None
     closed_form: bool = True
-    transform: Any = "standard"
-    windows: Any = None
-    loss: Any = None
-    optimizer: Any = "adamw"
-    augmentation: Any = None
+    transform: Part = "standard"
+    windows: Part = None
+    loss: Part = None
+    optimizer: Part = "adamw"
+    augmentation: Part = None
     epochs: int | None = None
     batch_size: int = 32
     validation_fraction: float = 0.15
@@ -106,7 +106,7 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
     patience: int | None = 20
     time_budget: float | None = None
     warm_start: bool = False
-    random_state: Any = None
+    random_state: Seed = None
     verbose: bool | None = None
 
     _parts: ClassVar = {name: name for name in ("model", "transform", "windows", "loss", "optimizer", "augmentation")}
@@ -138,12 +138,12 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
+        X: SeriesLike,
+        y: TargetLike = None,
+        sample_weight: OnePerSeries = None,
         *,
-        groups: Any = None,
-        static: Any = None,
+        groups: OnePerSeries = None,
+        static: TableLike = None,
         validation: Any = None,
         checkpoint: str | os.PathLike | None = None,
         resume: bool = False,
@@ -197,12 +197,12 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
 
     def partial_fit(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
+        X: SeriesLike,
+        y: TargetLike,
+        sample_weight: OnePerSeries = None,
         *,
-        classes: Any = None,
-        static: Any = None,
+        classes: TargetLike = None,
+        static: TableLike = None,
         listeners: Sequence[Listener] = (),
     ) -> Self:
         """Continue training with one pass over these series, at a constant learning rate, without weight decay.
@@ -225,14 +225,14 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
 
     def _trainer(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        groups: Any,
+        X: SeriesLike,
+        y: TargetLike,
+        sample_weight: OnePerSeries,
+        groups: OnePerSeries,
         previous: FittedNeural | None,
         *,
-        classes: Any = None,
-        static: Any = None,
+        classes: TargetLike = None,
+        static: TableLike = None,
         listeners: Sequence[Listener] = (),
         mesh: Mesh | None = None,
     ) -> tuple[Trainer, Samples]:
@@ -249,7 +249,7 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
         samples = samples.weighted_by(None if weight is None else (weight > 0).astype(np.float32))
         check_several_groups(samples)
         check_threshold_suits(self.threshold, targets)
-        given, processes = {name: vars(self)[name] for name in ARCHITECTURE_PARAMETERS}, Processes(mesh)
+        given, processes = {name: vars(self)[name] for name in ARCHITECTURE_PARAMETERS}, Processes(device_mesh(mesh))
         trainer = Trainer(
             parameters=parameters,
             transform=vars(parameters)["transform"].expanded(),
@@ -418,7 +418,9 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
     _closed_form = LogSignatureRegressor
     _defaults: ClassVar = {**BaseNeuralRDE._defaults, "loss": "squared-error"}
 
-    def calibrate(self, X: Any, y: Any, *, groups: Any = None, static: Any = None) -> "NeuralRDERegressor":
+    def calibrate(
+        self, X: SeriesLike, y: TargetLike, *, groups: OnePerSeries = None, static: TableLike = None
+    ) -> "NeuralRDERegressor":
         """Learn from series that were not trained on how wide intervals must be. Returns the estimator.
 
         `fit` does so with its validation set, if it has one. Series must be drawn as those to come: where they come

@@ -9,7 +9,7 @@ import inspect
 import operator
 from typing import Any, ClassVar, Generic, TypeVar
 
-from .._types import Options
+from .._types import Options, Part
 from ..registry import FROM_DATA, Registry, accepted, did_you_mean, make, params_of
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class Parameters:
             setattr(self, first, make(self._parts[first], self._part(first), **options))
         return self
 
-    def _part(self, name: str) -> Any:
+    def _part(self, name: str) -> Part:
         """The object that a parameter stands for."""
         value = vars(self)[name]
         return make(self._parts[name], self._defaults[name] if value is None and name in self._defaults else value)

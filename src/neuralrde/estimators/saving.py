@@ -16,6 +16,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from .._types import Options, Plain
 from ..paths import Windows
 from ..paths.checks import is_number
 from ..registry import Config, make, to_plain
@@ -37,7 +38,7 @@ _FAMILIES: dict[type, str] = {
 _ARRAYS = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"}
 
 
-def save_estimator(path: str | os.PathLike, estimator: Any, parameters: dict[str, Any]) -> None:
+def save_estimator(path: str | os.PathLike, estimator: Any, parameters: Options) -> None:
     """Write an estimator's name, its parameters and what it has learned."""
     given = {}
     for name, value in parameters.items():
@@ -55,7 +56,7 @@ def save_estimator(path: str | os.PathLike, estimator: Any, parameters: dict[str
     write_archive(path, KIND, format=FORMAT, header=header, arrays=arrays)
 
 
-def load_estimator(path: str | os.PathLike, kinds: dict[str, Any]) -> Any:
+def load_estimator(path: str | os.PathLike, kinds: Options) -> Any:
     """The estimator in a file, which must be one of `kinds`."""
     header, arrays = read_archive(path, KIND, format=FORMAT)
     name = header.get("estimator")
@@ -77,11 +78,11 @@ def load_estimator(path: str | os.PathLike, kinds: dict[str, Any]) -> Any:
         ) from None
 
 
-def to_parts(value: Any) -> tuple[Any, dict[str, np.ndarray]]:
+def to_parts(value: Any) -> tuple[Plain, dict[str, np.ndarray]]:
     """A fitted value, or a parameter, as JSON can hold it; and the arrays of its models."""
     arrays: dict[str, np.ndarray] = {}
 
-    def plain(value: Any, prefix: str) -> Any:
+    def plain(value: Any, prefix: str) -> Plain:
         if isinstance(value, Transform):
             return value.state()
         for cls, family in _FAMILIES.items():
@@ -117,11 +118,11 @@ def digest_of(fitted: Any) -> str:
     return digest.hexdigest()[:32]
 
 
-def from_parts(cls: type, plain: Any, arrays: dict[str, np.ndarray]) -> Any:
+def from_parts(cls: type, plain: Plain, arrays: dict[str, np.ndarray]) -> Any:
     """The fitted value that `to_parts` was given, checked: all arrays must be used, and all numbers be finite."""
     used: dict[str, np.ndarray] = {}
 
-    def made(plain: Any, declared: Any, where: str, prefix: str) -> Any:
+    def made(plain: Plain, declared: Any, where: str, prefix: str) -> Any:
         """A value of the declared type."""
         origin, inner = get_origin(declared), get_args(declared)
         if origin in (Union, types.UnionType):
@@ -151,7 +152,7 @@ def from_parts(cls: type, plain: Any, arrays: dict[str, np.ndarray]) -> Any:
         values = {name: made(plain[name], hints[name], name, f"{prefix}{name}.") for name in plain}
         return model_in(declared, values, f"{prefix}model") if "model" in fields else declared(**values)
 
-    def model_in(declared: Any, values: dict[str, Any], prefix: str) -> Any:
+    def model_in(declared: Any, values: Options, prefix: str) -> Any:
         """Everything but the numbers of the model, whose sizes are checked before anything is built of them."""
         fitted = declared(**values, model=None)
         mine = {name: array for name, array in arrays.items() if name.startswith(prefix)}
@@ -173,7 +174,7 @@ def from_parts(cls: type, plain: Any, arrays: dict[str, np.ndarray]) -> Any:
     return fitted
 
 
-def _array_of(plain: dict[str, Any]) -> np.ndarray:
+def _array_of(plain: Options) -> np.ndarray:
     """An array of labels or names, never larger than its items: strings are as long as the longest."""
     items, kind = plain["array"], plain["type"]
     if not isinstance(items, list) or not all(isinstance(item, bool | int | float | str) for item in items):

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Int
 
-from .._types import Selection
+from .._types import Selection, TargetLike
 from ..models import AbstractModel
 from ..paths import Series, Windows, window_counts
 from ..training import Examples, Source, targets_at_cuts
@@ -43,7 +43,7 @@ class SampleSource(Protocol):
         """What is known of each series as a whole, as numbers; None if nothing is."""
         ...
 
-    def targets(self, y: Any, task: str) -> Any:
+    def targets(self, y: TargetLike, task: str) -> Any:
         """The targets that were given, or the source's own; None if there are none."""
         ...
 
@@ -134,7 +134,7 @@ class SeriesInMemory:
     def __getitem__(self, rows: Selection) -> "SeriesInMemory":
         return SeriesInMemory(self.series[rows], None if self.static is None else self.static[rows])
 
-    def targets(self, y: Any, task: str) -> Any:
+    def targets(self, y: TargetLike, task: str) -> Any:
         return y
 
     def check_possible(self, trainer: Any) -> None:

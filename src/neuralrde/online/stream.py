@@ -15,15 +15,16 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
+from .._types import Options, Plain, TableLike
 from ..errors import setting
 from ..paths import Series
 from ..paths.checks import check_whole
 from ..paths.series import as_numbers
 from ..signatures.streams import MOST_AT_ONCE
 from ..training.archive import arrays_of
-from .model import SIZES, StreamModel, chunk_points, select_rows
+from .model import SIZES, StreamModel, StreamStates, chunk_points, select_rows
 
 FORMAT = 1
 # Whole numbers above this are not exact in JSON, which other languages read as floats.
@@ -49,10 +50,10 @@ def fingerprint(fitted: Any) -> str:
     return digest.hexdigest()[:32]
 
 
-def to_plain(tree: Any) -> Any:
+def to_plain(tree: PyTree) -> Plain:
     """One row of a tree of arrays; NaN, which JSON has not, becomes None."""
 
-    def listed(leaf: Any) -> Any:
+    def listed(leaf: Any) -> Plain:
         array = np.asarray(leaf)
         if array.dtype.kind == "f" and np.isnan(array).any():
             return np.where(np.isnan(array), np.array(None), array).tolist()
@@ -61,10 +62,10 @@ def to_plain(tree: Any) -> Any:
     return jax.tree.map(listed, tree)
 
 
-def from_plain(template: Any, plain: Any, where: str = "carried") -> Any:
+def from_plain(template: PyTree, plain: Plain, where: str = "carried") -> PyTree:
     """What `to_plain` was given: a tree like the template, every number of it checked."""
 
-    def checked(path: Any, template: Any, plain: Any) -> np.ndarray:
+    def checked(path: Any, template: Any, plain: Plain) -> np.ndarray:
         place = where + jax.tree_util.keystr(path)
         array, kind = as_array(plain, template.shape, place), template.dtype.kind
         if not np.isfinite(array).all():
@@ -83,7 +84,7 @@ def from_plain(template: Any, plain: Any, where: str = "carried") -> Any:
         raise ValueError(_brief(error)) from None
 
 
-def as_array(plain: Any, shape: tuple[int | None, ...], where: str) -> np.ndarray:
+def as_array(plain: Plain, shape: tuple[int | None, ...], where: str) -> np.ndarray:
     """Nested lists of numbers as an array of a shape; None in it stands for any size, and in the lists for NaN."""
     try:
         array = np.array(plain, np.float64)
@@ -96,7 +97,7 @@ def as_array(plain: Any, shape: tuple[int | None, ...], where: str) -> np.ndarra
     return array
 
 
-def check_head(state: Any, mark: str, last: int | None) -> Mapping:
+def check_head(state: Plain, mark: str, last: int | None) -> Mapping:
     """Raise unless a state is one of this format, of this model, and of a stream that looks back as far."""
     if not isinstance(state, Mapping) or state.get("stream") != "neuralrde":
         raise ValueError(f"Got the state {_brief(state)}; expected what `stream.state()` returned, unchanged.")
@@ -164,7 +165,7 @@ class Stream:
         static: what is known of the series as a whole, by column, for estimators that were fitted with such a table.
     """
 
-    def __init__(self, fitted: Any, state: Any = None, *, last: int | None = None, static: Any = None):
+    def __init__(self, fitted: Any, state: Plain = None, *, last: int | None = None, static: TableLike = None):
         if last is None and isinstance(state, dict) and type(state.get("last")) is int:
             last = state["last"]  # whether it may say so is checked later
         self._streams = StreamBatch(fitted, last=last)
@@ -199,7 +200,7 @@ class Stream:
         """How many points have been seen."""
         return self._streams.points(_NAME)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Options:
         """The whole state as plain numbers, lists and strings, which `json.dumps` keeps exactly.
 
         `estimator.stream(state)` goes on from there. A state holds the fingerprint of its model, and no other takes it.
@@ -234,11 +235,11 @@ class StreamBatch:
         self._free: list[int] = []
         self._rows = self._started(0, carries=self._carries)
         self._buffers: dict[str, Points | None] = {}
-        self._before: dict[str, tuple[Any, int, Points | None]] = {}  # of each stream of the last push, what it was
+        self._before: dict[str, tuple[StreamStates, int, Points | None]] = {}  # the last push
 
     # Which streams there are.
 
-    def open(self, name: str, state: Any = None, static: Any = None) -> None:
+    def open(self, name: str, state: Plain = None, static: TableLike = None) -> None:
         """Begin a stream, with what is known of it as a whole; or go on with one from its `state`."""
         if name in self._slots:
             raise ValueError(f"Got the name {name!r}, which is open already; expected a new one, or `close` it first.")
@@ -251,7 +252,7 @@ class StreamBatch:
         self._slots[name], self._buffers[name] = self._free.pop(), buffer
         _put(self._rows, [self._slots[name]], row)
 
-    def close(self, name: str) -> dict[str, Any]:
+    def close(self, name: str) -> Options:
         """End a stream, and give its last state."""
         state = self.state(name)
         self.discard(name)
@@ -387,7 +388,7 @@ class StreamBatch:
             values, times = values[-self.last :].copy(), None if times is None else times[-self.last :].copy()
         return values, times
 
-    def _advanced(self, rows: Any, arrivals: Sequence[Points]) -> Any:
+    def _advanced(self, rows: StreamStates, arrivals: Sequence[Points]) -> StreamStates:
         """Rows after new points of each stream: of long histories, one piece after the other."""
         lengths, first = np.array([len(values) for values, _ in arrivals]), 0
         while len(left := np.flatnonzero(lengths > first)):
@@ -418,7 +419,7 @@ class StreamBatch:
 
     # Predictions.
 
-    def predict(self, names: Iterable[str], interval: float | None = None) -> dict[str, Any]:
+    def predict(self, names: Iterable[str], interval: float | None = None) -> Options:
         """What the estimator would predict for the series so far of each stream: a number, a label or a list.
 
         With `interval`, regressors give a pair: the prediction, and the interval's lower and upper end.
@@ -465,7 +466,7 @@ class StreamBatch:
 
     # States.
 
-    def state(self, name: str) -> dict[str, Any]:
+    def state(self, name: str) -> Options:
         """A stream's whole state as plain numbers, lists and strings, which `json.dumps` keeps exactly."""
         row = select_rows(self._rows, self._slot(name))
         state = {"stream": "neuralrde", "format": FORMAT, "model": self.model, "last": self.last}
@@ -478,13 +479,13 @@ class StreamBatch:
             state["times"] = None if times is None else times.tolist()
         return state
 
-    def _begun(self, static: Any) -> Any:
+    def _begun(self, static: TableLike) -> StreamStates:
         """The row of a stream that begins with this table of one row."""
         row = self._started(1, carries=self._carries)
         coded = self.fitted.inputs.coded(static, 1)
         return row if coded is None else row | {"static": coded}
 
-    def _restored(self, state: Any, static: Any) -> tuple[Any, Points | None]:
+    def _restored(self, state: Plain, static: TableLike) -> tuple[StreamStates, Points | None]:
         """The row and the kept points of a state; an error unless it is one of this model's."""
         state = check_head(state, self.model, self.last)
         if static is not None:
@@ -492,7 +493,7 @@ class StreamBatch:
         parts = jax.tree.map(lambda array: array[0], self._started(1, carries=self._carries))
         parts |= {"carried": parts.pop("model")} if self._carries else {}
         try:
-            row: Any = from_plain(parts, {name: state.get(name) for name in parts}, "state")
+            row = from_plain(parts, {name: state.get(name) for name in parts}, "state")
             row = jax.tree.map(lambda array: array[None], row)
             points, timed = int(row["points"][0]), bool(row["timed"][0])
             if points and self._timed not in (None, timed):
@@ -536,9 +537,9 @@ class StreamBatch:
             raise ValueError(f"Got the stream {name!r}, which is not open; write `streams.open({name!r})` first.")
         return self._slots[name]
 
-    def _started(self, streams: int, *, carries: bool) -> dict[str, Any]:
+    def _started(self, streams: int, *, carries: bool) -> Options:
         """Rows of streams that have seen nothing; "time" is the last point's time, or its number."""
-        rows: dict[str, Any] = {"points": np.zeros(streams, np.int64), "time": np.zeros(streams)}
+        rows: Options = {"points": np.zeros(streams, np.int64), "time": np.zeros(streams)}
         rows["timed"] = np.zeros(streams, bool)
         if numbers := self.fitted.inputs.static_numbers:
             rows["static"] = np.zeros((streams, numbers), np.float32)
@@ -547,7 +548,7 @@ class StreamBatch:
         )
 
 
-def _put(rows: Any, places: Any, part: Any) -> None:
+def _put(rows: StreamStates, places: Any, part: StreamStates) -> None:
     for whole, new in zip(jax.tree.leaves(rows), jax.tree.leaves(part), strict=True):
         whole[places] = new
 
