@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._types import OnePerSeries, Options, SeriesLike, TableLike, TargetLike
 from ..online import Stream, StreamBatch
+from ..training.examples import as_weights
 from ..transforms import Transform
-from .division import Samples, check_groups, check_sample_weight
+from .division import Samples, check_groups
 from .explanation import Explanation, explained
 from .inputs import InputDescription, StaticCoding, described_series
 from .parameters import Learned, Parameters
@@ -29,7 +30,8 @@ class SeriesEstimator(Parameters, BaseEstimator):
 
     fitted_: Any
     _kind: ClassVar[type]
-    _task: ClassVar[str]
+    _task: ClassVar[str] = ""
+    """ "classification" or "regression", for those with targets."""
     transform_ = Learned[Transform]("transform")
     n_channels_in_ = Learned[int]("inputs.n_channels")
     n_features_in_ = Learned[int]("inputs.columns")
@@ -105,7 +107,8 @@ class SeriesEstimator(Parameters, BaseEstimator):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         target, coding = self._code_targets(y, source.series, coding, classes)
         groups = check_groups(source.groups if groups is None else groups, len(source))
-        samples = Samples(source, target, groups=groups).weighted_by(check_sample_weight(sample_weight, len(source)))
+        weight = None if sample_weight is None else as_weights(sample_weight, len(source), "sample_weight", "series")
+        samples = Samples(source, target, groups=groups).weighted_by(weight)
         if coding.per_time and not (rows := are_known(samples.target).any(axis=1)).all():
             if not rows.any():
                 raise ValueError("Got series without any label that is known; expected some to compare with.")

@@ -80,22 +80,17 @@ def explained(fitted: FittedClosedForm | FittedNeural, source: SampleSource, bin
     rows, columns = len(series), () if fitted.inputs.static is None else fitted.inputs.static.names
     columns = (f"{name} (static)" if name in fitted.inputs.channels else name for name in columns)
     first, last = series.clock[:, 0], series.clock[np.arange(rows), series.lengths - 1]
-    channels = (*fitted.inputs.channels, TIME, *columns)
-    closed, factors = fitted.closed_form, (1.0, 0.0)
-    if isinstance(fitted, FittedNeural):
-        factors = fitted.blend.factors
-    parts = np.zeros((rows, len(channels), bins + 1, fitted.targets.outputs))
-    baseline, outputs = np.zeros((2, rows, fitted.targets.outputs))
-    if closed is not None:
-        found = _of_closed_form(closed, series, static, bins)
-        parts, baseline, outputs = (
-            whole + factors[0] * part for whole, part in zip((parts, baseline, outputs), found, strict=True)
-        )
+    channels, count = (*fitted.inputs.channels, TIME, *columns), fitted.targets.outputs
+    factors = fitted.blend.factors if isinstance(fitted, FittedNeural) else (1.0, 0.0)
+    weighted = []
+    if fitted.closed_form is not None:
+        weighted.append((factors[0], _of_closed_form(fitted.closed_form, series, static, bins)))
     if isinstance(fitted, FittedNeural) and fitted.model is not None:
-        found = _of_neural(fitted, series, static, bins)
-        parts, baseline, outputs = (
-            whole + factors[1] * part for whole, part in zip((parts, baseline, outputs), found, strict=True)
-        )
+        weighted.append((factors[1], _of_neural(fitted, series, static, bins)))
+    parts, baseline, outputs = (
+        np.sum([factor * np.broadcast_to(found[which], shape) for factor, found in weighted], axis=0)
+        for which, shape in enumerate(((rows, len(channels), bins + 1, count), (rows, count), (rows, count)))
+    )
     names = ("y",) if fitted.targets.classes is None else tuple(map(str, fitted.targets.classes))
     if fitted.targets.classes is None and parts.shape[-1] > 1:
         names = tuple(f"y{number}" for number in range(parts.shape[-1]))

@@ -72,7 +72,7 @@ def export_model(
     if unknown := [one for one in formats if one not in FORMATS]:
         raise ValueError(f"Got the format {unknown[0]!r}; expected some of {list(FORMATS)}.")
     fitted, got = estimator.fitted_, f"Got {type(estimator).__name__}"
-    if getattr(fitted, "windows", None) is None:  # a forecaster has none to ask for
+    if not estimator._task or fitted.windows is None:
         raise ValueError(
             f"{got}, which has no state to advance; expected a neural estimator. It looks at series as a whole: load "
             "it with neuralrde where it is to predict."

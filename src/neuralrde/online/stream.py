@@ -315,7 +315,7 @@ class StreamBatch:
             _put(self._rows, [self._slots[name]], select_rows(rows, slice(place, place + 1)))
 
     def _checked(self, arrivals: Mapping[str, Any]) -> tuple[dict[str, Points], dict[str, str]]:
-        """The points and times of each stream, and an error for each that cannot be taken: one look at all of them."""
+        """The points and times of each stream, and an error for each that cannot be taken."""
         ready: dict[str, Points] = {}
         errors: dict[str, str] = {}
         for name, given in arrivals.items():
@@ -328,27 +328,53 @@ class StreamBatch:
                 ready[name] = as_points(*given, channels=self._channels)
             except _REFUSED as error:
                 errors[name] = str(error)
-        if not ready:
-            return ready, errors
+        errors |= self._refused(ready) if ready else {}
+        return {name: given for name, given in ready.items() if name not in errors} if errors else ready, errors
+
+    def _refused(self, ready: Mapping[str, Points]) -> dict[str, str]:
+        """An error for each stream whose numbers or times cannot come next: one look at all of them."""
+        errors: dict[str, str] = {}
         names, slots = list(ready), [self._slots[name] for name in ready]
         points, last, was_timed = (self._rows[name][slots] for name in ("points", "time", "timed"))
         owners = np.repeat(np.arange(len(names)), [len(values) for values, _ in ready.values()])
+        infinite = np.isinf(np.concatenate([values for values, _ in ready.values()]))
+        for k, place in _first_of(infinite.any(axis=1), owners):
+            errors[names[k]] = (
+                f"Got infinity in channel {int(infinite[place].argmax())}; expected finite numbers, or NaN for missing "
+                "values, because no path runs through infinity."
+            )
         timed = np.array([times is not None for _, times in ready.values()])
         expected = np.where(points > 0, was_timed, timed) if self._timed is None else self._timed
-        errors |= _refuse_infinity(names, owners, np.concatenate([values for values, _ in ready.values()]))
-        errors |= _refuse_untimed(names, points, timed, expected)
-        if timed.any():
-            owners = owners[timed[owners]]
-            times = np.concatenate([times for _, times in ready.values() if times is not None])
-            first = np.diff(owners, prepend=-1) > 0
-            before = np.concatenate([times[:1], times[:-1]])
-            before[first] = np.where(points > 0, last, -np.inf)[owners[first]]
-            with np.errstate(invalid="ignore", over="ignore"):
-                steps = times - before
-            errors |= _refuse_clock(names, owners, times, before, steps)
-            if self._stream_model is not None and self._stream_model.every is not None:
-                errors = _refuse_gaps(names, owners, before, steps, self._stream_model.every) | errors
-        return {name: given for name, given in ready.items() if name not in errors} if errors else ready, errors
+        for k in np.flatnonzero(timed != expected).tolist():
+            errors[names[k]] = (
+                f"Got points {'with' if timed[k] else 'without'} times; expected them "
+                f"{'without' if timed[k] else 'with'}, as {'before' if points[k] else 'in training'}. Write "
+                f"`push(values{'' if timed[k] else ', times'})`."
+            )
+        if not timed.any():
+            return errors
+        owners = owners[timed[owners]]
+        times = np.concatenate([times for _, times in ready.values() if times is not None])
+        first = np.diff(owners, prepend=-1) > 0
+        before = np.concatenate([times[:1], times[:-1]])
+        before[first] = np.where(points > 0, last, -np.inf)[owners[first]]
+        with np.errstate(invalid="ignore", over="ignore"):
+            steps = times - before
+        for k, place in _first_of(~(steps > 0) | ~np.isfinite(times), owners):
+            errors[names[k]] = (
+                f"Got the time {times[place]} at point {place - np.searchsorted(owners, k)} of this push, after "
+                f"{before[place]}; expected finite times that increase, because a stream cannot go back. Sort the "
+                "points, and merge those of one time."
+            )
+        every = None if self._stream_model is None else self._stream_model.every
+        if every is not None:  # not more windows at once than a model can be driven through
+            for k, place in _first_of(np.isfinite(before) & ~(steps / every < MOST_AT_ONCE), owners):
+                message = (
+                    f"Got a gap of {steps[place]:g} between points, {steps[place] / every:.3g} windows of {every:g}; "
+                    f"expected fewer than {MOST_AT_ONCE}. Close the stream and begin another after such a gap."
+                )
+                errors.setdefault(names[k], message)
+        return errors
 
     def _take_in(self, names: list[str], ready: Mapping[str, Points], errors: dict[str, str]) -> None:
         """Take in all of them at once; if that fails, in halves, until those that are wrong are alone."""
@@ -558,57 +584,6 @@ def _first_of(wrong: Any, owners: np.ndarray) -> list[tuple[int, int]]:
     places = np.flatnonzero(wrong)
     found, firsts = np.unique(owners[places], return_index=True)
     return list(zip(found.tolist(), places[firsts].tolist(), strict=True))
-
-
-def _refuse_infinity(names: Sequence[str], owners: np.ndarray, values: np.ndarray) -> dict[str, str]:
-    return {
-        names[k]: (
-            f"Got infinity in channel {int(np.isinf(values[place]).argmax())}; expected finite numbers, or NaN "
-            "for missing values, because no path runs through infinity."
-        )
-        for k, place in _first_of(np.isinf(values).any(axis=1), owners)
-    }
-
-
-def _refuse_untimed(
-    names: Sequence[str], points: np.ndarray, timed: np.ndarray, expected: np.ndarray | bool
-) -> dict[str, str]:
-    """Refuse points without times where times are expected, and points with times where they are not."""
-    return {
-        names[k]: (
-            f"Got points {'with' if timed[k] else 'without'} times; expected them "
-            f"{'without' if timed[k] else 'with'}, as {'before' if points[k] else 'in training'}. Write "
-            f"`push(values{'' if timed[k] else ', times'})`."
-        )
-        for k in np.flatnonzero(timed != expected).tolist()
-    }
-
-
-def _refuse_clock(
-    names: Sequence[str], owners: np.ndarray, times: np.ndarray, before: np.ndarray, steps: np.ndarray
-) -> dict[str, str]:
-    """Refuse times that do not increase; `before` holds the time of the point before each, `steps` the difference."""
-    return {
-        names[k]: (
-            f"Got the time {times[place]} at point {place - np.searchsorted(owners, k)} of this push, after "
-            f"{before[place]}; expected finite times that increase, because a stream cannot go back. Sort the "
-            "points, and merge those of one time."
-        )
-        for k, place in _first_of(~(steps > 0) | ~np.isfinite(times), owners)
-    }
-
-
-def _refuse_gaps(
-    names: Sequence[str], owners: np.ndarray, before: np.ndarray, steps: np.ndarray, every: float
-) -> dict[str, str]:
-    """Refuse gaps that span too many windows to drive a model through."""
-    return {
-        names[k]: (
-            f"Got a gap of {steps[place]:g} between points, {steps[place] / every:.3g} windows of {every:g}; expected "
-            f"fewer than {MOST_AT_ONCE}. Close the stream and begin another after such a gap."
-        )
-        for k, place in _first_of(np.isfinite(before) & ~(steps / every < MOST_AT_ONCE), owners)
-    }
 
 
 def as_points(values: Any, times: Any, *, channels: int) -> Points:
