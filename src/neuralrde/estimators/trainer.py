@@ -166,11 +166,11 @@ class Trainer:
         samples = self._weighted(samples, samples)
         fitted, prepared = self._prepared(samples)
         # Nobody knows how many batches will come. So there is no schedule, no weight decay and no time budget.
-        settings, earlier = self._settings(len(samples)), None if self.previous is None else self.previous.training
-        optimizer = replace(settings.optimizer, schedule=ConstantRate())
+        earlier = None if self.previous is None else self.previous.training
+        optimizer = replace(self.parameters.optimizer, schedule=ConstantRate())
         optimizer = replace(optimizer, weight_decay=0.0) if isinstance(optimizer, AdamW) else optimizer
-        epochs = 1 if earlier is None else earlier.epoch + 1
-        settings = replace(settings, epochs=epochs, patience=None, time_budget=None, optimizer=optimizer)
+        changes: Options = {"patience": None, "time_budget": None, "optimizer": optimizer}
+        settings = self._settings(len(samples), epochs=1 if earlier is None else earlier.epoch + 1, **changes)
         state, _, built = self._trained(fitted, samples, prepared, settings, state=earlier)
         # Keep the last weights: losses of different batches cannot be compared.
         fitted = _with_state(fitted, replace(state, best=state.model), built)
@@ -306,8 +306,7 @@ class Trainer:
         """
         # Without a validation set that decides, train to the end: its own loss cannot say when to stop.
         decides = held_out is not None and len(held_out) >= FEWEST_TO_DECIDE
-        settings = self._settings(len(training))
-        settings = settings if decides else replace(settings, patience=None)
+        settings = self._settings(len(training), **({} if decides else {"patience": None}))
         on_trial = closed is not None and self.previous is None and self.parameters.epochs is None
         trial, failed = math.ceil(_TRIAL * settings.epochs) if on_trial else None, False
 
@@ -379,18 +378,13 @@ class Trainer:
 
     # Training.
 
-    def _settings(self, samples: int) -> Settings:
+    def _settings(self, samples: int, **changes: Any) -> Settings:
         batch_size, epochs = self.parameters.batch_size, self.parameters.epochs
         if epochs is None:
             epochs = max(self.recommended.epochs, -(-self.recommended.steps // -(-samples // batch_size)))
-        return Settings(
-            epochs=epochs,
-            batch_size=batch_size,
-            optimizer=self.parameters.optimizer,
-            patience=self.parameters.patience,
-            seed=self.seed,
-            time_budget=self.parameters.time_budget,
-        )
+        usual: Options = {"epochs": epochs, "batch_size": batch_size, "seed": self.seed}
+        usual |= {name: getattr(self.parameters, name) for name in ("optimizer", "patience", "time_budget")}
+        return Settings(**usual | changes)
 
     def _trained(
         self,
