@@ -35,7 +35,6 @@ from ..training.archive import arrays_of, with_arrays
 from ..transforms import Transform
 from .division import Samples
 from .inputs import InputDescription
-from .parameters import check_augmentation
 from .sources import SampleSource, SeriesInMemory, whole_series
 from .targets import TargetCoding, are_known, check_threshold_suits
 
@@ -383,7 +382,6 @@ class FittedNeural(Predictor):
                 f"Got windows with shifts and a target at every point; expected {setting('shifts', 1)}, because "
                 "predictions come at the windows' ends, which differ from shift to shift."
             )
-        check_augmentation(self.augmentation, self.targets.task)
         if self.augmentation is not None and per_time:
             raise ValueError(
                 f"Got {setting('augmentation', self.augmentation)} and a target at every point; expected "
@@ -506,6 +504,10 @@ class FittedNeural(Predictor):
         A user's own model is not checked, because its sizes are unknown until it is built; a model without weight is
         never built.
         """
+        after = self.transform.channels_after(self.inputs.n_channels)
+        ours = (type(part).__module__.startswith("neuralrde.") for part in self.transform.parts)
+        if after != self.n_path_channels and all(ours):
+            raise ValueError(f"Got n_path_channels={self.n_path_channels}; expected {after}, those of the transform")
         if not self.config.cls.__module__.startswith("neuralrde.") or self.blend.only_closed_form:
             return {}
         sizes = {name: value for name, value in params_of(self.config).items() if type(value) is int}
