@@ -502,7 +502,7 @@ def _with_state(fitted: FittedNeural, state: TrainingState, shapes: AbstractMode
 
 def check_size(fitted: FittedNeural) -> AbstractModel:
     """The shapes of the model that is to be trained. Raises if it has too many weights."""
-    depth, scales, channels = fitted.windows.depth, fitted.windows.scales, fitted.n_path_channels
+    (depth, scales), channels = fitted.windows.looks.values(), fitted.n_path_channels
     logs = basis_channels(channels, depth, scales=scales)
     # A model has at least a weight for each of them; the exact number is that of its shapes, if they can be had.
     weights = logs

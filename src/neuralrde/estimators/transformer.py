@@ -87,7 +87,8 @@ class LogSignatureTransformer(TransformerMixin, SeriesEstimator):
         self._check_fitted()
         prepared = self.transform_(whole_series(self._source(X, self.fitted_.inputs)[0]))
         windows, path = self._part("windows").resolved(prepared), np.asarray(prepared.values, np.float64)
-        features = driving_log_signatures(path, windows.depth, windows.cuts(prepared), scales=windows.scales)
+        cuts = windows.cuts(prepared)
+        features = driving_log_signatures(path, cuts=cuts, since=windows.starts(prepared, cuts), **windows.looks)
         features = features.astype(prepared.values.dtype)
         missing = self.windows_per_series_ - features.shape[1]
         if missing < 0:
@@ -107,10 +108,13 @@ class LogSignatureTransformer(TransformerMixin, SeriesEstimator):
         """
         self._check_fitted()
         windows, names = self._part("windows"), []
-        for scale, depth in zip(windows.scales, windows.depths, strict=True):
+        backs = [f"last {one} windows: " if one > 1 else "" for one in windows.scales]
+        if windows.lengths is not None:
+            backs = [f"last {one:g}: " for one in windows.lengths]
+        backs += [] if windows.whole is None else ["so far: "]
+        for back, depth in zip(backs, windows.depths, strict=True):
             words = lyndon_words(len(self.path_channels_), depth)
             letters = [", ".join(self.path_channels_[letter] for letter in word) for word in words]
-            back = f"last {scale} windows: " if scale > 1 else ""
             names += [back + (f"[{one}]" if len(word) > 1 else one) for one, word in zip(letters, words, strict=True)]
         if self.windows_per_series_ > 1:
             names = [f"window {k}: {name}" for k in range(self.windows_per_series_) for name in names]
@@ -132,8 +136,8 @@ class LogSignatureTransformer(TransformerMixin, SeriesEstimator):
         windows = parts.windows
         if windows.count == 1 and fitted.windows_per_series > 1:
             raise ValueError(f"Got windows_per_series={fitted.windows_per_series}; expected at most 1")
-        features = fitted.windows_per_series * basis_channels(
-            len(fitted.path_channels), windows.depth, scales=windows.scales
+        features = fitted.windows_per_series * sum(
+            basis_channels(len(fitted.path_channels), depth) for depth in windows.depths
         )
         if features > 2**24:
             raise ValueError(f"Got {features} features; expected at most {2**24}")
