@@ -508,7 +508,7 @@ def _with_state(fitted: FittedNeural, state: TrainingState, built: AbstractModel
 
 def check_size(fitted: FittedNeural) -> None:
     """Raise if the model that is to be trained has too many weights."""
-    depth, scales, channels = fitted.windows.depth, fitted.windows.scales, fitted.n_path_channels
+    (depth, scales), channels = fitted.windows.looks.values(), fitted.n_path_channels
     logs = basis_channels(channels, depth, scales=scales)
     # A model has at least a weight for each of them; the exact number is that of its shapes, if they can be had.
     weights = logs
