@@ -12,6 +12,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any
 
+Values = dict[str, Any]
+"""Values by name: arguments, settings, an object of JSON."""
 # A disk that is full or broken says so without naming the file.
 _NAMELESS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 

@@ -3,13 +3,17 @@
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..._write import Values
 from . import flags
 from .console import WRONG_USE, Refusal, print_json
 from .flags import option
+
+if TYPE_CHECKING:
+    from ...paths import Windows
 
 _windows = partial(option, panel="Windows")
 _COLUMNS = ("target", "id", "time", "group", "columns")
@@ -77,12 +81,12 @@ def prepare(
         print(f"{made!r}\n{made.windows!r}\n{store}")
 
 
-def _windows_of(step: int | None, every: float | None, depth: str | None, scales: str | None) -> Any:
+def _windows_of(step: int | None, every: float | None, depth: str | None, scales: str | None) -> "Windows | None":
     from ...paths import Windows
 
     if step is every is depth is scales is None:
         return None
-    given: dict[str, Any] = {"step": step, "every": every}
+    given: Values = {"step": step, "every": every}
     for flag, text in (("depth", depth), ("scales", scales)):
         if text is not None:
             try:
@@ -96,7 +100,7 @@ def _windows_of(step: int | None, every: float | None, depth: str | None, scales
 
 def _bar() -> Callable[[str, int, int], None]:
     """A progress bar for each stage."""
-    bars: dict[str, Any] = {}
+    bars: Values = {}
 
     def show(stage: str, done: int, of: int) -> None:
         from tqdm import tqdm
