@@ -50,6 +50,7 @@ FLOW = {
     "features": "the closed form: random windows, statistics, ridge regression",
     "online": "the same stages for points that are still arriving; export",
     "estimators": "scikit-learn's interface: the closed form, the neural models, and the two blended",
+    "_inside": "",
     "aeon": "the closed form by aeon's conventions",
     "sktime": "the closed form by sktime's conventions",
     "plots": "pictures",

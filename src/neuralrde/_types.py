@@ -26,3 +26,17 @@ Record = dict[str, Any]
 """What is known of an epoch: numbers by name."""
 Spec = str | Mapping[str, Any] | Callable
 """What `registry.make` makes a part of: a short name, a dictionary, a class or a `Config`."""
+Part = Any
+"""A model, a transform, windows or another part; or a `Spec` of it."""
+SeriesLike = Any
+"""Series as estimators take them: a `Series`, arrays, lists of arrays or of DataFrames, or a `Store`."""
+TargetLike = Any
+"""Labels or numbers, one per series or one per point: an array, a list, or an array for each series."""
+TableLike = Any
+"""What is known of each series as a whole: a DataFrame, columns by their names, or for one series values by name."""
+OnePerSeries = Any
+"""Weights or groups: an array or a list with one for each series."""
+Seed = Any
+"""A number, or what scikit-learn takes for `random_state`."""
+Plain = Any
+"""What JSON can hold."""

@@ -17,7 +17,7 @@ from neuralrde import (
     NeuralRDERegressor,
     Windows,
 )
-from neuralrde.estimators import LogSignatureTransformer, load
+from neuralrde.estimators import load
 from neuralrde.fields import BoundedField
 from neuralrde.models import MeanState
 from neuralrde.solvers import RK4, Nested
@@ -110,15 +110,6 @@ def test_a_model_of_one_scale_is_told_so():
     for model in (LogNCDE, SumOfWindows):
         with pytest.raises(ValueError, match=r"Windows\(step=8, depth=2, scales=\(1, 2\)\).*takes `scales`"):
             NeuralRDEClassifier(model=model, **TINY | {"windows": Windows(step=8, scales=(1, 2))}).fit(X, Y)
-
-
-def test_scales_as_features(tmp_path):
-    features = LogSignatureTransformer(windows=Windows(step=4, depth=(2, 1), scales=(1, 3)))
-    found, names = features.fit_transform(X), features.get_feature_names_out()
-    assert found.shape == (24, 5 * (6 + 3)) == (24, len(names))  # the path starts from the origin: one window more
-    assert names[8] == "window 0: last 3 windows: x1"
-    features.save(tmp_path / "features")
-    np.testing.assert_array_equal(load(tmp_path / "features").transform(X), found)
 
 
 @pytest.mark.parametrize("loss", ["squared-error", "huber", "quantiles", "histogram"])

@@ -9,8 +9,7 @@ from jaxtyping import Bool, Float, Int
 
 from ..paths.checks import check_number
 from ..paths.series import Series, frozen
-from .statistics import Statistics
-from .transform import Carried, Transform, check_channels, check_fitted, check_one_each
+from .transform import Carried, Statistics, Transform, check_channels, check_fitted, check_one_each
 
 
 @dataclass(frozen=True)

@@ -132,9 +132,10 @@ def with_settings(given: Values, new: Values) -> Values:
         else:
             old = parameters.get(part, {})
             if part == "windows" and not isinstance(old, dict):
-                from ...registry import make, to_plain
+                from ...paths import Windows
+                from ...registry import to_plain
 
-                old = to_plain(part, make(part, old))
+                old = to_plain(part, Windows.of(old))
             if isinstance(old, list):
                 raise Refusal(f"Got --set {name} with a list of transforms; expected one of them.", WRONG_USE)
             parameters[part] = {**({"name": old} if isinstance(old, str) else old), option: value}

@@ -356,9 +356,10 @@ class StoreSource:
             )
         return self.store.labels
 
-    def check_possible(self, trainer: Any, *, per_time: bool, warm: bool) -> None:
-        windows, given, augmentation = self.store.windows, trainer.given, trainer.augmentation
-        other_windows = given["windows"] is not None and trainer.windows != windows
+    def check_possible(self, trainer: Any) -> None:
+        windows, given, augmentation = self.store.windows, trainer.given, trainer.parameters.augmentation
+        other_windows = given["windows"] is not None and trainer.parameters.windows != windows
+        warm, per_time = trainer.parameters.warm_start and trainer.previous is not None, trainer.targets.per_time
         for refused, got, expected, why in (
             (other_windows, setting("windows", given["windows"]), "None", f"the store was cut into {windows!r}"),
             (augmentation is not None, setting("augmentation", augmentation), "None", "its series are as they are"),

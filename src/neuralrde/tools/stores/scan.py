@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int, Real
 
 from ...transforms import Compose, FillForward, ObservationCounts, Scale, TimeChannel, Transform
-from ...transforms.statistics import Statistics, Sums
+from ...transforms.transform import Statistics, Sums
 from .files import SourceError
 from .rows import Rows, RowSource
 
