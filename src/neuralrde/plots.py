@@ -383,7 +383,8 @@ def windows_over_series(
     step: int | None = None,
     cuts: np.ndarray | None = None,
     depth: int | tuple[int, ...] = 2,
-    scales: int | tuple[int, ...] = (1,),
+    scales: float | tuple[float, ...] = (1,),
+    since: Sequence[np.ndarray | None] | None = None,
     channels: Sequence[str] | None = None,
     times: np.ndarray | None = None,
 ) -> Picture:
@@ -397,6 +398,7 @@ def windows_over_series(
         step: points in a window; or `cuts`, as `window_cuts` gives them for one sample.
         depth: of the log-signatures; several, one for each scale.
         scales: how many windows back each log-signature looks, as in `Windows`.
+        since: where those start that are no whole number of windows, as `Windows.starts` says.
         channels: names; None calls them x0, x1, ...
         times: of the points, numbers or dates of NumPy; None counts the points.
 
@@ -416,8 +418,8 @@ def windows_over_series(
     names = [f"x{c}" for c in range(path.shape[1])] if channels is None else [str(name) for name in channels]
     scales = as_scales(scales)
     rows = [
-        _rows(path, cuts, scale, deep, most=max(6, _ROWS // len(scales)))
-        for scale, deep in zip(scales, depths_of(depth, scales), strict=True)
+        _rows(path, cuts, scale, starts, deep, most=max(6, _ROWS // len(scales)))
+        for scale, starts, deep in zip(scales, since or [None] * len(scales), depths_of(depth, scales), strict=True)
     ]
     x = np.arange(len(path)) if times is None else np.asarray(times)[: len(path)]
     # Each channel on its own band, so that none hides another; it is the shape that is looked at.
@@ -454,9 +456,12 @@ def windows_over_series(
     return picture
 
 
-def _rows(path: np.ndarray, cuts: np.ndarray, scale: int, depth: int, *, most: int) -> tuple:
+def _rows(path: np.ndarray, cuts: np.ndarray, scale: float, starts: Any, depth: int, *, most: int) -> tuple:
     """For one scale: its title, its rows in root mean squares, and their words."""
-    logs = np.asarray(log_signatures(path, depth, cuts=cuts, scales=scale, basis="brackets"))
+    if starts is None:
+        logs = np.asarray(log_signatures(path, depth, cuts=cuts, scales=scale, basis="brackets"))
+    else:
+        logs = np.asarray(log_signatures(path, depth, starts=np.ravel(starts), ends=cuts[1:], basis="brackets"))
     words = lyndon_words(path.shape[1], depth)
     sizes = np.sqrt((logs**2).mean(axis=0))
     levels = np.array([len(word) for word in words])
@@ -465,7 +470,7 @@ def _rows(path: np.ndarray, cuts: np.ndarray, scale: int, depth: int, *, most: i
     chosen = some[:most]
     left = f"; {len(chosen)} of {len(words)} rows" if len(chosen) < len(some) else ""
     left = left or (f"; the other {len(words) - len(some)} rows are zero" if len(some) < len(words) else "")
-    what = "each window" if scale == 1 else f"the last {scale} windows"
+    what = "each window" if scale == 1 else f"the last {scale:.4g} windows" if np.isfinite(scale) else "all so far"
     said = f"What drives the hidden state: the depth-{depth} log-signature of {what}{left}"
     return said, logs[:, chosen] / np.maximum(sizes[chosen], 1e-12), [words[row] for row in chosen]
 

@@ -188,7 +188,7 @@ def _owners(fitted: FittedNeural, prepared: Series) -> np.ndarray:
     return np.array([place.get(name, len(fitted.inputs.channels)) for name in prepared.channels])
 
 
-def _letters(model: AbstractDrivenModel, *, timed: bool) -> list[tuple[int, np.ndarray, np.ndarray]]:
+def _letters(model: AbstractDrivenModel, *, timed: bool) -> list[tuple[float, np.ndarray, np.ndarray]]:
     """For each scale: how many windows it looks back, the shares of letters in words, and of channels in letters.
 
     Time, the first letter if the path has it, has no share in a word with other letters: that says how these move.
@@ -206,12 +206,13 @@ def _letters(model: AbstractDrivenModel, *, timed: bool) -> list[tuple[int, np.n
     return found
 
 
-def _looked_back(parts: np.ndarray, moved: np.ndarray, mixture: np.ndarray, scale: int) -> np.ndarray:
+def _looked_back(parts: np.ndarray, moved: np.ndarray, mixture: np.ndarray, scale: float) -> np.ndarray:
     """Parts of letters, in log-signatures of the last `scale` windows, as parts of channels and windows.
 
     They go to where channels moved, in proportion to how much, and how much of them a letter has.
     """
     windows = len(moved)
+    scale = int(np.ceil(min(scale, windows)))  # a window that is seen in part has its part of what is seen
     begins = np.maximum(np.arange(windows) - scale + 1, 0)
     sizes = moved @ mixture  # windows, letters
     sizes = sizes + 1e-9 * max(1e-30, sizes.max())

@@ -471,18 +471,18 @@ class FittedNeural(Predictor):
                 )
             config = config.with_options(readout="every")
         sizes: Options = {"channels": self.n_path_channels, "outputs": self.loss.outputs(self.targets.outputs)}
-        sizes["depth"] = windows.depth
+        sizes["depth"] = windows.looks["depth"]
         if windows.step is not None:
             sizes |= {"step": windows.step, "points": windows.step + 1}
         elif {"step", "points"} & set(takes):
             raise ValueError(f"Got every={windows.every} and model={config!r}; expected windows by `step` for it.")
-        if windows.scales != (1,):
+        if windows.looks["scales"] != (1,):
             if "scales" not in takes:
                 raise ValueError(
                     f"Got windows={windows!r} and model={config!r}, which looks at one window at a time; expected "
                     "scales=(1,), or a model whose constructor takes `scales`."
                 )
-            sizes["scales"] = windows.scales
+            sizes["scales"] = windows.looks["scales"]
         if self.inputs.static_numbers:
             if "static" not in takes:
                 raise ValueError(
@@ -514,7 +514,7 @@ class FittedNeural(Predictor):
         for name in _FREE & set(sizes):
             check_whole(name, sizes[name], low=0, high=2**20)
         seen = model_class(self.config.cls).channels_seen(self.n_path_channels)
-        logs = basis_channels(seen, self.windows.depth, scales=self.windows.scales)
+        logs = basis_channels(seen, **self.windows.looks)
         outputs = self.loss.outputs(self.targets.outputs)
         least = {"path channels": self.n_path_channels, "log-signature channels": logs, "outputs": outputs}
         least |= {name: size for name, size in sizes.items() if name not in _FREE}

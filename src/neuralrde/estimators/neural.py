@@ -59,7 +59,8 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
         augmentation: `TimeStretch(rate=True, ...)`, its short name, or one of your own. Training then sees changed
             versions of the series and targets, and predictions may combine several versions. None changes nothing.
         epochs: the largest number of passes over the training set; None takes the model's usual number of steps, and
-            ends after a tenth of them if the model promises no better than the closed form.
+            ends after a tenth of them if the model promises no better than the closed form. The default model is not
+            trained on fewer than 500 series with classes, unless epochs or members are given.
         batch_size: examples per step.
         validation_fraction: the share of the series that is held out, to decide when to stop and which weights to keep.
             Fewer than 30 series, or 30 groups, are too few to tell epochs apart, so none are held out then: training

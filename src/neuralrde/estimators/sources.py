@@ -241,10 +241,13 @@ def inputs_of(
         counts = np.full(len(prepared), number) if counts is None else counts
         more = with_room(number, many=len(prepared) > _FEW) - number
         cuts = np.concatenate([cuts, np.repeat(cuts[..., -1:], more, axis=-1)], axis=-1)
+    # Only asked of models that take scales: others are refused before.
+    starts = windows.starts(prepared, cuts, shift=shift, at=label_points)
+    since = {} if all(one is None for one in starts) else {"since": starts}
     path = np.asarray(prepared.values, np.float64)
     # Numbers beyond float32 become infinite. `check_finite` then says which series they are in.
     with np.errstate(over="ignore", invalid="ignore"):
-        arrays = model.inputs(path, np.asarray(prepared.clock, np.float64), cuts)
+        arrays = model.inputs(path, np.asarray(prepared.clock, np.float64), cuts, **since)
         if static is not None:
             arrays = (np.concatenate([arrays[0], static], axis=1), *arrays[1:])
         arrays = tuple(np.asarray(array).astype(np.float32) for array in arrays)

@@ -207,7 +207,9 @@ def _manifest(estimator: Any, stream_model: StreamModel, functions: dict[str, _F
         "log_signature": {
             "channels": windows_of_stream.channels,
             "depth": list(windows_of_stream.depths),
-            "scales": list(windows_of_stream.scales),
+            "scales": [
+                None if one == float("inf") else one for one in windows_of_stream.scales
+            ],  # null: the whole past
             "basis": windows_of_stream.basis,
             "size": windows_of_stream.controls,
             "increments_first": windows_of_stream.increments,

@@ -23,7 +23,6 @@ from ..models import MODELS, Ensemble
 from ..models.base import model_class
 from ..paths import Series
 from ..paths.checks import check_whole
-from ..paths.windows import positions_in_windows
 from ..signatures.streams import LogSignatureStreams
 
 StreamStates = PyTree
@@ -145,10 +144,9 @@ class StreamModel:
             windows = own["windows"]
             increments, window = int(windows["increments"][0]), int(windows["window"][0])
             if shift.every is None:
-                expected = increments // (shift.step or 1)
+                expected = int(shift.before(np.array([increments]))[0])
             else:
-                position, _ = positions_in_windows(np.array([[time]]), shift.every, windows["start"], passed=window)
-                expected = max(int(np.ceil(position[0, 0])) - 1, 0) if points else 0
+                expected = int(shift.before(np.array([[time]]), windows["start"], passed=window)[0, 0]) if points else 0
             if bool(windows["begun"][0]) != (points > 0) or window != expected or increments > points + shift.shift:
                 raise ValueError(f"it counts {increments} increments and {window} windows after {points} points")
 

@@ -300,7 +300,10 @@ def about_model(estimator: "Estimator") -> Values:
         from ...frozen import weights_of
 
         windows = estimator.windows_
-        found["depth"], found["scales"] = windows.depth, ", ".join(map(str, windows.scales))
+        found["depth"], found["scales"] = (
+            windows.looks["depth"],
+            ", ".join(f"{one:.4g}" for one in windows.looks["scales"]),
+        )
         found["windows"] = f"{windows.step} points" if windows.every is None else f"time {windows.every:g}"
         found["weights"] = f"{sum(leaf.size for leaf in jax.tree.leaves(weights_of(estimator.model_))):,}"
         if (blend := blend_of(estimator)) is not None:

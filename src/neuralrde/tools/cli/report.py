@@ -143,11 +143,13 @@ def draw_windows(model: "Estimator", data: Dataset, folder: Path) -> Path:
     one = data[np.array([np.argmax(data.series.lengths > 1)])]
     prepared, windows = model.transform_(one.series), model.fitted_.windows
     path = prepared.values[0, : prepared.lengths[0]]
+    cuts = np.unique(np.minimum(windows.cuts(prepared), len(path) - 1))[None]
     picture = windows_over_series(
         path,
-        cuts=np.minimum(np.atleast_2d(windows.cuts(prepared))[0], len(path) - 1),
+        cuts=cuts[0],
         depth=windows.depths,
-        scales=windows.scales,
+        scales=windows.looks["scales"],
+        since=windows.starts(prepared, cuts),
         channels=prepared.channels,
         times=times_of(one, len(path)),
     )

@@ -390,8 +390,9 @@ def _about_model(estimator: "Estimator") -> Values:
     windows = estimator.windows_
     return {
         "model": to_plain("model", estimator.config_)["name"],
-        "depth": windows.depth,
+        "depth": windows.depths if windows.whole else windows.depth,
         "scales": windows.scales,
+        "lengths": windows.lengths,
         "step": windows.step,
         "every": windows.every,
         "epochs": len(estimator.history_),

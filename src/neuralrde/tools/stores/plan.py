@@ -97,7 +97,7 @@ def driven_model(name: str, channels: int, windows: Windows) -> AbstractDrivenMo
     """The smallest model that takes what a store for this one holds: in words, and mixed if it mixes many channels."""
     many = MultiScaleRDE.channels_seen(channels) < channels
     mixes = many and issubclass(model_class(MODELS[name]), MultiScaleRDE)
-    options: Any = {"depth": windows.depth, "scales": windows.scales, "key": jax.random.key(0), "width": 1, "state": 1}
+    options: Any = {**windows.looks, "key": jax.random.key(0), "width": 1, "state": 1}
     return MultiScaleRDE(channels, 1, units=1, blocks=0, **options) if mixes else NeuralRDE(channels, 1, **options)
 
 
@@ -127,7 +127,7 @@ def make_plan(
     spans, step = (lengths - 1, windows.step) if windows.every is None else (index.durations, windows.every)
     counts = np.maximum(1, np.ceil(spans / step)).astype(np.int64)  # about, by time: transforms may add points
     driven = driven_model(spec.model, len(path), windows)
-    controls = LogSignatureStreams(driven, step=1).controls
+    controls = driven.controls
     per_point = 8.0 * (4 * len(source.channels) + 6 * len(path)) + 32.0 * controls * counts.sum() / lengths.sum()
     shards = _shards(index.blocks, 4 * controls * counts, 8 * len(source.channels) * lengths)
     classes = None if labels is None else labels[1]
@@ -156,7 +156,8 @@ def windows_to_json(windows: Windows) -> Values:
             f"Got {setting('windows', windows)}; expected {setting('shifts', 1)}, because a store holds log-signatures "
             "of one way to cut."
         )
-    return asdict(windows)
+    # Without what older stores do not have, so that a store is known again.
+    return {name: value for name, value in asdict(windows).items() if name not in ("lengths", "whole") or value}
 
 
 def _shards(blocks: np.ndarray, output: np.ndarray, raw: np.ndarray) -> list[Sequence[int]]:
@@ -278,8 +279,10 @@ def _together(rows: "_Reader", plan: Plan, lengths: np.ndarray, out: "_Writer") 
     """Prepare and write whole series."""
     values, times = rows.take(int(lengths.sum()))
     prepared = Transform.from_state(plan.transform)(Series._pack(values, times, lengths, plan.channels, None))
-    cuts = make("windows", plan.windows).cuts(prepared)
-    first, logs = plan.driven.inputs(np.asarray(prepared.values, np.float64), prepared.clock, cuts)
+    windows = make("windows", plan.windows)
+    cuts = windows.cuts(prepared)
+    path, since = np.asarray(prepared.values, np.float64), windows.starts(prepared, cuts)
+    first, logs = plan.driven.inputs(path, prepared.clock, cuts, since=since)
     for point, windows, count in zip(first, logs, window_counts(prepared, cuts).tolist(), strict=True):
         out.add(point, [windows[:count]])
 
