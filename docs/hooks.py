@@ -30,9 +30,9 @@ MARK = re.compile(r"^<!-- registry: ([\w-]+) -->$", re.MULTILINE)
 # datasets.
 FLOW = {
     "_cores": "",
-    "_types": "",
     "_version": "",
     "_write": "",
+    "_types": "",
     "errors": "",
     "registry": "short names of parts, and parts with their options",
     "frozen": "arrays that are not trained",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, ClassVar
 
-from ._types import Options, Part, Plain
+from ._write import Options, Part, Plain
 from .errors import ParameterError, setting
 
 # Options that the estimator supplies; `_ALWAYS` are the ones given to a class that takes any.

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from .._write import Values
 from ..errors import few, setting
 from .files import MISSING, ReadError, check_file, check_room, is_missing, naming, number, read_bytes
 
@@ -145,7 +146,7 @@ class TextTable(TableFile):
         plain = [i for i in kept if self.names[i] not in text]
         # A dictionary of missing values slows wide tables down; without labels there is no need of one.
         missing: Any = _SPELLINGS if len(plain) == len(kept) else dict.fromkeys(plain, _SPELLINGS)
-        options: dict[str, Any] = {"dtype": {i: str for i in kept if i not in plain}, "na_values": missing}
+        options: Values = {"dtype": {i: str for i in kept if i not in plain}, "na_values": missing}
         options |= {"keep_default_na": False, "skipinitialspace": True, "low_memory": False, "index_col": False}
         options |= {"sep": self.sep, "decimal": decimal, "thousands": thousands}
         if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):  # these round the last digit unless told not to
@@ -236,7 +237,7 @@ class JsonLines(TableFile):
     def __init__(self, path: str | Path, header: bool | None = None):
         self.path, data = Path(path), read_bytes(path)
         check_room(_LARGER * float(len(data)), path, "The objects of this file")
-        self.rows: list[tuple[int, dict[str, Any]]] = []
+        self.rows: list[tuple[int, Values]] = []
         for line, text in enumerate(data.split(b"\n"), 1):
             if text.strip():
                 try:
@@ -259,7 +260,7 @@ class JsonLines(TableFile):
     ) -> Frame:
         import pandas as pd
 
-        columns: dict[str, Any] = {}
+        columns: Values = {}
         for name in names:
             cells = [row.get(name) for _, row in self.rows]
             for cell, (line, _) in zip(cells, self.rows, strict=True):

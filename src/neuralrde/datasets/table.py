@@ -7,10 +7,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from .._write import Values
 from ..errors import few, setting
 from ..paths import Series
 from .columns import Column, Frame, TableFile, is_text, numeral_advice, to_numbers, without_number
@@ -265,7 +266,7 @@ def _from_table(table: Table, task: Task | None, name: str) -> Dataset:
             source.check_rows(table.frame.loc[number])
     labels, static = labels_of_series(table, rows), _static_of_series(table, rows)
     groups, split, labelled = labels.groups, labels.split, labels.labelled
-    fields: dict[str, Any]
+    fields: Values
     if layout == "wide table":
         series, unit, description, notes = _wide(table, rows)
         fields, described = describe_target(labels.targets, labelled, task)
@@ -293,7 +294,7 @@ def _from_table(table: Table, task: Task | None, name: str) -> Dataset:
         if options.per_time:  # otherwise only targets that are there have been described
             fields["target"] = fields["target"][labelled]
     reading = "; ".join([", ".join(filter(None, [layout, *description, described])), *notes])
-    known: dict[str, Any] = {"groups": groups, "split": split, "static": static or None}
+    known: Values = {"groups": groups, "split": split, "static": static or None}
     return Dataset(series, **fields, **known, name=name, time_unit=unit, reading=reading)
 
 
@@ -432,6 +433,10 @@ class RowOwners(NamedTuple):
         owner, ids = pd.factorize(table.frame[id])
         return cls(owner, np.asarray(ids, object))
 
+    @property
+    def names(self) -> np.ndarray | None:
+        return None if self.ids is None else text_array(self.ids)
+
     def who(self, i: int) -> str:
         return f"series {i}" if self.ids is None else f"id {self.ids[int(i)]}"
 
@@ -568,7 +573,7 @@ def _merge_duplicates(table: Table, points: Frame, rows: RowOwners, unit: str | 
 def _packed(points: Frame, channels: Sequence[str], rows: RowOwners) -> Series:
     time = _TIME if _TIME in points else None
     series = Series.from_table(points, id=_OWNER, time=time, columns=list(channels))
-    return replace(series, ids=text_array(rows.ids))
+    return replace(series, ids=rows.names)
 
 
 def is_wide(table: Table) -> bool:
@@ -605,7 +610,7 @@ def _wide(table: Table, rows: RowOwners) -> tuple[Series, None, list[str], list[
     first, last = grid[next(iter(grid))], grid[list(grid)[-1]]
     values = np.stack([frame[names].to_numpy() for names in grid.values()], axis=2)
     lengths = lengths_without_gaps(values)
-    series = Series(values[:, : lengths.max()], lengths=lengths, channels=channels, ids=text_array(rows.ids))
+    series = Series(values[:, : lengths.max()], lengths=lengths, channels=channels, ids=rows.names)
     whose = f"{len(frame)} series, one per row" + (f", by `{roles.id}`" if roles.id else "")
     shape = f"{len(first)} points" if lengths.min() == len(first) else f"{lengths.min()} to {lengths.max()} points"
     named = f"channels {listed(channels)}" if len(channels) > 1 else "one channel"
@@ -744,8 +749,8 @@ def listed(names: Sequence[str], *, quoted: bool = False) -> str:
     return ", ".join(names if len(names) <= 8 else [*names[:6], f"... ({len(names)} in all)"])
 
 
-def text_array(texts: np.ndarray | None) -> Any:
+def text_array(texts: np.ndarray) -> np.ndarray:
     """Strings as NumPy keeps them, in equal widths, unless one long one would make them large."""
-    if texts is None or 4 * max(map(len, texts), default=0) * len(texts) > 2**26:
+    if 4 * max(map(len, texts), default=0) * len(texts) > 2**26:
         return texts
     return np.array([str(text) for text in texts])

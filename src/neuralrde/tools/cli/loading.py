@@ -1,12 +1,14 @@
 """From a word on the command line to series, or to a store of them; their targets, and their parts."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._write import Values
 from ...datasets import Dataset, Split, column_names, endings, folds, given, in_order, load, read
 from ...datasets.splits import USUAL as FRACTIONS
 from ...datasets.splits import WAYS, usual_way
@@ -132,7 +134,7 @@ def open_for(run: Path, word: str | None, flags: Table, *, task: str) -> Dataset
     return open_data(word, {**table, **flags, "task": task} if Path(word).expanduser().exists() else flags)
 
 
-def static_of(model: Any, data: Dataset) -> dict[str, Any]:
+def static_of(model: Any, data: Dataset) -> Values:
     """The table beside the series, as an argument, if the model was fitted with one."""
     return {} if model.fitted_.inputs.static is None else {"static": {} if data.static is None else data.static}
 
@@ -148,12 +150,12 @@ def _settings_in(run: Path) -> RunSettings | None:
     return settings_of(file, table={}, estimator={}) if file.exists() else None
 
 
-def _lacking(channels: Any, names: list[str]) -> list[str]:
+def _lacking(channels: Iterable[str], names: list[str]) -> list[str]:
     """The channels that no column holds. `sex=f` is the word f of the column sex."""
     return [name for name in channels if name not in names and name.partition("=")[0] not in names]
 
 
-def _listed(value: Any) -> list[str]:
+def _listed(value: object) -> list[str]:
     """One name or several, as strings."""
     return [] if value is None else list(map(str, value)) if isinstance(value, list) else [str(value)]
 

@@ -7,12 +7,12 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ...datasets import Dataset, ReadError, read
 from ...datasets._read import reader_of
+from ...datasets.columns import Column, Frame
 from ...datasets.table import USUAL
 from ...datasets.times import are_times
 from .console import FAILED, Refusal, count
@@ -96,7 +96,7 @@ def _signs(table: Table) -> Table:
     return {name: table[name] for name in ("decimal", "thousands") if name in table}
 
 
-def guessed(frame: Any, kinds: dict[str, str], given: Table) -> Table:
+def guessed(frame: Frame, kinds: dict[str, str], given: Table) -> Table:
     """Options of `read` for a table of points, a DataFrame. What is given is kept, unless it names no column."""
     listed = lambda value: [str(one) for one in value] if isinstance(value, list) else [str(value)]
     roles = (*USUAL, "sensor", "value", "columns")
@@ -166,7 +166,7 @@ def group_hints(data: Dataset) -> Iterator[str]:
             )
 
 
-def _kind(column: Any) -> str:
+def _kind(column: Column) -> str:
     if column.dtype.kind in "fiub":
         values = column.to_numpy(float)
         return "whole numbers" if (values == np.round(values))[~np.isnan(values)].all() else "numbers"
@@ -183,11 +183,11 @@ def _named(name: str, words: str) -> bool:
     return any(re.fullmatch(words, part.lower()) for part in parts)
 
 
-def _in_blocks(column: Any) -> bool:
+def _in_blocks(column: Column) -> bool:
     """Whether equal cells stand one below the other."""
     return int((column != column.shift()).sum()) == column.nunique(dropna=False)
 
 
-def _rises(column: Any, owner: np.ndarray) -> bool:
+def _rises(column: Column, owner: np.ndarray) -> bool:
     steps = np.diff(column.to_numpy(float))[owner[1:] == owner[:-1]]
     return bool(len(steps) and (steps > 0).all())

@@ -19,13 +19,13 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from filelock import FileLock, Timeout
 
 from ..._version import versions
-from ..._write import digest_of, private_folder, writing
+from ..._write import Values, digest_of, private_folder, writing
 from ...datasets import Dataset, Split
 from ...datasets.dataset import PARTS, safe_name
 from .._lock import is_locked, lock
@@ -108,10 +108,10 @@ class RunFolder:
         by = "row" if data.series.ids is None else "id"
         write_json(self.split, {"how": how, "data": fingerprint(data), "by": by, **parts}, indent=None)
 
-    def read_history(self) -> list[dict[str, Any]]:
+    def read_history(self) -> list[Values]:
         return [json.loads(line) for line in self.history.read_text().splitlines() if line.strip()]
 
-    def read_metrics(self) -> dict[str, Any]:
+    def read_metrics(self) -> Values:
         return json.loads(self.metrics.read_text()) if self.metrics.exists() else {}
 
     def is_own(self, data: Dataset) -> bool:
@@ -159,7 +159,7 @@ def fingerprint(data: Dataset) -> str:
     return digest_of(data.series.values, data.series.lengths, data.series.times)
 
 
-def write_json(path: Path, value: Any, *, indent: int | None = 2) -> None:
+def write_json(path: Path, value: object, *, indent: int | None = 2) -> None:
     write(path, json.dumps(value, indent=indent) + "\n")
 
 

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..._write import writing
-from ..sweeps.results import Result
 from . import flags
 from .console import WRONG_USE, Refusal, count, going_on_unread, how_stopped, number, print_json, table
 from .flags import option
+
+if TYPE_CHECKING:
+    from ..sweeps.results import Result
 
 
 def sweep(
@@ -78,7 +80,7 @@ def sweep(
         _show(Sweep.results_in(folder), folder, json)
 
 
-def _show(lines: list[Result], folder: Path, json: bool) -> None:
+def _show(lines: "list[Result]", folder: Path, json: bool) -> None:
     """The results so far, over seeds; a table of all runs goes into a file."""
     import pandas as pd
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from threading import Event
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,7 @@ from .scan import joined, scan_block
 
 Progress = Callable[[str, int, int], None]
 _GIB = 2**30
+T = TypeVar("T")
 
 
 def prepare(
@@ -140,7 +141,7 @@ def prepare(
     return Store(store)
 
 
-def _reported(results: Iterator[Any], stage: str, done: int, of: int, report: Progress) -> Iterator[Any]:
+def _reported(results: Iterator[T], stage: str, done: int, of: int, report: Progress) -> Iterator[T]:
     for number, result in enumerate(results, done + 1):
         yield result
         report(stage, number, of)
@@ -164,11 +165,11 @@ def _finish(folder: StoreFolder, plan: Plan, index: dict[str, np.ndarray]) -> No
 def _in_threads(
     workers: int | None,
     memory: float,
-    function: Callable[..., Any],
-    tasks: Iterable[tuple[Any, ...]],
+    function: Callable[..., T],
+    tasks: Iterable[tuple[object, ...]],
     count: int,
     needs: float,
-) -> Iterator[Any]:
+) -> Iterator[T]:
     """Run tasks on all cores, as many at a time as fit into the memory; results in order. The first error ends all.
 
     The kernel, pyarrow and NumPy release the interpreter's lock where they work.

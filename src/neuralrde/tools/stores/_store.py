@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
 
 from ..._types import Selection
 from ..._write import digest_of
 from ...errors import setting
-from ...models import AbstractDrivenModel, Ensemble, LogSignatureSizes
+from ...models import AbstractDrivenModel, AbstractModel, Ensemble, LogSignatureSizes
 from ...models.base import ForeignModel
 from ...paths import Series, Windows
 from ...paths.checks import check_fits
@@ -27,7 +28,7 @@ from ...signatures.bases import Basis, change_bases
 from ...training import Examples
 from ...training.examples import prefetched
 from ...transforms import Transform
-from .files import MANIFEST, OTHER_CHECKSUM, PLAN, SERIES, Classes, Json, StoreError, StoreFolder, shard_name
+from .files import MANIFEST, OTHER_CHECKSUM, PLAN, SERIES, Classes, StoreError, StoreFolder, Values, shard_name
 
 # Files of shards that are open at once.
 _OPEN = 128
@@ -189,7 +190,7 @@ def is_store(path: str | os.PathLike) -> bool:
     return any(folder.size(name) is not None for name in (MANIFEST, PLAN))
 
 
-def _manifest(folder: StoreFolder) -> Json:
+def _manifest(folder: StoreFolder) -> Values:
     if folder.size(MANIFEST) is not None:
         return folder.read_json(MANIFEST)
     if folder.size(PLAN) is not None:
@@ -203,7 +204,7 @@ def _manifest(folder: StoreFolder) -> Json:
 class Shards:
     """The shards of a store, of which those that were used last stay open. Threads share them."""
 
-    def __init__(self, folder: StoreFolder, shards: list[Json]):
+    def __init__(self, folder: StoreFolder, shards: list[Values]):
         self.folder, self.shards = folder, shards
         self.open = lru_cache(_OPEN)(partial(_OpenShard, folder, shards))
 
@@ -241,7 +242,7 @@ class Shards:
 class _OpenShard:
     """An open file, closed when nobody holds it any more."""
 
-    def __init__(self, folder: StoreFolder, shards: list[Json], number: int):
+    def __init__(self, folder: StoreFolder, shards: list[Values], number: int):
         self.descriptor = -1
         try:
             self.descriptor = os.open(folder.root / shard_name(number), os.O_RDONLY)
@@ -273,7 +274,7 @@ class StoredExamples:
 
     store: Store
     basis: Basis = "words"
-    target: Any = None
+    target: np.ndarray | None = None
     weight: np.ndarray | None = None
     extra_inputs: Sequence[np.ndarray] = ()
 
@@ -301,7 +302,7 @@ class StoredExamples:
             return LogSignatureSizes.of(parts)
 
 
-def _basis_of(store: Store, model: Any) -> Basis:
+def _basis_of(store: Store, model: AbstractModel) -> Basis:
     """The basis in which a model takes log-signatures; an error if it takes something else than the store holds."""
     model = model.first if isinstance(model, Ensemble) else model
     if isinstance(model, ForeignModel):
@@ -341,7 +342,7 @@ class StoreSource:
     def groups(self) -> np.ndarray | None:
         return self.store.groups
 
-    def targets(self, y: Any, task: str) -> Any:
+    def targets(self, y: ArrayLike | None, task: str) -> ArrayLike | None:
         if y is not None:
             return y
         task_of_store = self.store.task
@@ -404,7 +405,7 @@ class StoreSource:
         weight: np.ndarray | None = None,
         extra_inputs: Sequence[np.ndarray] = (),
         per_time: bool = False,
-        **_: Any,
+        **_: object,
     ) -> StoredExamples:
         if windows != self.store.windows:
             raise self._prepared_otherwise()

@@ -12,17 +12,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
-from ..._write import private_folder, writing
+from ..._write import Values, private_folder, writing
 
 FORMAT = 2
 MANIFEST, SERIES, PLAN, INDEX = "manifest.json", "series.npz", "work/plan.json", "work/index.npz"
 OTHER_CHECKSUM = "its checksum is another than when it was written"
 
-Json = dict[str, Any]
 Classes = Sequence[str | int | float]
 
 
@@ -90,10 +89,10 @@ class StoreFolder:
             "where it is whole."
         )
 
-    def write_json(self, name: str, content: Json) -> None:
+    def write_json(self, name: str, content: Values) -> None:
         self.write(name, sealed(content))
 
-    def read_json(self, name: str) -> Json:
+    def read_json(self, name: str) -> Values:
         """What `write_json` wrote, its checksum included."""
         try:
             content = json.loads((self.root / name).read_bytes())
@@ -125,11 +124,11 @@ def checksum(data: bytes) -> str:
     return blake2b(data, digest_size=16).hexdigest()
 
 
-def checksum_of(content: Json) -> str:
+def checksum_of(content: Values) -> str:
     return checksum(json.dumps(content, sort_keys=True).encode())
 
 
-def sealed(content: Json) -> bytes:
+def sealed(content: Values) -> bytes:
     """JSON with a checksum: a number in it that changes is noticed."""
     content = json.loads(json.dumps({"format": FORMAT, **content}))
     return json.dumps({**content, "checksum": checksum_of(content)}, indent=1).encode()

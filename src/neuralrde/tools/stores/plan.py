@@ -21,7 +21,7 @@ from ...paths.series import frozen
 from ...registry import make
 from ...signatures.streams import LogSignatureStreams
 from ...transforms import Transform
-from .files import PLAN, Classes, Json, SourceError, StoreFolder, checksum_of, packed, record_name, shard_name
+from .files import PLAN, Classes, SourceError, StoreFolder, Values, checksum_of, packed, record_name, shard_name
 from .rows import RowSource
 from .scan import Index, fitted
 
@@ -65,8 +65,8 @@ class Plan:
     model: str
     channels: Sequence[str]
     path_channels: Sequence[str]
-    transform: Json
-    windows: Json
+    transform: Values
+    windows: Values
     mixed: bool
     controls: int
     task: str | None
@@ -150,7 +150,7 @@ def make_plan(
     )
 
 
-def windows_to_json(windows: Windows) -> Json:
+def windows_to_json(windows: Windows) -> Values:
     if windows.shifts > 1:
         raise SourceError(
             f"Got {setting('windows', windows)}; expected {setting('shifts', 1)}, because a store holds log-signatures "

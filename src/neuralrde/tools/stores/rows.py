@@ -5,7 +5,7 @@ series of an array. pyarrow's `dataset.Scanner` would read a CSV file only from 
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from ...datasets.table import Roles, TableOptions, find_roles
 from ...datasets.targets import is_number_text
 from ...datasets.times import since_1970
 from ...errors import setting
-from .files import Json, SourceError
+from .files import SourceError, Values
 
 PARQUET, CSV, NPY = (".parquet", ".pq"), (".csv", ".tsv"), (".npy",)
 # Bytes of a piece, as float64. It stays in memory while it is looked at.
@@ -48,9 +48,7 @@ class Rows:
     groups: np.ndarray | None = None
 
 
-def open_source(
-    data: str | os.PathLike, columns: Mapping[str, Any], *, labels: Any = None, groups: Any = None
-) -> "RowSource":
+def open_source(data: str | os.PathLike, columns: Values, *, labels: Any = None, groups: Any = None) -> "RowSource":
     """A source by the ending of its files.
 
     Args:
@@ -116,7 +114,7 @@ class TableSource:
     def timed(self) -> bool:
         return self.roles.time is not None
 
-    def described(self) -> Json:
+    def described(self) -> Values:
         """Options that affect the output, as JSON values."""
         roles = self.roles
         named = {"id": roles.id, "time": roles.time, "target": list(roles.target), "group": roles.group}
@@ -341,7 +339,7 @@ class NpySource:
     def channels(self) -> tuple[str, ...]:
         return tuple(f"x{i}" for i in range(self.shapes[0][2]))
 
-    def described(self) -> Json:
+    def described(self) -> Values:
         labels, groups = (None if array is None else array.tolist() for array in (self.labels, self.groups))
         return {"kind": "npy", "labels": labels, "groups": groups}
 

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 from filelock import Timeout
 
 from ..._cores import CORES, cores
-from ..._write import private_folder, strict_json, writing
+from ..._write import Values, private_folder, strict_json, writing
 from .._lock import lock
 from .results import Result, Task, short
 
@@ -48,7 +48,7 @@ class InProcess(contextlib.nullcontext):
         folder: each task gets a folder of its own in it.
     """
 
-    def __init__(self, function: Function, *, data: Mapping[str, Any], folder: Path):
+    def __init__(self, function: Function, *, data: Values, folder: Path):
         super().__init__()
         self._function, self._data, self._folder = function, data, folder
 
@@ -80,7 +80,7 @@ class RayPool:
         self,
         function: Function,
         *,
-        data: Mapping[str, Any],
+        data: Values,
         folder: Path,
         cores: int = 1,
         gpus: float = 0,
@@ -103,7 +103,7 @@ class RayPool:
     def __enter__(self) -> Self:
         self._ours = not self._ray.is_initialized()
         if self._ours:
-            options: dict[str, Any] = {"address": self._address}
+            options: Values = {"address": self._address}
             if self._address is None:
                 import cloudpickle
 
@@ -151,7 +151,7 @@ class RayPool:
             yield from (result for result in results if result is not None and result.status == "done")
             raise
 
-    def _result(self, reference: Any, task: Task) -> TaskResult | None:
+    def _result(self, reference: object, task: Task) -> TaskResult | None:
         """How a task ended; None if it was interrupted, and is to be run at the next start."""
         errors = self._ray.exceptions
         try:
@@ -180,7 +180,7 @@ def _start(ray: Any, **options: Any) -> None:
             signal.signal(signal.SIGTERM, before)
 
 
-def _run(function: Function, settings: Any, data: Any, folder: Path) -> tuple[str, Result]:
+def _run(function: Function, settings: object, data: object, folder: Path) -> tuple[str, Result]:
     """Status and result of a task; an error is its result too. Interrupts pass."""
     begun = time.monotonic()
     try:

@@ -2,15 +2,17 @@
 
 import itertools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from ..._write import Values
+
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Result = dict[str, Any]
+Result = Values
 """What became of a task, as its file has it."""
 # Metrics of which less is better.
 LESS = ("rmse", "mae", "validation_loss", "loss")
@@ -28,12 +30,12 @@ class Task:
     """
 
     key: str
-    point: dict[str, Any] = field(compare=False)
-    settings: Any = field(compare=False, default=None)
+    point: Values = field(compare=False)
+    settings: object = field(compare=False, default=None)
     data: str | None = field(compare=False, default=None)
 
 
-def grid_points(lists: Mapping[str, Any]) -> list[dict[str, Any]]:
+def grid_points(lists: Values) -> list[Values]:
     """Every combination, the last name varying fastest. What is no list is one value.
 
     A value that is itself a list is written in a list: `[[1, 4], [1, 16]]` are two values.
@@ -48,7 +50,7 @@ def grid_points(lists: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(lists, values, strict=True)) for values in itertools.product(*each)]
 
 
-def content_key(content: Any) -> str:
+def content_key(content: object) -> str:
     """A hash of plain values: the same for equal ones, whatever the order of a dictionary's names.
 
     >>> content_key({"seed": 0, "depth": 2}) == content_key({"depth": 2, "seed": 0})
@@ -57,7 +59,7 @@ def content_key(content: Any) -> str:
     False
     """
 
-    def plain(value: Any) -> Any:
+    def plain(value: Any) -> object:
         if hasattr(value, "dtype") and value.ndim == 0:
             return value.item()
         raise TypeError(
@@ -69,7 +71,7 @@ def content_key(content: Any) -> str:
     return blake2b(text.encode(), digest_size=10).hexdigest()
 
 
-def summarise(lines: Sequence[Mapping[str, Any]]) -> "DataFrame":
+def summarise(lines: Sequence[Values]) -> "DataFrame":
     """A pandas DataFrame with a row per point without its seed: by data set, the best first.
 
     >>> lines = [{"point": {"data": "a", "seed": s}, "metric": "accuracy", "value": 0.5 + s} for s in (0, 1)]
@@ -100,14 +102,14 @@ def summarise(lines: Sequence[Mapping[str, Any]]) -> "DataFrame":
     return found.assign(loss=loss).sort_values(by, kind="stable").drop(columns="loss").reset_index(drop=True)
 
 
-def names(points: Iterable[Mapping[str, Any]]) -> list[str]:
+def names(points: Iterable[Values]) -> list[str]:
     """The names in points, data set and model first."""
     every = dict.fromkeys(name for point in points for name in point)
     first = [name for name in ("data", "model") if name in every]
     return [*first, *(name for name in every if name not in first)]
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """A setting in a table's cell.
 
     >>> short({"name": "log-ncde", "state": 64}), short(0.0010000001), short([1, 4])
