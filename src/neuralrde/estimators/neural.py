@@ -174,9 +174,9 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
         """
         previous = getattr(self, "fitted_", None) if self.warm_start else None
         previous = None if previous is None or previous.model is None else previous
+        beside: Options = {"sample_weight": sample_weight, "groups": groups, "static": static}
         with interrupts_between_steps():
-            told: Options = {"listeners": listeners, "mesh": mesh, "static": static}
-            trainer, samples = self._trainer(X, y, sample_weight, groups, previous, **told)
+            trainer, samples = self._trainer(X, y, previous, listeners, mesh, **beside)
             others = None
             if validation is not None:
                 arguments = (validation, None) if isinstance(validation, HasSource) else validation
@@ -191,8 +191,7 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
                         f"Got a validation set of another kind than the training set; expected {kind} too."
                     )
                 beside = dict(zip(("sample_weight", "static"), arguments[2:], strict=False))
-                like = {"described": trainer.inputs, "coding": trainer.targets}
-                others, _, _ = self._samples(*arguments[:2], **beside, **like)
+                others = self._samples(*arguments[:2], described=trainer.inputs, coding=trainer.targets, **beside)[0]
             self.fitted_ = trainer.fit(samples, others, checkpoint=checkpoint, resume=resume)
         return self
 
@@ -219,8 +218,8 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
                 "first."
             )
         with interrupts_between_steps():
-            told: Options = {"classes": classes, "listeners": listeners, "static": static}
-            trainer, samples = self._trainer(X, y, sample_weight, None, previous, **told)
+            beside: Options = {"sample_weight": sample_weight, "classes": classes, "static": static}
+            trainer, samples = self._trainer(X, y, previous, listeners, **beside)
             self.fitted_ = trainer.partial_fit(samples)
         return self
 
@@ -228,14 +227,10 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
         self,
         X: SeriesLike,
         y: TargetLike,
-        sample_weight: OnePerSeries,
-        groups: OnePerSeries,
         previous: FittedNeural | None,
-        *,
-        classes: TargetLike = None,
-        static: TableLike = None,
-        listeners: Sequence[Listener] = (),
+        listeners: Sequence[Listener],
         mesh: Mesh | None = None,
+        **beside: Any,
     ) -> tuple[Trainer, Samples]:
         """A trainer, and the samples to fit to. Everything is checked here, before anything is computed."""
         if mesh is None:
@@ -243,8 +238,7 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
         keep_programs()
         parameters = self._check_parameters()
         like: Options = {} if previous is None else {"described": previous.inputs, "coding": previous.targets}
-        like |= {"classes": classes, "static": static}
-        samples, inputs, targets = self._samples(X, y, sample_weight, groups, **like)
+        samples, inputs, targets = self._samples(X, y, **beside, **like)
         # Classes without weight are left out here; the others are weighted later, by what is trained on.
         weight = class_weights(self.class_weight, targets, samples.target, samples.target)
         samples = samples.weighted_by(None if weight is None else (weight > 0).astype(np.float32))

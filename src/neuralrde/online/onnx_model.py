@@ -10,14 +10,13 @@ jax2onnx 0.17.1 was tried instead. Five of the models that the tests export fail
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.export
 import numpy as np
 import onnx
-from numpy.typing import ArrayLike, DTypeLike
 from onnx import helper, numpy_helper
 
 from .._types import Options
@@ -74,7 +73,7 @@ def unsupported(what: str) -> ValueError:
     )
 
 
-def _kind(dtype: DTypeLike) -> int:
+def _kind(dtype: Any) -> int:
     return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
 
@@ -95,17 +94,17 @@ class Graph:
         self.written.append(helper.make_node(operator, inputs, names, **attributes))
         return names
 
-    def constant(self, value: ArrayLike, dtype: DTypeLike | None = None) -> str:
+    def constant(self, value: Any, dtype: Any = None) -> str:
         array = np.asarray(value, dtype, order="C")
         key = (array.dtype.str, array.shape, array.tobytes())
         if key not in self.constants:
             self.constants[key] = numpy_helper.from_array(array, f"c{len(self.constants)}")
         return self.constants[key].name
 
-    def axes(self, numbers: Iterable) -> str:
+    def axes(self, numbers: Any) -> str:
         return self.constant([int(one) for one in numbers], np.int64)
 
-    def shape(self, sizes: Sequence) -> str:
+    def shape(self, sizes: Any) -> str:
         """A shape as a tensor, in which the size of the batch is read from the first input."""
         if all(isinstance(size, int | np.integer) for size in sizes):
             return self.axes(sizes)
@@ -116,10 +115,10 @@ class Graph:
             parts.append(self.axes([size]) if isinstance(size, int | np.integer) else self.batch)
         return self.node("Concat", *parts, axis=0)
 
-    def cast(self, name: str, to: DTypeLike) -> str:
+    def cast(self, name: str, to: Any) -> str:
         return self.node("Cast", name, to=_kind(to))
 
-    def transposed(self, name: str, order: Iterable) -> str:
+    def transposed(self, name: str, order: Any) -> str:
         order = [int(axis) for axis in order]
         return name if order == sorted(order) else self.node("Transpose", name, perm=order)
 

@@ -42,8 +42,6 @@ class Fill(Transform, abc.ABC):
         return self._filled(series, self._defaults(len(series), len(series.channels)))
 
     def _defaults(self, samples: int, channels: int) -> Float[np.ndarray, "samples channels"]:
-        if self.default is None:
-            check_fitted(self, self.means_)
         numbers = np.asarray(self.means_ if self.default is None else self.default, np.float64)
         return np.broadcast_to(numbers, (samples, channels))
 
@@ -91,6 +89,7 @@ class FillForward(Fill):
         return np.where(last < 0, np.nan, column[rows, last])
 
     def begin(self, streams: int, channels: int) -> Carried:
+        check_fitted(self, self.means_ if self.default is None else self.default)
         return {"last": self._defaults(streams, channels).copy()}
 
     def step(self, carried: Carried, series: Series) -> tuple[Carried, Series]:
