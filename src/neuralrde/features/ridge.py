@@ -208,7 +208,8 @@ def _factorised(features, targets, weight, members, rows, penalty: float) -> Rid
         one, thin, residuals_of = hat(block)
         sign = 1.0 - 2.0 * one
         own = one + sign * np.einsum("ij,ij->j", thin, thin).astype(np.float64)
-        across = lambda of, one=one, sign=sign, thin=thin: one * np.eye(len(of)) + sign * (thin[:, of].T @ thin[:, of])
+        squares = lambda of, thin=thin: thin.T[of] @ thin.T[of].swapaxes(1, 2)
+        across = lambda of, one=one, sign=sign, squares=squares: one * np.eye(of.shape[1]) + sign * squares(of)
         missed = _missed(residuals_of, own, across, root[block], count, groups)
         left_out[order[block]] = (y[block] - missed) / root[block] + level
     return Ridge(coefficients, level - mean @ coefficients, penalty, left_out)
@@ -296,9 +297,10 @@ class _Decomposed:
         """The diagonal of 1 - H."""
         return 1.0 - (self.u**2) @ (self.w / (self.w + penalty))
 
-    def block(self, penalty: float, rows: np.ndarray) -> np.ndarray:
-        """A group's block of 1 - H."""
-        return np.eye(len(rows)) - (self.u[rows] * (self.w / (self.w + penalty))) @ self.u[rows].T
+    def block(self, penalty: float, rows: Int[np.ndarray, "groups rows"]) -> Float[np.ndarray, "groups rows rows"]:
+        """The blocks of 1 - H of groups of one size."""
+        u = self.u[rows]
+        return np.eye(rows.shape[1]) - (u * (self.w / (self.w + penalty))) @ u.swapaxes(1, 2)
 
     def coefficients(self, penalty: float) -> np.ndarray:
         solved = self.along / (self.w + penalty)[:, None]
@@ -320,17 +322,19 @@ def _missed(
     Rows are weighted. A sample also has a weight in the mean, which is not penalised.
 
     Args:
-        own, across: the diagonal of 1 - H, and its block of some rows.
+        own, across: the diagonal of 1 - H, and its blocks of groups of rows `(groups, rows)`.
         root, count: roots of the weights, which sum to `count` over all blocks.
         members: the rows that are left out together; None leaves out one at a time.
     """
     if members is None:
         # A sample that alone decides its own prediction says nothing when it is left out.
         return residuals / np.maximum(own - root[:, 0] ** 2 / count, 1e-6)[:, None]
-    missed = np.empty_like(residuals)
-    for rows in members:
-        apart = across(rows) - root[rows] @ root[rows].T / count
-        missed[rows] = np.linalg.solve(apart + 1e-9 * np.eye(len(rows)), residuals[rows])
+    missed, sizes = np.empty_like(residuals), np.array([len(rows) for rows in members])
+    # Groups of one size at once: there may be thousands of small ones.
+    for size in np.unique(sizes):
+        rows = np.stack([members[number] for number in np.flatnonzero(sizes == size)])
+        apart = across(rows) - root[rows] @ root[rows].swapaxes(1, 2) / count
+        missed[rows] = np.linalg.solve(apart + 1e-9 * np.eye(size), residuals[rows])
     return missed
 
 
