@@ -31,10 +31,6 @@ _LARGEST, _PART = 2500, 1500
 _CLEARLY = 0.002
 # Multiples of the mean squared length from which float32 is fine enough for a factorisation.
 _COARSE = 1e-3
-# Samples for which a logistic regression is fitted, at most; its steps, at most; the change of logits that is none; the
-# least curvature of a sample's loss; multiples of the ridge's penalty; and the scores of two classes.
-_NEWTON, _STEPS, _CLOSE, _FLAT, _MORE = 6000, 12, 0.1, 1e-4, np.logspace(0.5, 1.5, 3)
-_BOTH = np.array([[-0.5, 0.5]])
 # Rows of features that are worked on at once where there are many.
 _BLOCK = 4096
 
@@ -53,8 +49,6 @@ class Ridge:
     intercept: Float[np.ndarray, "outputs"]
     penalty: float
     left_out: Float[np.ndarray, "samples outputs"]
-    scales: tuple[float, ...] = ()
-    """Of the blocks of features, as chosen."""
 
     def __call__(self, features: Float[np.ndarray, "samples features"]) -> Float[np.ndarray, "samples outputs"]:
         return features @ self.coefficients + self.intercept
@@ -99,14 +93,13 @@ class Ridge:
         if len(penalties) == 1 and all(len(scales) == 1 for _, scales in blocks):
             ridge = _factorised(features, targets, weight, members, rows, float(penalties[0]))
         elif min(len(rows), features.shape[1]) <= _LARGEST:
-            ridge, _, scales = _decomposed(features, targets, weight, rows, *choice)
-            ridge = replace(ridge, scales=tuple(scales))
+            ridge, *_ = _decomposed(features, targets, weight, rows, *choice)
         else:
             _, number, scales = _decomposed(features, targets, weight, _part(rows, members), *choice)
             each = _repeated(scales, blocks, features.shape[1]).astype(features.dtype)
             scaled = _Scaled(features, each)
             ridge = _factorised(scaled, targets, weight, members, rows, float(penalties[number]))
-            ridge = replace(ridge, coefficients=ridge.coefficients * each[:, None], scales=tuple(scales))
+            ridge = replace(ridge, coefficients=ridge.coefficients * each[:, None])
         left_out = np.empty((len(targets), targets.shape[1]))
         left_out[rows] = ridge.left_out
         if len(rest := np.flatnonzero(~(weight > 0))):  # predicted as they are
@@ -389,85 +382,7 @@ def ridge_of_classes(
     each = np.ones(len(target)) if weight is None else weight
     loss = lambda scores, rows: calibrated(scores, target[rows], each[rows])[1]
     ridge = Ridge.fit(features, targets, weight=weight, groups=groups, loss=loss, blocks=blocks)
-    sharpness, before = calibrated(ridge.left_out, target, weight)
-    # Where blocks have scales to choose from, there are enough samples for the right loss; see `features.py`.
-    if (
-        blocks is not None
-        and any(len(scales) > 1 for _, scales in blocks)
-        and classes == 2
-        and isinstance(features, np.ndarray)
-        and (each > 0).sum() <= _NEWTON
-    ):
-        logistic = _logistic(features, target, each, groups, ridge, sharpness, blocks)
-        of_logistic, after = calibrated(logistic.left_out, target, weight)
-        if after < before:
-            return logistic, of_logistic
-    return ridge, sharpness
-
-
-def _logistic(
-    features: Float[np.ndarray, "samples features"],
-    target: Int[np.ndarray, " samples"],
-    weight: Float[np.ndarray, " samples"],
-    groups: np.ndarray | None,
-    ridge: Ridge,
-    sharpness: float,
-    blocks: Blocks,
-) -> Ridge:
-    """The logistic regression of two classes with the ridge regression's scales of blocks, by Newton's method.
-
-    Each step is a ridge regression with other weights and targets, in the space of the samples, and the last one says
-    what it would have predicted without each sample, or group. A ridge regression chooses its penalty by a part of many
-    samples; larger ones are tried here on all of them, as long as the loss of what is left out falls.
-    """
-    rows, members = np.flatnonzero(weight > 0), None if groups is None else _members(groups)
-    inside, count = None if members is None else _inside(members, rows), len(rows)
-    scales = _repeated(ridge.scales, blocks, features.shape[1]).astype(features.dtype)
-    x, y, own = features[rows] * scales, target[rows, None] == 1, weight[rows, None]
-    center = x.mean(axis=0)
-    x -= center
-    square = (x @ x.T).astype(np.float64)
-    *_, potrf, potrs, trtri, _ = _lapack(np.float64)
-    logit = sharpness * (ridge.left_out[rows, 1:] - ridge.left_out[rows, :1])
-
-    def step(penalty: float, logit: np.ndarray) -> tuple[Any, ...]:
-        likely = scipy.special.expit(logit)
-        curvature = np.maximum(likely * (1 - likely), _FLAT)
-        wanted, w = logit + (y - likely) / curvature, own * curvature
-        w *= count / w.sum()
-        root, level, mean = np.sqrt(w), (w * wanted).sum() / count, square @ w / count
-        factor = potrf(root * (square - mean - mean.T + (mean * w).sum() / count) * root.T, penalty)
-        dual = potrs(factor, root * (wanted - level))
-        return wanted - penalty * dual / root, wanted, w, level, dual, factor
-
-    def solved(penalty: float, logit: np.ndarray) -> tuple[Any, ...]:
-        """Logits, those without each group, and the weights, the level and the dual coefficients of the last step."""
-        found = step(penalty, logit)
-        for _ in range(_STEPS):
-            before, found = found[0], step(penalty, found[0])
-            if abs(found[0] - before).max() < _CLOSE:
-                break
-        logit, wanted, w, level, dual, factor = found
-        inverse, root = trtri(factor) * np.sqrt(penalty), np.sqrt(w)  # 1 - H = penalty (x x' + penalty)^-1
-        across = lambda of: inverse.T[of] @ inverse.T[of].swapaxes(1, 2)
-        missed = _missed(penalty * dual, np.einsum("ij,ij->j", inverse, inverse), across, root, count, inside)
-        return logit, wanted - missed / root, w, level, root * dual
-
-    loss = lambda left_out: calibrated(left_out * _BOTH, target[rows], weight[rows])[1]
-    penalty = ridge.penalty
-    found = solved(penalty, logit)
-    for more in ridge.penalty * _MORE:
-        other = solved(more, found[0])
-        if loss(other[1]) >= loss(found[1]):
-            break
-        penalty, found = more, other
-    _, known, w, level, dual = found
-    coefficients = (x.T @ dual.astype(x.dtype)).astype(np.float64)
-    intercept = level - (w.T @ x / count + center) @ coefficients
-    coefficients = scales[:, None] * coefficients
-    left_out = features @ coefficients + intercept
-    left_out[rows] = known
-    return Ridge(coefficients * _BOTH, (intercept * _BOTH)[0], float(penalty), left_out * _BOTH, ridge.scales)
+    return ridge, calibrated(ridge.left_out, target, weight)[0]
 
 
 def ridge_of_numbers(
