@@ -56,6 +56,8 @@ class TableFile:
 _SPELLINGS = sorted({form for word in MISSING for form in (word, word.upper(), word.capitalize())} | {"NaN", "<Na>"})
 _DATE = re.compile(r"\d{4}-\d\d-\d\d.*|\d{1,2}[./]\d{1,2}[./]\d{4}.*|\d{1,2}:\d\d(:\d\d)?.*")
 _COMMENTS = re.compile(rb"(?:(?:#[^\n]*|[^\S\n]*)(?:\n|\Z))*+")
+# A table is refused if nearly all of it would be padding: one long row makes all others as long.
+_PADDED_CELLS, _PADDED_TIMES = 20_000_000, 20
 
 
 class TextTable(TableFile):
@@ -138,8 +140,14 @@ class TextTable(TableFile):
     ) -> Frame:
         import pandas as pd
 
+        rows, cells = (self.data.count(sign, self.start) + 1 for sign in (b"\n", self.sep.encode()))
+        if rows * len(self.names) > max(_PADDED_CELLS, _PADDED_TIMES * (rows + cells)):
+            raise ReadError(
+                self.path,
+                f"Got {rows} rows and {len(self.names)} columns with nearly all of their cells missing; expected rows "
+                "of similar length. Write the series one below the other, as a long table with a column `id`.",
+            )
         width = self._width()
-        rows = self.data.count(b"\n", self.start) + 1
         check_room(3 * 8 * float(rows) * width, self.path, f"{rows} rows of {width} columns")
         wanted = {*names, self.names[-1]}
         kept = [i for i, name in enumerate(self.names) if name in wanted]

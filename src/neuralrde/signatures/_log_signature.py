@@ -171,7 +171,7 @@ def _numpy_words(path: np.ndarray, spans: Spans, depth: int) -> np.ndarray:
     if not _library.available(depth):
         check_finite(path)
         with jax.enable_x64(True):
-            words = np.asarray(_jax_form.words(jnp.asarray(path), spans, depth))
+            words = np.array(_jax_form.words(jnp.asarray(path), spans, depth))  # a copy, which may be written to
         finite = bool(np.isfinite(words).all())
     else:
         words, finite = _library.words_of_numpy(path, spans, depth)
