@@ -1,6 +1,7 @@
 """`python -m reproduction run` trains the paper's experiments, `report` makes tables and pictures of the results."""
 
 import itertools
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -71,6 +72,48 @@ def run(
         else:
             say = lambda text, n=number: print(f"[{n}/{len(experiments)}] {text}", flush=True)
             run_one(experiment, limits=limits, folder=results, say=say)
+
+
+@app.command()
+def long(
+    dataset: Annotated[str, typer.Option(help=f"EigenWorms, SCP1, SCP2, ..., or a name. {_MANY}")] = "EigenWorms",
+    method: Annotated[str, typer.Option(help=f"logsig-ssm, defaults, paper. {_MANY}")] = "logsig-ssm,defaults,paper",
+    seed: Annotated[str, typer.Option(help=_MANY)] = "2345,3456,4567,5678,6789",
+    data: Annotated[Path | None, typer.Option(help="The folder with uea_NAME/NAME_TRAIN.ts and _TEST.ts.")] = None,
+    every: Annotated[int | None, typer.Option(min=1, help="LogSig-SSM: steps between looks. [1000]")] = None,
+    most: Annotated[int | None, typer.Option(min=1, help="LogSig-SSM: steps at most. [100000]")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="The paper's cells: instead of the protocol's.")] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=0.01, help="Minutes of training per run; none for no limit.")
+    ] = None,
+    results: Annotated[Path, typer.Option(help="The folder of the lines.")] = Path("results/long"),
+    out: Annotated[Path, typer.Option(help="The folder of table and picture.")] = Path("runs/long"),
+    dry: Annotated[bool, typer.Option("--dry", help="Only list what would be run.")] = False,
+) -> None:
+    """Long series of the UEA archive: LogSig-SSM's settings, our defaults, the paper's cells, and what is published.
+
+    The data are those of the folder, or are downloaded, and are checked. Runs resume as those of `run` do.
+
+        python -m reproduction long --dataset EigenWorms
+        python -m reproduction long --dataset SCP1,SCP2 --method logsig-ssm --every 100 --most 2000
+    """
+    from . import long as runs
+    from .results import read_results
+    from .run import run as run_one
+
+    if data is not None:
+        os.environ["NEURALRDE_DATA"] = str(data.absolute())  # processes of runs see it, too
+    limits = Limits(budget=None if budget is None else 60 * budget, epochs=epochs, every=every, most=most)
+    for name in _words(dataset):
+        experiments = runs.experiments(name, _words(method), _numbers("seed", seed, []))
+        for number, experiment in enumerate(experiments, 1):
+            if dry:
+                print(experiment.name)
+                continue
+            place = f"[{number}/{len(experiments)}]"
+            run_one(experiment, limits=limits, folder=results, say=lambda text, at=place: print(at, text, flush=True))
+        if not dry:
+            print(*runs.write(read_results(results), DATASETS.get(name, name), out), sep="\n")
 
 
 @app.command()

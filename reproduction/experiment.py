@@ -4,9 +4,9 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
-MODELS = ("nrde", "ncde", "odernn", "logncde", "linear", "oscillators")
-PROTOCOLS = ("paper", "adjoint", "later", "corrected", "ours")
-SPLITS = ("paper", "random", "group", "folds")
+MODELS = ("nrde", "ncde", "odernn", "logncde", "linear", "oscillators", "logsig-ssm", "closed-form", "neural")
+PROTOCOLS = ("paper", "adjoint", "later", "corrected", "ours", "logsig-ssm", "defaults")
+SPLITS = ("paper", "random", "group", "folds", "walker", "torch")
 # Short names on the command line, and the catalogue's names.
 DATASETS = {
     "HR": "BIDMC32HR",
@@ -61,7 +61,12 @@ class Experiment:
         object.__setattr__(self, "dataset", DATASETS.get(self.dataset, self.dataset))
         object.__setattr__(self, "depth", {"odernn": 0, "ncde": 1}.get(self.model, self.depth))
         object.__setattr__(self, "sizes", None if self.sizes is None else tuple(self.sizes))
-        if self.protocol != "ours" and self.model not in ("nrde", "ncde", "odernn"):
+        own = {"logsig-ssm": ("logsig-ssm",), "defaults": ("closed-form", "neural", "logsig-ssm")}.get(self.protocol)
+        if own is not None and self.model not in own:
+            raise ValueError(
+                f"Got model={self.model!r} under the protocol {self.protocol!r}; expected {' or '.join(own)}."
+            )
+        if self.protocol != "ours" and own is None and self.model not in ("nrde", "ncde", "odernn"):
             raise ValueError(
                 f"Got model={self.model!r} under the protocol {self.protocol!r}; expected nrde, ncde or odernn: the "
                 "paper has no other. Write --protocol ours."
@@ -91,7 +96,10 @@ class Limits:
     Args:
         budget: seconds of training; None for no limit.
         epochs: instead of the protocol's. Another number is another run, because learning rate schedules depend on it.
+        every, most: of the protocol logsig-ssm: steps between two looks at the validation set, and steps in all.
     """
 
     budget: float | None = None
     epochs: int | None = None
+    every: int | None = None
+    most: int | None = None

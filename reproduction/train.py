@@ -22,8 +22,9 @@ from neuralrde.training import Listener, Settings, TrainingState, accuracy, pred
 
 from .data import load
 from .experiment import Experiment, Limits
-from .floors import errors, floors
+from .floors import errors, floors, majority_class
 from .inputs import Inputs, folded_inputs, paper_inputs, prepared
+from .long_training import settings_of_results, train_defaults, train_logsig_ssm, unique
 from .our_settings import our_settings
 from .our_training import fit_ours, our_inputs, our_loss, our_model, our_training, point_predictions
 from .paper_bugs import Bug, mean_over_batches
@@ -39,6 +40,8 @@ _LIBRARIES = ("jax", "jaxlib", "equinox", "diffrax", "optax", "numpy", "scipy", 
 
 def settings_of(experiment: Experiment, limits: Limits = Limits()) -> dict[str, Any]:  # noqa: B008 (immutable)
     """All settings of a run beside its experiment, as the results hold them."""
+    if experiment.protocol in ("logsig-ssm", "defaults"):
+        return settings_of_results(experiment, limits)
     chosen = our_settings(experiment) if experiment.protocol == "ours" else paper_settings(experiment)
     return chosen.as_json() if limits.epochs is None else chosen.as_json() | {"epochs": limits.epochs}
 
@@ -55,8 +58,18 @@ def train(
     with contextlib.suppress(RuntimeError):  # JAX has begun: it goes on with the devices it has
         use_all_cores()
     data = load(experiment.dataset) if data is None else data
+    data = unique(data) if experiment.split in ("walker", "torch") else data
     split = divide(data, experiment.split, experiment.seed)
     memory = EpochMemory()
+    if experiment.protocol in ("logsig-ssm", "defaults"):
+        if experiment.protocol == "defaults":
+            line = train_defaults(experiment, data, split)
+        else:
+            line = train_logsig_ssm(experiment, limits, data, split, checkpoint, [memory, *listeners])
+        about = {"cell": experiment.key, "settings": settings_of(experiment, limits)}
+        about["floors"] = {"majority class": majority_class(data, split)}
+        about |= {"sizes": [len(rows) for rows in split], "process_mb": _rounded(memory.process)}
+        return about | line | {"budget": limits.budget, "versions": versions()}
     train_it = _train_ours if experiment.protocol == "ours" else _train_as_published
     trained = train_it(experiment, limits, data, split, checkpoint, [memory, *listeners])
     state, inputs, settings = trained.state, trained.inputs, trained.settings

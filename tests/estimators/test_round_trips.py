@@ -17,9 +17,9 @@ from neuralrde import (
     NeuralRDERegressor,
     Windows,
 )
-from neuralrde.estimators import LogSignatureTransformer, load
+from neuralrde.estimators import load
 from neuralrde.fields import BoundedField
-from neuralrde.models import MeanState
+from neuralrde.models import LogSigSSM, MeanState
 from neuralrde.solvers import RK4, Nested
 from neuralrde.training import AdamW, Plateau
 from neuralrde.transforms import (
@@ -106,19 +106,19 @@ def test_scales_of_windows(model, depth, tmp_path):
     goes_round(NeuralRDEClassifier(model=model, **TINY | {"windows": windows}), Y, tmp_path)
 
 
+@pytest.mark.parametrize("model", [Config(NeuralRDE, state=4, width=5), Config(LogSigSSM, state=4, width=8)], ids=str)
+def test_windows_that_look_back_any_length(model, tmp_path):
+    windows = Windows(step=4, depth=(2, 1), lengths=(11, 6), whole=2)
+    goes_round(NeuralRDEClassifier(model=model, **TINY | {"windows": windows}), Y, tmp_path)
+
+
 def test_a_model_of_one_scale_is_told_so():
+    for looks in ({"lengths": (12,)}, {"whole": 1}):
+        with pytest.raises(ValueError, match="takes `scales`"):
+            NeuralRDEClassifier(model=LogNCDE, **TINY | {"windows": Windows(step=8, **looks)}).fit(X, Y)
     for model in (LogNCDE, SumOfWindows):
         with pytest.raises(ValueError, match=r"Windows\(step=8, depth=2, scales=\(1, 2\)\).*takes `scales`"):
             NeuralRDEClassifier(model=model, **TINY | {"windows": Windows(step=8, scales=(1, 2))}).fit(X, Y)
-
-
-def test_scales_as_features(tmp_path):
-    features = LogSignatureTransformer(windows=Windows(step=4, depth=(2, 1), scales=(1, 3)))
-    found, names = features.fit_transform(X), features.get_feature_names_out()
-    assert found.shape == (24, 5 * (6 + 3)) == (24, len(names))  # the path starts from the origin: one window more
-    assert names[8] == "window 0: last 3 windows: x1"
-    features.save(tmp_path / "features")
-    np.testing.assert_array_equal(load(tmp_path / "features").transform(X), found)
 
 
 @pytest.mark.parametrize("loss", ["squared-error", "huber", "quantiles", "histogram"])

@@ -17,7 +17,7 @@ import pytest
 from neuralrde import Config, LogSignatureRegressor, NeuralRDEClassifier, Series, Windows
 from neuralrde.estimators.sources import inputs_of
 from neuralrde.fields import LinearField
-from neuralrde.models import LinearRDE, LogNCDE, MultiScaleRDE, NeuralCDE, NeuralRDE, OscillatorRDE
+from neuralrde.models import LinearRDE, LogNCDE, LogSigSSM, MultiScaleRDE, NeuralCDE, NeuralRDE, OscillatorRDE
 from neuralrde.online import export, export_model
 from neuralrde.online.onnx_model import onnx_model
 from neuralrde.signatures import _kernel
@@ -40,6 +40,7 @@ FAMILIES = {
     "log-ncde": Config(LogNCDE, **tiny),
     "linear-rde": Config(LinearRDE, **small),
     "oscillator-rde": Config(OscillatorRDE, **small),
+    "logsig-ssm": Config(LogSigSSM, **small, conv=3),
     "multi-scale-rde": Config(MultiScaleRDE, **small, units=8, stride=4),
     "multi-scale-rde, two members": Config(MultiScaleRDE, **small, units=8, stride=4, blocks=1),
 }  # fmt: skip

@@ -5,7 +5,7 @@ import pytest
 
 from neuralrde import Config, LogSignatureClassifier, LogSignatureRegressor, NeuralRDEClassifier, Series, Windows
 from neuralrde.datasets import bidmc
-from neuralrde.models import LinearRDE, LogNCDE, MultiScaleRDE, NeuralCDE, NeuralRDE, OscillatorRDE
+from neuralrde.models import LinearRDE, LogNCDE, LogSigSSM, MultiScaleRDE, NeuralCDE, NeuralRDE, OscillatorRDE
 from neuralrde.transforms import BasePoint, Compose, FillForward, Integral, Products, Scale, Standard, TimeChannel
 
 from .conftest import blended_with, irregular, prefixes, pushed, readout, untrained
@@ -28,7 +28,9 @@ FAMILIES = {
     "linear-rde": Config(LinearRDE, **small),
     "oscillator-rde": Config(OscillatorRDE, **small),
     "multi-scale-rde": Config(MultiScaleRDE, **small, units=8, stride=4),
+    "logsig-ssm": Config(LogSigSSM, **small, conv=3),
 }
+LOOKS = Windows(step=25, depth=(2, 2, 1), lengths=(60, 33, 10), whole=1)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +52,7 @@ def recordings():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_real_recordings(family, recordings, real_data):
     series, several = recordings(), family == "multi-scale-rde"
-    windows = Windows(step=25, depth=2, scales=(1, 4) if several else (1,))
+    windows = LOOKS if family == "logsig-ssm" else Windows(step=25, depth=2, scales=(1, 4) if several else (1,))
     estimator = untrained(series, model=FAMILIES[family], windows=windows, members=2 if several else 1)
     offline = estimator.predict(prefixes(series, 1, ENDS))
     assert np.ptp(offline) > 1e-3  # they are not all the same
@@ -77,7 +79,14 @@ def test_real_recordings_point_by_point(recordings, real_data):
     np.testing.assert_allclose(found, offline, **CLOSE)
 
 
-@pytest.mark.parametrize("windows", [Windows(every=4.0), Windows(step=6, shifts=3)], ids=str)
+BY_TIME = Windows(every=4.0, lengths=(9.0, 2.5), depth=(2, 1), whole=1)
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [Windows(every=4.0), Windows(step=6, shifts=3), BY_TIME, Windows(step=6, shifts=3, lengths=(13,))],
+    ids=str,
+)
 def test_irregular_times_and_missing_values(windows, walks):
     estimator = untrained(walks, windows=windows, transform=Standard(base_point=True))
     ends, start, sizes = [1, 2, 50, 160], 0, {"1": 1, "13": 13, "160": 160}

@@ -277,7 +277,7 @@ def test_windows_by_time_and_at_labels():
         ({"step": 4, "every": 1.0}, r"both step=4 and every=1\.0"),
         ({"every": 1.0, "shifts": 2}, r"shifts=2 with every=1\.0.*step"),
         ({"scales": ()}, r"scales=\(\)"),
-        ({"scales": (2, 2)}, "different whole numbers"),
+        ({"scales": (2, 2)}, "different numbers above 0"),
         ({"scales": "auto"}, "scales='auto'"),
         ({"scales": (1, 2), "depth": (2,)}, "or 2, one for each"),
         ({"scales": (1, 2), "depth": (2, 13)}, "depth=13"),

@@ -12,7 +12,7 @@ from neuralrde.models import MultiScaleRDE
 from neuralrde.tools.stores import SourceError
 from neuralrde.tools.stores.plan import _parts, make_plan
 from neuralrde.transforms import BasePoint, ObservationCounts, Standard
-from neuralrde.transforms.statistics import Sums
+from neuralrde.transforms.transform import Sums
 
 from .tables import CHANNELS, ragged, table
 
@@ -23,6 +23,9 @@ pytestmark = [
 ]
 
 WINDOWS = Windows(step=7, depth=2, scales=(1, 4))
+# Back 7, 17 and 4 points, or so much time, and over all; what a window is has to be among them for the model.
+LOOKS = Windows(step=7, depth=(2, 2, 1), lengths=(7, 17, 4), whole=1)
+BY_TIME = Windows(every=9.0, depth=2, lengths=(9.0, 20.5), whole=2)
 
 
 @pytest.fixture(scope="module")
@@ -42,14 +45,14 @@ def data(tmp_path_factory):
 def in_memory(series, transform, windows):
     """First points, log-signatures and numbers of windows, as estimators compute them."""
     prepared = transform(series)
-    sizes = {"depth": windows.depth, "scales": windows.scales, "key": jax.random.key(0)}
+    sizes = {**windows.looks, "key": jax.random.key(0)}
     model = Config(MultiScaleRDE)(channels=len(prepared.channels), outputs=1, **sizes)
     inputs = inputs_of(model, prepared, windows)
     return inputs.arrays, inputs.windows
 
 
 @pytest.mark.parametrize("name", ["data.parquet", "data.csv", "parts"])
-@pytest.mark.parametrize("windows", [WINDOWS, Windows(every=9.0, depth=3)])
+@pytest.mark.parametrize("windows", [WINDOWS, Windows(every=9.0, depth=3), LOOKS, BY_TIME])
 def test_a_store_holds_what_memory_gives(data, tmp_path, name, windows):
     folder, series, labels = data
     store = prepare(folder / name, tmp_path / "store", windows=windows, target="label")
@@ -94,7 +97,7 @@ def cut_into_parts_of(points, monkeypatch):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("windows", [WINDOWS, Windows(every=9.0, depth=2), Windows(step=7, depth=4)])
+@pytest.mark.parametrize("windows", [WINDOWS, Windows(every=9.0, depth=2), Windows(step=7, depth=4), LOOKS, BY_TIME])
 def test_a_long_series_is_cut_in_time_and_joined(data, tmp_path, monkeypatch, windows):
     """Chen's relation is exact; joined in float64, rounding is far below that of the float32 that is stored."""
     folder, series, _ = data

@@ -1,7 +1,6 @@
 """Forecasts in closed form: features of the past and of the question, and a ridge regression for each channel."""
 
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import Any, NamedTuple, Self
 
 import equinox as eqx
@@ -240,7 +239,7 @@ class LogSignatureForecaster(Forecaster, SeriesEstimator):
         fitted = replace(fitted, model=ForecastModel(features, **arrays))
         return Lesson(fitted, series, origins, past, targets, left_out, owner, blocks is None)
 
-    def _check_parameters(self) -> SimpleNamespace:
+    def _check_parameters(self) -> Self:
         for name in ("horizon", "lookback", "period"):
             if name == "horizon" or getattr(self, name) is not None:
                 as_duration(name, getattr(self, name), dated=True)

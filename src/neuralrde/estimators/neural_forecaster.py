@@ -10,7 +10,6 @@ there are honest forecasts of both for all series, and they decide the shares an
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
@@ -416,7 +415,7 @@ class NeuralRDEForecaster(LogSignatureForecaster):
             target[mine] = np.where(rows.place[mine] >= 0, missed[channel][rows.place[mine]], np.nan)
         return rows, fitted.inputs_of(past, rows, asked, before), target
 
-    def _check_parameters(self) -> SimpleNamespace:
+    def _check_parameters(self) -> Self:
         for name in ("windows", "members", "state", "width", "batch_size"):
             check_whole(name, getattr(self, name))
         check_whole("epochs", self.epochs, also=(None,))

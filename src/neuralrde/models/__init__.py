@@ -9,6 +9,7 @@ from .cubic_cde import CubicCDE, hermite_control, natural_control
 from .ensemble import CrossFitted, Ensemble, out_of_fold
 from .forecast_rde import ForecastRDE
 from .linear_rde import LinearBlock, LinearRDE
+from .logsig_ssm import LogSigSSM
 from .multi_scale import MultiScaleRDE
 from .neural_rde import LogNCDE, NeuralCDE, NeuralRDE
 from .ode_rnn import ODERNN, fold
@@ -25,6 +26,7 @@ MODELS = Registry(
         "log-ncde": LogNCDE,
         "linear-rde": LinearRDE,
         "oscillator-rde": OscillatorRDE,
+        "logsig-ssm": LogSigSSM,
         "ode-rnn": ODERNN,
         "cubic-cde": CubicCDE,
     },
@@ -50,6 +52,7 @@ __all__ = [
     "LinearBlock",
     "LinearRDE",
     "LogNCDE",
+    "LogSigSSM",
     "LogSignatureSizes",
     "MeanEnergy",
     "MeanState",

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from .._types import AnyArray, Depth, Model, Options, State
 from ..paths import Windows
 from ..signatures._log_signature import log_signatures as log_signatures_of
+from ..signatures._spans import Since
 from ..signatures.bases import Basis, basis_channels
 from ..signatures.lyndon import lyndon_words
 from ..signatures.rounding import driving_log_signatures
@@ -103,13 +104,17 @@ class AbstractModel(eqx.Module):
         """The prediction for one example. If it was padded, `windows` is its own number of windows."""
 
     @abstractmethod
-    def inputs(self, path: np.ndarray, times: np.ndarray, cuts: np.ndarray) -> tuple[np.ndarray, ...]:
+    def inputs(
+        self, path: np.ndarray, times: np.ndarray, cuts: np.ndarray, *, since: Since | None = None
+    ) -> tuple[np.ndarray, ...]:
         """The arrays that the model is called with, for a batch.
 
         Args:
             path: prepared series, `(batch, length, channels)`; padding repeats the last point.
             times: `(batch, length)`; where no times are known, the points are numbered.
             cuts: where windows end, `(windows + 1,)` or `(batch, windows + 1)`.
+            since: given to models that take `scales`, where some of these are no whole numbers of windows: where they
+                start, as `Windows.starts` says.
         """
 
     @property
@@ -144,7 +149,7 @@ class ForeignModel(AbstractModel):
 
     module: Callable
     depth: Depth = eqx.field(static=True)
-    scales: tuple[int, ...] = eqx.field(static=True)
+    scales: tuple[float, ...] = eqx.field(static=True)
 
     @property
     def ignores_padding(self) -> bool:
@@ -153,11 +158,11 @@ class ForeignModel(AbstractModel):
     def __call__(self, *inputs, **options):
         return self.module(*inputs, **options)
 
-    def inputs(self, path, times, cuts):
-        return path[:, 0], driving_log_signatures(path, self.depth, cuts, scales=self.scales)
+    def inputs(self, path, times, cuts, *, since=None):
+        return path[:, 0], driving_log_signatures(path, self.depth, cuts, scales=self.scales, since=since)
 
 
-def as_model(model: Model, *, depth: Depth = 2, scales: tuple[int, ...] = (1,)) -> AbstractModel:
+def as_model(model: Model, *, depth: Depth = 2, scales: tuple[float, ...] = (1,)) -> AbstractModel:
     """A model as it is; another Equinox module as one that takes log-signatures of this depth and these scales."""
     return model if isinstance(model, AbstractModel) else ForeignModel(model, depth, scales)
 
@@ -210,7 +215,7 @@ class AbstractDrivenModel(AbstractDecodedModel):
     depth: eqx.AbstractVar[Depth]
     basis: eqx.AbstractVar[Basis]
     """The basis of the log-signatures that the model takes."""
-    scales: ClassVar[tuple[int, ...]] = (1,)
+    scales: ClassVar[tuple[float, ...]] = (1,)
     """How many windows back they look; see `log_signatures`. A model that takes several has a field of this name."""
     static: ClassVar[int] = 0
     """Numbers that are known of a series as a whole, after its first point. A model that takes them has this field."""
@@ -284,8 +289,9 @@ class AbstractDrivenModel(AbstractDecodedModel):
         """Whether what drives the model begins with the increments of all channels, before log-signatures."""
         return False
 
-    def inputs(self, path, times, cuts):
-        return path[:, 0], driving_log_signatures(path, self.depth, cuts, scales=self.scales, basis=self.basis)
+    def inputs(self, path, times, cuts, *, since=None):
+        how: Any = {"scales": self.scales, "since": since, "basis": self.basis}
+        return path[:, 0], driving_log_signatures(path, self.depth, cuts, **how)
 
     def fit_inputs(self, inputs, *, windows=None):
         return self.fit_scale(inputs[1], windows=windows)

@@ -81,8 +81,8 @@ class Ensemble(AbstractModel):
         """One of the members. What it takes as inputs, all of them take."""
         return _first_of(self)
 
-    def inputs(self, path: Any, times: Any, cuts: Any) -> tuple[Any, ...]:
-        return self.first.inputs(path, times, cuts)
+    def inputs(self, path: Any, times: Any, cuts: Any, **since: Any) -> tuple[Any, ...]:
+        return self.first.inputs(path, times, cuts, **since)
 
     def fit_inputs(self, inputs: tuple[Any, ...], *, windows: Any = None) -> Self:
         """The ensemble with statistics of the training set's inputs, the same for all members."""
@@ -129,8 +129,8 @@ class CrossFitted(AbstractModel):
     def many_devices(self) -> bool:
         return self.ensemble.many_devices
 
-    def inputs(self, path, times, cuts):
-        return self.ensemble.inputs(path, times, cuts)
+    def inputs(self, path, times, cuts, **since):
+        return self.ensemble.inputs(path, times, cuts, **since)
 
     def __call__(
         self, *inputs: Any, windows: Count | None = None, key: PRNGKeyArray | None = None

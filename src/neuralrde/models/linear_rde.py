@@ -100,7 +100,7 @@ class LinearRDE(AbstractDrivenModel):
     scale: ChannelScale
     channels: int = eqx.field(static=True)
     depth: Depth = eqx.field(static=True)
-    scales: tuple[int, ...] = eqx.field(static=True)
+    scales: tuple[float, ...] = eqx.field(static=True)
     basis: Basis = eqx.field(static=True)
     static: int = eqx.field(static=True)
 
@@ -110,7 +110,7 @@ class LinearRDE(AbstractDrivenModel):
         outputs: int,
         *,
         depth: Depth,
-        scales: tuple[int, ...] = (1,),
+        scales: tuple[float, ...] = (1,),
         static: int = 0,
         width: int = 32,
         state: int = 64,

@@ -134,7 +134,7 @@ class MultiScaleRDE(AbstractDrivenModel):
     decoder: Decoder
     channels: int = eqx.field(static=True)
     depth: Depth = eqx.field(static=True)
-    scales: tuple[int, ...] = eqx.field(static=True)
+    scales: tuple[float, ...] = eqx.field(static=True)
     stride: int = eqx.field(static=True)
     dropout: float = eqx.field(static=True)
     static: int = eqx.field(static=True)
@@ -150,7 +150,7 @@ class MultiScaleRDE(AbstractDrivenModel):
         outputs: int,
         *,
         depth: Depth,
-        scales: tuple[int, ...] = (1,),
+        scales: tuple[float, ...] = (1,),
         static: int = 0,
         units: int = 128,
         width: int = 48,
@@ -211,8 +211,8 @@ class MultiScaleRDE(AbstractDrivenModel):
             return path
         return np.concatenate([path[..., :1], path[..., 1:] @ np.asarray(self.projection.array, path.dtype)], axis=-1)
 
-    def inputs(self, path, times, cuts):
-        x0, logs = path[:, 0], super().inputs(self.mixed(path), times, cuts)[1]
+    def inputs(self, path, times, cuts, *, since=None):
+        x0, logs = path[:, 0], super().inputs(self.mixed(path), times, cuts, since=since)[1]
         if self.takes_increments:
             ends = np.broadcast_to(cuts, (len(path), np.shape(cuts)[-1]))
             logs = np.concatenate([np.diff(path[np.arange(len(path))[:, None], ends], axis=1), logs], axis=-1)

@@ -56,7 +56,7 @@ class NeuralRDE(AbstractDrivenModel):
     substeps: int = eqx.field(static=True)
     channels: int = eqx.field(static=True)
     depth: Depth = eqx.field(static=True)
-    scales: tuple[int, ...] = eqx.field(static=True)
+    scales: tuple[float, ...] = eqx.field(static=True)
     basis: Basis = eqx.field(static=True)
     static: int = eqx.field(static=True)
 
@@ -66,7 +66,7 @@ class NeuralRDE(AbstractDrivenModel):
         outputs: int,
         *,
         depth: Depth,
-        scales: tuple[int, ...] = (1,),
+        scales: tuple[float, ...] = (1,),
         static: int = 0,
         state: int | None = None,
         width: int = 64,

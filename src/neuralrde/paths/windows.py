@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from ..errors import ParameterError, setting
 from ..registry import Config, Registry
-from .checks import as_numbers, check_number, check_whole
-from .series import Series, as_lengths
+from .checks import check_number, check_whole
+from .series import Series, as_lengths, as_numbers
 
 # The most windows by time: more of them come of a mistaken unit of time.
 _MOST_WINDOWS = 2**24
@@ -177,6 +177,45 @@ def cuts_by_time(
     return np.maximum(cuts, 0)  # no point has arrived yet: stay at the first
 
 
+def starts_by_count(
+    cuts: Int[np.ndarray, "*samples cuts"], step: int, scale: float, shift: int = 0
+) -> Int[np.ndarray, "*samples windows"]:
+    """Where to start, to look back over the last `scale` windows of `step` at the end of each window.
+
+    A window that the series' end or a label cuts short looks back as far as it does when it is complete.
+
+    >>> starts_by_count(np.array([0, 4, 8, 9]), step=4, scale=1.5)
+    array([0, 2, 6])
+    """
+    ends = cuts[..., 1:]
+    return np.clip(-(-(ends + shift) // step) * step - shift - round(scale * step), 0, ends)
+
+
+def starts_by_time(
+    times: Float[np.ndarray, "samples length"],
+    lengths: Int[np.ndarray, "samples"],
+    cuts: Int[np.ndarray, "samples cuts"],
+    every: float,
+    scale: float,
+) -> Int[np.ndarray, "samples windows"]:
+    """The same for windows by time, which look back from the time at which they are over.
+
+    >>> times, cuts = np.array([[0.0, 0.2, 0.5, 0.9, 2.1]]), np.array([[0, 2, 3, 3, 3, 4]])
+    >>> starts_by_time(times, np.array([5]), cuts, every=0.5, scale=1.5)  # from -0.25, 0.25, 0.75, 1.25, 1.75
+    array([[0, 1, 2, 3, 3]])
+    """
+    whole, part = int(scale), scale % 1
+    position, first = positions_in_windows(times, every, None)
+    earlier = cuts_by_time(times, every, lengths=lengths, start=(first - part * every)[:, 0])
+    # The number of the window that ends there: after an empty one, which ends where the last did, one more.
+    place = np.arange(cuts.shape[1])
+    latest = np.maximum.accumulate(np.where(np.diff(cuts, axis=1, prepend=-1) > 0, place, 0), axis=1)
+    at = np.take_along_axis(np.ceil(position).astype(np.int64), np.take_along_axis(cuts, latest, axis=1), axis=1)
+    number = np.where(latest > 0, at, 0) + place - latest
+    starts = np.take_along_axis(earlier, np.clip(number[:, 1:] - whole, 0, earlier.shape[1] - 1), axis=1)
+    return np.minimum(starts, cuts[:, 1:])
+
+
 def positions_in_windows(
     times: Float[np.ndarray, "samples length"], every: float, start: float | ArrayLike | None, passed: Any = 0
 ) -> tuple[Float[np.ndarray, "samples length"], Float[np.ndarray, "samples 1"]]:
@@ -244,14 +283,17 @@ class Windows:
             log-signatures and predictions take as many times longer.
         scales: how many windows back each log-signature looks. With `scales=(1, 2, 4, 8)`, at the end of each window
             there are those of the last 1, 2, 4 and 8 windows, side by side; at the beginning fewer windows are there.
+        lengths: instead of `scales`, how far back each looks, counted as `step` or in the time of `every`, and not
+            necessarily in whole windows: `Windows(step=21, lengths=(280, 55))`.
+        whole: the depth of one more log-signature, over all that has been seen; None for none.
 
     >>> windows = Windows(count=4).resolved(Series.from_array(np.zeros((1, 9))))
     >>> windows
     Windows(step=2, depth=2)
     >>> windows.cuts(Series.from_array(np.zeros((1, 9))))
     array([0, 2, 4, 6, 8])
-    >>> Windows(step=16, depth=(3, 2, 2), scales=(1, 2, 4)).depths
-    (3, 2, 2)
+    >>> Windows(step=16, depth=(3, 2), lengths=(24, 64), whole=1).looks
+    {'depth': (3, 2, 1), 'scales': (1.5, 4, inf)}
     """
 
     step: int | None = None
@@ -259,10 +301,19 @@ class Windows:
     every: float | None = None
     count: int = 32
     shifts: int = 1
-    scales: tuple[int, ...] = (1,)
+    scales: tuple[float, ...] = (1,)
+    lengths: tuple[float, ...] | None = None
+    whole: int | None = None
 
     def __post_init__(self):
         as_scales(self.scales)
+        if self.lengths is not None:
+            as_scales(self.lengths, "lengths")
+            if self.scales != (1,):
+                raise ValueError(
+                    f"Got {setting('scales', self.scales)} and {setting('lengths', self.lengths)}; expected one."
+                )
+        check_whole("whole", self.whole, high=12, also=(None,))
         check_whole("step", self.step, high=2**31, also=(None,))
         for depth in self.depths:
             check_whole("depth", depth, high=12)
@@ -299,8 +350,21 @@ class Windows:
 
     @property
     def depths(self) -> tuple[Any, ...]:
-        """The depth at each scale."""
-        return depths_of(self.depth, self.scales)
+        """The depth of each log-signature."""
+        several = depths_of(self.depth, self.scales if self.lengths is None else self.lengths)
+        return several if self.whole is None else (*several, self.whole)
+
+    @property
+    def looks(self) -> dict[str, Any]:
+        """The `depth` and the `scales` that `log_signatures` takes: how many windows back each looks."""
+        scales = self.scales
+        if self.lengths is not None:
+            if (window := self.step or self.every) is None:
+                raise ValueError(f"Got {self!r} without a step; expected it `resolved` for some series.")
+            scales = as_scales([length / window for length in self.lengths])
+        if self.whole is None:
+            return {"depth": self.depth, "scales": scales}
+        return {"depth": self.depths, "scales": (*scales, np.inf)}
 
     def resolved(self, series: Series) -> "Windows":
         """With a number of points in place of `count`."""
@@ -327,32 +391,50 @@ class Windows:
         how: Any = {"every": self.every} if self.every is not None else {"step": self.step, "shift": shift}
         return window_cuts(series, at=at, **how)
 
+    def starts(
+        self, series: Series, cuts: Int[np.ndarray, "*samples cuts"], *, shift: int = 0, at: Any = None
+    ) -> list[Int[np.ndarray, "*samples windows"] | None]:
+        """Where each of the `looks` starts; None where it counts windows. The other arguments are those of `cuts`."""
+        found: list[Any] = []
+        for scale in self.looks["scales"]:
+            if np.isinf(scale) or (scale % 1 == 0 and (at is None or self.lengths is None)):
+                found.append(None)
+            elif self.step is not None:
+                found.append(starts_by_count(cuts, self.step, scale, shift))
+            else:
+                found.append(starts_by_time(check_timed(series), series.lengths, cuts, self.every, scale))  # type: ignore
+        return found
+
     def __repr__(self) -> str:
         given = {field.name: getattr(self, field.name) for field in fields(self)}
-        usual = {"every": None, "count": Windows.count, "shifts": 1, "scales": (1,)}
+        usual = {"every": None, "count": Windows.count, "shifts": 1, "scales": (1,), "lengths": None, "whole": None}
         usual |= {"step": None} if self.every else {}
         return f"Windows({', '.join(f'{k}={v!r}' for k, v in given.items() if k not in usual or v != usual[k])})"
 
 
-def as_scales(scales: Any) -> tuple[int, ...]:
-    """Scales as a tuple: how many windows each looks back over, the one that ends included.
+def as_scales(scales: Any, name: str = "scales") -> tuple[float, ...]:
+    """Scales as a tuple: how many windows each looks back over, the one that ends included; None is all of them.
 
-    >>> as_scales([1, 2, 4])
-    (1, 2, 4)
+    >>> as_scales([1, 2.0, 2.5, None])
+    (1, 2, 2.5, inf)
     """
-    several: Any = (
-        tuple(scales) if isinstance(scales, Sequence | np.ndarray) and not isinstance(scales, str) else (scales,)
-    )
-    whole = all(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in several)
-    if not several or not whole or min(several) < 1 or max(several) > 2**20 or len(set(several)) < len(several):
+    given: Any = scales if isinstance(scales, Sequence | np.ndarray) and not isinstance(scales, str) else (scales,)
+    several = [np.inf if one is None else one for one in given]
+    real = all(isinstance(one, int | float | np.number) and not isinstance(one, bool) for one in several)
+    most = 2**20 if name == "scales" else 2**40
+    if not (several and real and len(set(several)) == len(several)) or not all(
+        0 < one <= most or one == np.inf for one in several
+    ):
+        counts = "windows that a scale" if name == "scales" else "points, or the time, that a log-signature"
         raise ValueError(
-            f"Got scales={scales!r}; expected different whole numbers from 1 on, because each counts the windows that "
-            "a scale looks back over. Write for example scales=(1, 2, 4, 8)."
+            f"Got {name}={scales!r}; expected different numbers above 0, because each counts the {counts} looks back "
+            f"over. Write for example {name}={'(1, 2, 4, 8)' if name == 'scales' else '(280, 55)'}."
         )
-    return tuple(int(one) for one in several)
+    # A quotient that is whole but for rounding counts windows.
+    return tuple(round(one) if one != np.inf and abs(one - round(one)) <= 1e-9 * one else float(one) for one in several)
 
 
-def depths_of(depth: int | str | tuple[int, ...], scales: tuple[int, ...]) -> tuple[Any, ...]:
+def depths_of(depth: int | str | tuple[int, ...], scales: tuple[float, ...]) -> tuple[Any, ...]:
     """The depth at each scale: one for all of them, or one for each.
 
     >>> depths_of(2, (1, 4)), depths_of((3, 2), (1, 4))

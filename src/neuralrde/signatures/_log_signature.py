@@ -12,11 +12,12 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Float, Integer, Real
 
+from .._types import Depth
 from ..paths import check_finite
 from ..paths.checks import check_fits
-from ..paths.windows import as_scales, depths_of
+from ..paths.windows import Windows, as_scales, depths_of, starts_by_count
 from . import _jax_form, _kernel, _library
-from ._spans import Spans, WindowSpan, plan_joins, spans_of
+from ._spans import Since, Spans, WindowSpan, plan_joins, spans_of
 from ._windows import join_pieces
 from .bases import Basis, basis_channels, change_bases
 from .tensor import check_path, namespace
@@ -49,7 +50,9 @@ def log_signatures(
     starts: Integer[np.ndarray, "*samples windows"] | None = None,
     ends: Integer[np.ndarray, "*samples windows"] | None = None,
     dilation: int = 1,
-    scales: int | tuple[int, ...] = (1,),
+    scales: float | tuple[float, ...] = (1,),
+    lengths: tuple[int, ...] | None = None,
+    whole: int | None = None,
     basis: Basis = "words",
 ) -> Float[Any, "*batch windows log_signatures"]:
     r"""The log-signatures LogSig^N over windows of a path (section 3.1 of the paper).
@@ -74,6 +77,8 @@ def log_signatures(
             a multiple of it.
         scales: with `scales=(1, 2, 4, 8)`, at the end of each window, the log-signatures of the last 1, 2, 4 and 8
             windows, side by side in this order. At the beginning there are fewer. For windows by `step` or `cuts`.
+        lengths, whole: instead of `scales`, how many increments back each looks, and to which depth one more looks back
+            on all that has been seen; as in `Windows`. For windows by `step`.
         basis: "words", "brackets" or "expanded"; see `neuralrde.signatures.bases`.
 
     >>> import numpy as np
@@ -85,31 +90,50 @@ def log_signatures(
     >>> starts = np.arange(0, 900, 10)  # windows of 100 increments that overlap
     >>> log_signatures(path, depth=2, starts=starts, ends=starts + 100).shape
     (8, 90, 6)
+    >>> log_signatures(path, depth=(2, 1), step=21, lengths=(280, 55), whole=1).shape  # 6, 3 and 3
+    (8, 48, 12)
     """
     path = check_path(path)
-    channels, scales = path.shape[-1], as_scales(scales)
-    depths = depths_of(depth, scales)
-    log_channels = basis_channels(channels, depths, basis, scales=scales)  # which checks them, too
-    spans = spans_of(path, step, cuts, starts, ends, dilation)
+    if lengths is not None or whole is not None:
+        windows = Windows(step=step, depth=depth, scales=as_scales(scales), lengths=lengths, whole=whole)
+        depth, scales = windows.looks["depth"], windows.looks["scales"]
+    scales = as_scales(scales)
+    spans, since = spans_of(path, step, cuts, starts, ends, dilation), None
+    if any(scale % 1 > 0 for scale in scales):
+        if step is None or dilation > 1:
+            raise ValueError(
+                f"Got scales={scales}, which are no whole numbers of windows, without a step; expected windows by "
+                "`step`, because others differ in length. Or give the starts and ends of all windows."
+            )
+        since = [starts_by_count(spans.table, step, scale) if scale % 1 > 0 else None for scale in scales]
     if scales != (1,) and (starts is not None or not spans.consecutive):
         raise ValueError(
             f"Got scales={scales} with starts and ends; expected windows that follow each other, because a scale "
             "counts them. Write `step` or `cuts`, or give the starts and ends of all windows."
         )
+    return log_signatures_since(path, depth, spans, since, scales=scales, basis=basis)
+
+
+def log_signatures_since(
+    path: Any, depth: Depth, spans: Spans, since: Since | None, *, scales: tuple[float, ...], basis: Basis
+) -> Any:
+    """Log-signatures at scales that count windows, or since given points, all of them side by side."""
+    channels, depths = path.shape[-1], depths_of(depth, scales)
+    log_channels = basis_channels(channels, depths, basis, scales=scales)  # which checks them, too
     _check_memory(path, depths, spans.windows, log_channels)
     # A path in one dimension commutes with itself: its log-signature is the increment, at any depth.
-    words = _at_scales(path, spans, scales, depths if channels > 1 else (1,) * len(depths))
+    words = _at_scales(path, spans, scales, depths if channels > 1 else (1,) * len(depths), since)
     return change_bases(words, channels, depths, old="words", new=basis)
 
 
-def _at_scales(path: Any, spans: Spans, scales: tuple[int, ...], depths: tuple[int, ...]) -> Any:
-    """Log-signatures in the words basis, all scales side by side."""
+def _at_scales(path: Any, spans: Spans, scales: tuple[float, ...], depths: tuple[int, ...], since: Since | None) -> Any:
     words: Any = _numpy_words if isinstance(path, np.ndarray) else _words
     # Inside JAX, joining windows that lie anywhere would be gathers, whose gradients are slow: they are followed.
-    gathers = isinstance(path, jax.Array) and not spans.consecutive
-    shared = None if gathers else plan_joins(spans, scales, depths, path.shape[-2])
+    gathers = isinstance(path, jax.Array) and (since is not None or not spans.consecutive)
+    shared = None if gathers else plan_joins(spans, scales, depths, path.shape[-2], since)
     if shared is None:
-        parts = [words(path, spans.looking_back(scale), n) for scale, n in zip(scales, depths, strict=True)]
+        looks = zip(scales, since or [None] * len(scales), depths, strict=True)
+        parts = [words(path, spans.looking_back(scale, starts), n) for scale, starts, n in looks]
         return parts[0] if len(parts) == 1 else namespace(parts[0]).concatenate(parts, axis=-1)
     pieces, wanted = shared
     followed = words(path, pieces, max(depths))

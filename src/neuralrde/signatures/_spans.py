@@ -1,5 +1,6 @@
 """Where windows lie, and which of them share work. Plain NumPy, for JAX and PyTorch alike."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -7,6 +8,9 @@ import numpy as np
 from jaxtyping import Int
 
 from ..paths import cuts_by_count
+
+# Where the log-signatures at each scale start; None for a scale that counts windows.
+Since = Sequence[Int[np.ndarray, "*samples windows"] | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +57,14 @@ class Spans:
     def increments(self) -> Int[np.ndarray, "*samples windows"]:
         return (self.ends - self.starts) // self.dilation
 
-    def looking_back(self, scale: int) -> "Spans":
-        """The last `scale` windows at the end of each of these consecutive ones; fewer at the beginning."""
-        if scale == 1:
+    def looking_back(self, scale: float, starts: Int[np.ndarray, "*samples windows"] | None = None) -> "Spans":
+        """The last `scale` windows at the end of each of these consecutive ones, or what there is since `starts`."""
+        if starts is None and scale == 1:
             return self
-        first = np.maximum(np.arange(self.windows) + 1 - scale, 0)
-        return Spans.apart(self.starts[..., first], self.ends, self.dilation)
+        if starts is None:
+            first = np.arange(self.windows) + 1 - int(min(scale, self.windows))
+            starts = self.starts[..., np.maximum(first, 0)]
+        return Spans.apart(np.broadcast_to(starts, self.ends.shape), self.ends, self.dilation)
 
     def narrow(self) -> Int[np.ndarray, "*samples numbers"]:
         """The table in 32 bits, which is what JAX indexes with unless it is told otherwise."""
@@ -173,19 +179,22 @@ _JOIN, _EACH = (4, 4, 4, 2000), 30
 
 
 def plan_joins(
-    spans: Spans, scales: tuple[int, ...], depths: tuple[int, ...], length: int
+    spans: Spans, scales: tuple[float, ...], depths: tuple[int, ...], length: int, since: Since | None = None
 ) -> tuple[Spans, list[WindowSpan]] | None:
     """Consecutive pieces, and the windows of each scale as runs of them; None if no work is saved by that."""
-    if scales != (1,):
-        last = np.arange(spans.windows)
-        counts = (np.full(spans.windows, min(scale, spans.windows)) for scale in scales)
-        pieces, wanted = spans, [WindowSpan(last, count, depth) for count, depth in zip(counts, depths, strict=True)]
-        direct = sum(_increments(spans.looking_back(scale)) for scale in scales)
-    elif spans.consecutive or spans.dilation > 1 or (direct := _increments(spans)) <= length:
+    anywhere = not spans.consecutive or (since is not None and any(starts is not None for starts in since))
+    looks = [spans.looking_back(*one) for one in zip(scales, since or [None] * len(scales), strict=True)]
+    direct = sum(map(_increments, looks))
+    if scales == (1,) and (not anywhere or spans.dilation > 1 or direct <= length):
         return None
+    if anywhere:
+        starts = np.concatenate([look.starts for look in looks], axis=-1)
+        pieces, last, count = _pieces(Spans.apart(starts, np.concatenate([spans.ends] * len(looks), axis=-1)), length)
+        runs = zip(*(np.split(numbers, len(looks), axis=-1) for numbers in (last, count)), strict=True)
     else:
-        pieces, last, count = _pieces(spans, length)
-        wanted = [WindowSpan(last, count, depths[0])]
+        pieces, last = spans, np.arange(spans.windows)
+        runs = ((last, np.full(spans.windows, int(min(scale, spans.windows)))) for scale in scales)
+    wanted = [WindowSpan(*run, depth) for run, depth in zip(runs, depths, strict=True)]
     joins = doublings(wanted) * pieces.windows + sum(one.joins() * one.last.shape[-1] for one in wanted)
     cost = _increments(pieces) + _JOIN[min(max(depths), len(_JOIN)) - 1] * joins
     cost += _EACH * sum(one.last.shape[-1] for one in wanted)

@@ -206,7 +206,7 @@ def check_channels_and_depth(channels: int, depth: int) -> None:
 
 
 def basis_channels(
-    channels: int, depth: int | tuple[int, ...], basis: Basis = "words", *, scales: tuple[int, ...] = (1,)
+    channels: int, depth: int | tuple[int, ...], basis: Basis = "words", *, scales: tuple[float, ...] = (1,)
 ) -> int:
     """Number of channels of a log-signature in a basis: β(v, N), or v + ... + v^N when expanded; at all scales.
 

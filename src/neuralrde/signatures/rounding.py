@@ -4,9 +4,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..paths.windows import depths_of
-from ._log_signature import log_signatures
+from ._log_signature import log_signatures_since
+from ._spans import Since, spans_of
 from .bases import Basis
 from .lyndon import lyndon_words
+from .tensor import check_path
 
 # Series often come with seven digits (float32): an area that is a millionth of its natural size is none.
 _ROUNDING = 1e-6
@@ -17,13 +19,18 @@ def driving_log_signatures(
     depth: int | tuple[int, ...],
     cuts: Int[np.ndarray, "*samples cuts"],
     *,
-    scales: tuple[int, ...] = (1,),
+    scales: tuple[float, ...] = (1,),
+    since: Since | None = None,
     basis: Basis = "words",
 ) -> Float[np.ndarray, "samples windows log_signature"]:
-    """Log-signatures as they drive a model: zero where there is nothing but rounding, or padding."""
-    windows = np.asarray(log_signatures(path, depth, cuts=cuts, scales=scales, basis=basis))
+    """Log-signatures as they drive a model: zero where there is nothing but rounding, or padding.
+
+    `since` has where each scale starts that is no whole number of windows; `Windows.starts` gives it.
+    """
+    spans = spans_of(path := check_path(path), None, cuts, None, None, 1)
+    windows = log_signatures_since(path, depth, spans, since, scales=scales, basis=basis)
     if basis != "expanded":  # which has other channels
-        windows = without_rounding(windows, path, depth, cuts, scales=scales)
+        windows = without_rounding(windows, path, depth, cuts, scales=scales, since=since)
     return windows if scales == (1,) else without_padding(windows, cuts)
 
 
@@ -33,7 +40,8 @@ def without_rounding(
     depth: int | tuple[int, ...],
     cuts: Int[np.ndarray, "*samples cuts"],
     *,
-    scales: tuple[int, ...] = (1,),
+    scales: tuple[float, ...] = (1,),
+    since: Since | None = None,
 ) -> Float[np.ndarray, "samples windows log_signature"]:
     """Log-signatures with zero where there is nothing but rounding.
 
@@ -47,25 +55,26 @@ def without_rounding(
     >>> without_rounding(straight, path, 2, np.array([0, 1, 2]))[0, :, 2]
     array([0., 0.])
     """
-    highest, lowest = extremes(path, np.broadcast_to(cuts, (len(path), cuts.shape[-1])))
-    return without_rounding_in(log_signatures, highest, lowest, depth, scales=scales)
+    cuts = np.broadcast_to(cuts, (len(path), cuts.shape[-1]))
+    highest, lowest = extremes(path, cuts[:, :-1], cuts[:, 1:])
+    ranges = []
+    for scale, starts in zip(scales, since or [None] * len(scales), strict=True):
+        if starts is None:
+            ranges.append(of_the_last(scale, highest, np.maximum) - of_the_last(scale, lowest, np.minimum))
+        else:
+            ranges.append(np.subtract(*extremes(path, np.broadcast_to(starts, cuts[:, 1:].shape), cuts[:, 1:])))
+    return without_rounding_in(log_signatures, ranges, depths_of(depth, scales))
 
 
 def without_rounding_in(
     log_signatures: Float[np.ndarray, "samples windows log_signature"],
-    highest: Float[np.ndarray, "samples more_windows channels"],
-    lowest: Float[np.ndarray, "samples more_windows channels"],
-    depth: int | tuple[int, ...],
-    *,
-    scales: tuple[int, ...] = (1,),
+    ranges: list[Float[np.ndarray, "samples windows channels"]],
+    depths: tuple[int, ...],
 ) -> Float[np.ndarray, "samples windows log_signature"]:
-    """`without_rounding`, where the extremes of windows are known: of these windows, and of any before them."""
-    channels, windows = highest.shape[2], log_signatures.shape[1]
+    """`without_rounding`, where it is known how far each channel ranges in what each scale sees."""
     cleaned, number = np.array(log_signatures), 0
-    for scale, one in zip(scales, depths_of(depth, scales), strict=True):
-        extents = _of_the_last(scale, highest, np.maximum) - _of_the_last(scale, lowest, np.minimum)
-        extents = extents[:, extents.shape[1] - windows :]
-        for word in lyndon_words(channels, one):
+    for extents, depth in zip(ranges, depths, strict=True):
+        for word in lyndon_words(extents.shape[2], depth):
             if len(word) > 1:
                 size = extents[..., list(word)].prod(axis=-1)
                 cleaned[..., number][np.abs(cleaned[..., number]) < _ROUNDING * size] = 0.0
@@ -87,7 +96,7 @@ def without_padding(
     return np.where((cuts[..., :-1] < cuts[..., -1:])[..., None], log_signatures, 0)
 
 
-def _of_the_last(scale: int, values: Float[np.ndarray, "samples windows channels"], extreme: np.ufunc) -> np.ndarray:
+def of_the_last(scale: float, values: Float[np.ndarray, "samples windows channels"], extreme: np.ufunc) -> np.ndarray:
     """The extreme over the last windows, by doubling: it does not matter that some are seen twice."""
     done = 1
     while done < min(scale, values.shape[1]):
@@ -98,12 +107,14 @@ def _of_the_last(scale: int, values: Float[np.ndarray, "samples windows channels
 
 
 def extremes(
-    path: Float[np.ndarray, "samples length channels"], cuts: Int[np.ndarray, "samples cuts"]
+    path: Float[np.ndarray, "samples length channels"],
+    starts: Int[np.ndarray, "samples windows"],
+    ends: Int[np.ndarray, "samples windows"],
 ) -> tuple[Float[np.ndarray, "samples windows channels"], Float[np.ndarray, "samples windows channels"]]:
-    """Highest and lowest value of each channel, between two cuts and at both."""
+    """Highest and lowest value of each channel, from the first to the last point of each window."""
     samples, length, channels = path.shape
-    places = (cuts + length * np.arange(samples)[:, None]).ravel()
-    points, ends = path.reshape(-1, channels), np.take_along_axis(path, cuts[..., None], axis=1)
-    # From each cut up to the next, without it; what lies between two samples is left out.
-    inside = lambda extreme: extreme.reduceat(points, places, axis=0).reshape(*cuts.shape, channels)[:, :-1]
-    return np.maximum(inside(np.maximum), ends[:, 1:]), np.minimum(inside(np.minimum), ends[:, 1:])
+    # From each start up to the end, without it; what lies between an end and the next start is left out.
+    places = (np.stack([starts, ends], axis=-1) + length * np.arange(samples)[:, None, None]).ravel()
+    points, last = path.reshape(-1, channels), np.take_along_axis(path, ends[..., None], axis=1)
+    inside = lambda extreme: extreme.reduceat(points, places, axis=0)[::2].reshape(*ends.shape, channels)
+    return np.maximum(inside(np.maximum), last), np.minimum(inside(np.minimum), last)

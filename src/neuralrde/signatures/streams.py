@@ -11,14 +11,15 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from ..paths.checks import as_numbers, check_number
-from ..paths.windows import as_scales, cuts_by_count, depths_of, positions_in_windows
+from ..paths.checks import check_number
+from ..paths.series import as_numbers
+from ..paths.windows import Windows, as_scales, cuts_by_count, depths_of, positions_in_windows
 from ._log_signature import _numpy_runs, log_signatures
 from ._spans import WindowSpan
 from ._windows import join
 from .bases import Basis, basis_channels, change_bases
 from .lyndon import log_signature_channels
-from .rounding import extremes, without_rounding_in
+from .rounding import extremes, of_the_last, without_rounding_in
 
 State = dict[str, np.ndarray]
 
@@ -47,7 +48,7 @@ class LogSignatureStreams:
         self.step, self.every, self.shift, self.exact = step, every, shift, exact
         self.channels, self.basis, self.mixed = model.channels, model.basis, model.mixed
         self.increments = model.takes_increments
-        self.scales: tuple[int, ...] = as_scales(model.scales)
+        self.scales: tuple[float, ...] = as_scales(model.scales)
         self.depth: Any = model.depth
         self.depths: tuple[int, ...] = depths_of(model.depth, self.scales)
         self._of_mixed = self.mixed(np.zeros((1, 1, self.channels))).shape[2]
@@ -55,26 +56,36 @@ class LogSignatureStreams:
         basis: Basis = self.basis
         logs = basis_channels(self._of_mixed, self.depth, basis, scales=self.scales)
         self.controls = logs + self.channels * self.increments
+        # Where a scale is no whole number of windows, each window is divided where looks from the ends of later ones
+        # begin: so much before its end. All looks are then whole numbers of pieces.
+        window: Any = step if step is not None else 1.0
+        sizes = [divmod(round(one * step) if step is not None else one, window) for one in self.scales if one != np.inf]
+        self._parts = sorted({part for _, part in sizes} - {0})
+        self._pieces = len(self._parts) + 1
+        runs = [int(back) * self._pieces + (1 + self._parts.index(part) if part else 0) for back, part in sizes]
+        self._runs = [np.inf if one == np.inf else runs.pop(0) for one in self.scales]
+        self._past = int(max((run for run in self._runs if run != np.inf), default=1)) - 1
+        self._whole = np.inf in self.scales
 
     def start(self, streams: int) -> State:
         """The state of streams that have seen nothing."""
-        past, mixed = max(self.scales) - 1, self._of_mixed
+        held, mixed = self._past + self._whole, self._of_mixed
         state = {
             "begun": np.zeros(streams, bool),
             "point": np.zeros((streams, self.channels)),  # the last one
             "start": np.zeros(streams),  # the time of the first
             "increments": np.full(streams, self.shift, np.int64),
-            "window": np.zeros(streams, np.int64),  # the number of the running one
-            "words": np.zeros((streams, self._words)),  # its log-signature so far
+            "window": self.before(np.full(streams, self.shift)) if self.step else np.zeros(streams, np.int64),
+            "words": np.zeros((streams, self._words)),  # the running piece's log-signature so far
             "highest": np.zeros((streams, mixed)),
             "lowest": np.zeros((streams, mixed)),
         }
-        if past:
-            state["past"] = np.zeros((streams, past, self._words))  # the log-signatures of the windows before it
-            state["past_highest"] = np.zeros((streams, past, mixed))
-            state["past_lowest"] = np.zeros((streams, past, mixed))
+        if held:  # with a look on the whole past, the first piece is all before the others
+            state["past"] = np.zeros((streams, held, self._words))  # the log-signatures of the pieces before it
+            state["past_highest"] = np.zeros((streams, held, mixed))
+            state["past_lowest"] = np.zeros((streams, held, mixed))
         if self.increments:
-            state["anchor"] = np.zeros((streams, self.channels))  # the point at which it begins
+            state["anchor"] = np.zeros((streams, self.channels))  # the point at which its window begins
         return state
 
     def push(
@@ -99,15 +110,20 @@ class LogSignatureStreams:
         if join_to.any():
             left, right = state["words"][join_to].T, words[join_to, 0].T
             words[join_to, 0] = join(left, right, self._of_mixed, max(self.depths)).T
-        highest, lowest = extremes(mixed, cuts)
+        highest, lowest = extremes(mixed, cuts[:, :-1], cuts[:, 1:])
         highest[:, 0] = np.maximum(highest[:, 0], state["highest"])
         lowest[:, 0] = np.minimum(lowest[:, 0], state["lowest"])
-        driving, kept = self._looking_back(state, words, highest, lowest, counts)
+        # The pieces with which windows end; the columns of streams with fewer windows repeat their last.
+        windows = (state["window"] + counts) // self._pieces - state["window"] // self._pieces
+        first = (-1 - state["window"]) % self._pieces
+        ends = first[:, None] + self._pieces * np.arange(int(windows.max()))
+        driving, kept = self._looking_back(state, words, highest, lowest, np.minimum(ends, counts[:, None]), counts)
         if self.increments:
-            anchors = path[rows[:, None], cuts]
-            anchors[:, 0] = np.where(fresh[:, None], path[:, 0], state["anchor"])
+            anchors = path[rows[:, None], np.take_along_axis(cuts, np.minimum(ends, counts[:, None]) + 1, axis=1)]
+            anchor = np.where(fresh[:, None], path[:, 0], state["anchor"])
+            anchors = np.concatenate([anchor[:, None], anchors], axis=1)
             driving = np.concatenate([np.diff(anchors, axis=1), driving], axis=2)
-            kept["anchor"] = anchors[rows, counts]
+            kept["anchor"] = anchors[rows, windows]
         after = {
             "begun": np.ones(len(path), bool),
             "point": path[rows, lengths],
@@ -118,7 +134,7 @@ class LogSignatureStreams:
             "highest": highest[rows, counts],
             "lowest": lowest[rows, counts],
         }
-        return after | kept, driving[:, : int(counts.max())], counts
+        return after | kept, driving, windows
 
     def groups(
         self, state: State, times: Float[np.ndarray, "streams length"], lengths: Int[np.ndarray, "streams"]
@@ -138,9 +154,12 @@ class LogSignatureStreams:
 
     def running(self, state: State) -> Float[np.ndarray, "streams controls"]:
         """What drives the model in the running window, so far."""
-        highest, lowest = state["highest"][:, None], state["lowest"][:, None]
-        none = np.zeros(len(highest), np.int64)
-        driving, _ = self._looking_back(state, state["words"][:, None], highest, lowest, none)
+        # The pieces that are still to come in its window are empty so far.
+        here, left = self.mixed(state["point"][:, None]), (-1 - state["window"]) % self._pieces
+        to_come = lambda now, empty: np.concatenate([now[:, None], *[empty] * (self._pieces - 1)], axis=1)
+        words = to_come(state["words"], np.zeros_like(state["words"])[:, None])
+        highest, lowest = (to_come(state[name], here) for name in ("highest", "lowest"))
+        driving, _ = self._looking_back(state, words, highest, lowest, left[:, None], np.zeros_like(left))
         if self.increments:
             driving = np.concatenate([(state["point"] - state["anchor"])[:, None], driving], axis=2)
         return driving[:, 0]
@@ -149,7 +168,17 @@ class LogSignatureStreams:
         """Whether the running window is one of the series so far, as `window_cuts` has it."""
         if self.step is None:
             return np.ones(len(state["begun"]), bool)
-        return (state["increments"] % self.step > 0) | (state["window"] == 0)
+        return (state["increments"] % self.step > 0) | (state["increments"] < self.step)
+
+    def before(self, at: np.ndarray, start: np.ndarray | None = None, passed: Any = 0) -> Int[np.ndarray, "..."]:
+        """How many pieces are complete after so many increments, or by time before these moments."""
+        if self.step is not None:
+            return sum(((at + part) // self.step for part in self._parts), at // self.step)
+        found = 0
+        for part in (0.0, *self._parts):
+            position, _ = positions_in_windows(at, self.every, start - part * self.every, passed=passed)  # type: ignore
+            found = found + np.maximum(np.ceil(position).astype(np.int64) - 1, 0)
+        return found  # type: ignore
 
     def _starts(self, state: State, times: np.ndarray) -> tuple[Bool[np.ndarray, "streams"], np.ndarray]:
         """Which streams begin, and when each did."""
@@ -166,27 +195,22 @@ class LogSignatureStreams:
         *,
         only_counts: bool = False,
     ) -> tuple[Int[np.ndarray, "streams"], Int[np.ndarray, "streams cuts"]]:
-        """How many windows are completed, and cuts: of what is left of the running one, those, and the next running."""
+        """How many pieces are completed, and cuts: of what is left of the running one, those, and the next running."""
+        rows, begun = np.arange(len(times)), state["window"]
         if self.step is not None:
-            before = state["increments"]
-            counts = (before + lengths - fresh) // self.step - before // self.step
-            if only_counts:
-                return counts, np.zeros((len(counts), 0), np.int64)
-            number = np.arange(1, int(counts.max()) + 1)
-            ends = (before // self.step)[:, None] * self.step + number * self.step - (before - fresh)[:, None]
-            ends = np.minimum(ends, lengths[:, None])
+            increments = (state["increments"] - fresh)[:, None] + np.arange(1, times.shape[1] + 1)
+            # A window by count is complete with its last point, and one by time with the next.
+            counts = self.before(increments[rows, lengths - 1]) - begun
+            pieces = self.before(np.maximum(increments - 1, 0))
         else:
-            position, _ = positions_in_windows(times, self.every, start, passed=state["window"])  # type: ignore
-            window = np.maximum(np.ceil(position).astype(np.int64) - 1 - state["window"][:, None], 0)
-            rows = np.arange(len(times))
-            counts = window[rows, lengths - 1]
-            if only_counts:
-                return counts, np.zeros((len(counts), 0), np.int64)
-            most = int(counts.max())
-            valid = np.arange(times.shape[1]) < lengths[:, None]
-            cells = (rows[:, None] * (most + 1) + window)[valid]
-            arrived = np.bincount(cells, minlength=len(times) * (most + 1)).reshape(len(times), -1)
-            ends = np.cumsum(arrived, axis=1)[:, :most]
+            pieces = self.before(times, start, passed=begun // self._pieces)
+            counts = np.maximum(pieces[rows, lengths - 1] - begun, 0)
+        if only_counts:
+            return counts, np.zeros((len(counts), 0), np.int64)
+        most, valid = int(counts.max()), np.arange(times.shape[1]) < lengths[:, None]
+        cells = (rows[:, None] * (most + 1) + np.maximum(pieces - begun[:, None], 0))[valid]
+        arrived = np.bincount(cells, minlength=len(times) * (most + 1)).reshape(len(times), -1)
+        ends = np.cumsum(arrived, axis=1)[:, :most]
         return counts, np.concatenate([np.zeros((len(ends), 1), np.int64), ends, lengths[:, None]], axis=1)
 
     def _begun(self, state: State, first: np.ndarray, fresh: np.ndarray) -> State:
@@ -200,29 +224,46 @@ class LogSignatureStreams:
         return state | {name: at_first(state[name]) for name in names}
 
     def _looking_back(
-        self, state: State, words: np.ndarray, highest: np.ndarray, lowest: np.ndarray, counts: np.ndarray
+        self,
+        state: State,
+        words: Float[np.ndarray, "streams pieces words"],
+        highest: Float[np.ndarray, "streams pieces mixed"],
+        lowest: Float[np.ndarray, "streams pieces mixed"],
+        ends: Int[np.ndarray, "streams windows"],
+        counts: Int[np.ndarray, "streams"],
     ) -> tuple[Float[np.ndarray, "streams windows log_signatures"], State]:
-        """Log-signatures at all scales, with zero where there is nothing but rounding; and the past that is kept."""
-        windows, past, kept = words.shape[1], max(self.scales) - 1, {}
-        if past:
-            pieces, highest, lowest = (
-                np.concatenate([state[name], new], axis=1)
-                for name, new in (("past", words), ("past_highest", highest), ("past_lowest", lowest))
-            )
-            places = counts[:, None] + np.arange(past), np.arange(len(words))[:, None]
-            kept = {
-                name: whole[places[1], places[0]]
-                for name, whole in (("past", pieces), ("past_highest", highest), ("past_lowest", lowest))
-            }
-            last = past + np.arange(windows)
-            wanted = [
-                WindowSpan(last, np.full(windows, scale), depth)
-                for scale, depth in zip(self.scales, self.depths, strict=True)
-            ]
-            words, _ = _numpy_runs(pieces, wanted, self._of_mixed)
-        found = change_bases(words, self._of_mixed, self.depths, old="words", new=self.basis)
+        """Log-signatures at all scales that end with these pieces, with zero where there is nothing but rounding.
+
+        And the past that is kept after so many pieces.
+        """
+        held, kept = self._past + self._whole, {}
+        new = {"past": words, "past_highest": highest, "past_lowest": lowest}
+        if held:
+            new = {name: np.concatenate([state[name], pieces], axis=1) for name, pieces in new.items()}
+        pieces, highest, lowest = new.values()
+        last = held + ends
+        if self._whole:  # what the first piece will be
+            last = np.concatenate([last, counts[:, None]], axis=1)
+        take = lambda array, places: np.take_along_axis(array, places[..., None], axis=1)
+        runs = [int(min(run, pieces.shape[1])) for run in self._runs]
+        ranges = [of_the_last(run, highest, np.maximum) - of_the_last(run, lowest, np.minimum) for run in runs]
+        if runs == [1]:
+            found = take(pieces, last)
+        else:
+            wanted = [WindowSpan(last, np.full_like(last, run), n) for run, n in zip(runs, self.depths, strict=True)]
+            found, _ = _numpy_runs(pieces, wanted, self._of_mixed)
+        if held:
+            kept = {name: take(array, counts[:, None] + np.arange(held)) for name, array in new.items()}
+        if self._whole:
+            number, rows = self.scales.index(np.inf), np.arange(len(counts))
+            *before, size = (log_signature_channels(self._of_mixed, n) for n in self.depths[: number + 1])
+            kept["past"][:, 0, :size] = found[:, -1, sum(before) :][:, :size]
+            for name, array, extreme in (("highest", highest, np.maximum), ("lowest", lowest, np.minimum)):
+                kept[f"past_{name}"][:, 0] = of_the_last(np.inf, array, extreme)[rows, counts]
+            found, last = found[:, :-1], last[:, :-1]
+        found = change_bases(found, self._of_mixed, self.depths, old="words", new=self.basis)
         if not self.exact and self.basis != "expanded":  # which has other channels
-            found = without_rounding_in(found, highest, lowest, self.depth, scales=self.scales)
+            found = without_rounding_in(found, [take(one, last) for one in ranges], self.depths)
         return found, kept
 
 
@@ -232,7 +273,7 @@ class _Path:
 
     channels: int
     depth: int | tuple[int, ...]
-    scales: tuple[int, ...]
+    scales: tuple[float, ...]
     basis: Basis
     takes_increments: ClassVar[bool] = False
 
@@ -254,7 +295,7 @@ class LogSignatureStream:
         every: instead of `step`, the time in a window, counted from the first point. An increment belongs to the window
             in which its right end is observed, so a window is complete when a point after its end arrives. A window
             without a new point has a zero log-signature.
-        scales: how many windows back each log-signature looks, as in `log_signatures`.
+        scales, lengths, whole: how far back each log-signature looks, as in `Windows`.
         basis: "words", "brackets" or "expanded".
 
     >>> import numpy as np
@@ -272,7 +313,9 @@ class LogSignatureStream:
         *,
         step: int | None = None,
         every: float | None = None,
-        scales: int | tuple[int, ...] = (1,),
+        scales: float | tuple[float, ...] = (1,),
+        lengths: tuple[float, ...] | None = None,
+        whole: int | None = None,
         basis: Basis = "words",
     ):
         if (step is None) == (every is None):
@@ -284,9 +327,10 @@ class LogSignatureStream:
             cuts_by_count(1, step)  # raises for a step that is not one
         else:
             check_number("every", every, above=True, finite=True, because="time runs forward")
-        self.channels, self.depth, self.step, self.every = channels, depth, step, every
-        self.scales, self.basis = as_scales(scales), basis
-        path = _Path(channels, depth, self.scales, basis)
+        windows = Windows(step, depth, every, scales=as_scales(scales), lengths=lengths, whole=whole)
+        self.channels, self.step, self.every, self.basis = channels, step, every, basis
+        self.depth, self.scales = windows.looks["depth"], windows.looks["scales"]
+        path = _Path(channels, self.depth, self.scales, basis)
         self._streams = LogSignatureStreams(path, step=step, every=every, exact=True)
         self._state, self._time = self._streams.start(1), 0.0
 
@@ -348,7 +392,7 @@ class LogSignatureStream:
             "depth": list(self.depth) if isinstance(self.depth, tuple) else int(self.depth),
             "step": None if self.step is None else int(self.step),
             "every": self.every,
-            "scales": list(self.scales),
+            "scales": [None if one == np.inf else one for one in self.scales],
             "basis": self.basis,
             "time": self._time,
             **{name: array[0].tolist() for name, array in self._state.items()},
@@ -363,7 +407,7 @@ class LogSignatureStream:
         """
         depth = tuple(state["depth"]) if isinstance(state["depth"], list) else state["depth"]
         how = {name: state[name] for name in ("step", "every", "basis")}
-        stream = cls(state["channels"], depth, scales=tuple(state["scales"]), **how)
+        stream = cls(state["channels"], depth, scales=as_scales(state["scales"]), **how)
         found = {name: np.asarray([state[name]], array.dtype) for name, array in stream._state.items()}
         for name, array in found.items():
             if array.shape != (expected := stream._state[name].shape) or not np.isfinite(array).all():

@@ -106,8 +106,12 @@ def _check_path(path: Tensor) -> None:
 
 @lru_cache(maxsize=256, typed=True)
 def _check(channels: int, depth: int | tuple[int, ...], scales: int | tuple[int, ...], basis: Basis) -> None:
-    scales = as_scales(scales)
-    basis_channels(channels, depths_of(depth, scales), basis, scales=scales)
+    several = as_scales(scales)
+    if any(scale % 1 != 0 for scale in several):  # infinitely many, too
+        raise ValueError(
+            f"Got scales={scales}; expected whole numbers, which is what PyTorch's form counts. Give starts and ends."
+        )
+    basis_channels(channels, depths_of(depth, several), basis, scales=several)
 
 
 @lru_cache

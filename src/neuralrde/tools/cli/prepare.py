@@ -3,13 +3,17 @@
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..._write import Values
 from . import flags
 from .console import WRONG_USE, Refusal, print_json
 from .flags import option
+
+if TYPE_CHECKING:
+    from ...paths import Windows
 
 _windows = partial(option, panel="Windows")
 _COLUMNS = ("target", "id", "time", "group", "columns")
@@ -21,7 +25,7 @@ def prepare(
     data: Annotated[
         str, typer.Argument(metavar="DATA", help="A .parquet, .csv or .npy file, or a folder.", show_default=False)
     ],
-    store: Annotated[str, typer.Argument(metavar="STORE", help="The folder to write, or a URL.", show_default=False)],
+    store: Annotated[str, typer.Argument(metavar="STORE", help="The folder to write.", show_default=False)],
     table: flags.Table,
     labels: Annotated[str | None, option("For .npy data, the targets as .npy.", "FILE", panel="Tables")] = None,
     groups: Annotated[str | None, option("For .npy data, the groups as .npy.", "FILE", panel="Tables")] = None,
@@ -36,6 +40,10 @@ def prepare(
     every: Annotated[float | None, _windows("Time per window, instead of --step.", "TIME")] = None,
     depth: Annotated[str | None, _windows("The depth of the log-signatures. [2]", "N|N,N")] = None,
     scales: Annotated[str | None, _windows("How many windows each one looks back over. [1]", "N,N,...")] = None,
+    lengths: Annotated[
+        str | None, _windows("Instead of --scales, points or time that each looks back.", "N,N,...")
+    ] = None,
+    whole: Annotated[int | None, _windows("The depth of one more, over all so far.", "N", min=1)] = None,
     memory: Annotated[float, option("Memory to work with, beside 0.3 GiB of libraries.", "GIB")] = 1.0,
     workers: Annotated[int | None, option("Threads. [all cores]", "N", min=1)] = None,
     check: Annotated[bool, option("Read the store afterwards and compare all checksums.", None, "--check")] = False,
@@ -57,7 +65,7 @@ def prepare(
     made = prepared(
         data,
         store,
-        windows=_windows_of(step, every, depth, scales),
+        windows=_windows_of(step, every, depth=depth, scales=scales, lengths=lengths, whole=whole),
         model=model,
         like=None if like is None else Store(like),
         **table,
@@ -77,16 +85,16 @@ def prepare(
         print(f"{made!r}\n{made.windows!r}\n{store}")
 
 
-def _windows_of(step: int | None, every: float | None, depth: str | None, scales: str | None) -> Any:
+def _windows_of(step: int | None, every: float | None, *, whole: int | None, **several: str | None) -> "Windows | None":
     from ...paths import Windows
 
-    if step is every is depth is scales is None:
+    if step is every is whole is None and not any(several.values()):
         return None
-    given: dict[str, Any] = {"step": step, "every": every}
-    for flag, text in (("depth", depth), ("scales", scales)):
+    given: Values = {"step": step, "every": every, "whole": whole}
+    for flag, text in several.items():
         if text is not None:
             try:
-                given[flag] = tuple(int(one) for one in text.split(","))
+                given[flag] = tuple((float if flag == "lengths" else int)(one) for one in text.split(","))
             except ValueError:
                 raise Refusal(f"Got --{flag} {text}; expected whole numbers with commas between.", WRONG_USE) from None
     if len(given.get("depth", ())) == 1:
@@ -96,7 +104,7 @@ def _windows_of(step: int | None, every: float | None, depth: str | None, scales
 
 def _bar() -> Callable[[str, int, int], None]:
     """A progress bar for each stage."""
-    bars: dict[str, Any] = {}
+    bars: Values = {}
 
     def show(stage: str, done: int, of: int) -> None:
         from tqdm import tqdm
