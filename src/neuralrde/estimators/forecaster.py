@@ -224,7 +224,7 @@ class LogSignatureForecaster(Forecaster, SeriesEstimator):
             if len(np.unique(held)) < 2:
                 continue  # the channel's level is the answer, with intervals without ends
             design = features.design(past, others, questions, channel, horizon, period)
-            ridge = _regression(design, target, held)
+            ridge = _regression(design, target, held, blocks is not None)
             if common is not None:
                 ridge = common.joined(ridge, features, channel, design, target)
             model.coefficients[:, channel], model.intercept[channel] = ridge.coefficients[:, 0], ridge.intercept[0]
@@ -301,10 +301,10 @@ class _CommonMap(NamedTuple):
         )
 
 
-def _regression(design: np.ndarray, target: np.ndarray, groups: np.ndarray) -> Ridge:
-    """With the mean of all penalties, each as likely as what it said of the groups that were left out.
+def _regression(design: np.ndarray, target: np.ndarray, groups: np.ndarray, blocks: bool) -> Ridge:
+    """With the best penalty; of blocks of time with the mean of all, each as likely as its errors make it.
 
-    Many groups leave one or two of them; of a few blocks of time the best one is best by chance.
+    Blocks are few and follow from each other, so that the best penalty of theirs is the best by chance.
     """
     found: list[float] = []
     some = slice(None, None, -(-len(design) // _CHOOSING))
@@ -315,7 +315,7 @@ def _regression(design: np.ndarray, target: np.ndarray, groups: np.ndarray) -> R
 
     Ridge.fit(design[some], target[some, None], groups=groups[some], penalties=_PENALTIES, loss=loss)
     error = np.log(np.array(found) + 1e-9)
-    likely = np.exp(-0.5 * len(np.unique(groups)) * (error - error.min()))
+    likely = np.exp(-0.5 * len(np.unique(groups)) * (error - error.min())) if blocks else error == error.min()
     penalty = np.exp(likely @ np.log(_PENALTIES) / likely.sum())
     return Ridge.fit(design, target[:, None], groups=groups, penalties=[penalty])
 

@@ -41,7 +41,7 @@ from .parameters import Learned
 _PASTS, _ASKED = 3000, 8
 # Epochs and steps of a training, at least; epochs that may pass without a better one; and of how many rows one tells,
 # by the member that has left it out.
-_EPOCHS, _STEPS, _PATIENCE, _JUDGED = 12, 350, 4, 4
+_EPOCHS, _STEPS, _PATIENCE, _JUDGED = 12, 500, 4, 4
 # Rows and questions of a row, to which answers are padded, so that little is compiled.
 _ROWS, _QUESTIONS = (8, 64, 512), (8, 64)
 # The channel's own features, and what all others tell, in units of their spreads.
@@ -251,7 +251,7 @@ class NeuralRDEForecaster(LogSignatureForecaster):
         members: models that are trained side by side, each without a part of the series.
         state, width: of the model, see `ForecastRDE`.
         optimizer: `AdamW(learning_rate=..., weight_decay=...)`, or any of Optax's; None is AdamW at 0.003.
-        epochs: passes over what is learned from; None takes at least 12, and 350 steps, but ends after a tenth of them
+        epochs: passes over what is learned from; None takes at least 12, and 500 steps, but ends after a tenth of them
             if these promise too little beyond the closed form.
         batch_size: pasts of a channel per step.
         verbose: False shows no progress bar; None shows one on a terminal and in a notebook.
