@@ -30,9 +30,9 @@ MARK = re.compile(r"^<!-- registry: ([\w-]+) -->$", re.MULTILINE)
 # datasets.
 FLOW = {
     "_cores": "",
-    "_types": "",
     "_version": "",
     "_write": "",
+    "_types": "",
     "errors": "",
     "registry": "short names of parts, and parts with their options",
     "frozen": "arrays that are not trained",
@@ -50,6 +50,7 @@ FLOW = {
     "features": "the closed form: random windows, statistics, ridge regression",
     "online": "the same stages for points that are still arriving; export",
     "estimators": "scikit-learn's interface: the closed form, the neural models, and the two blended",
+    "_inside": "",
     "aeon": "the closed form by aeon's conventions",
     "sktime": "the closed form by sktime's conventions",
     "plots": "pictures",

@@ -16,7 +16,7 @@ from neuralrde._write import writing
 from neuralrde.plots import save
 from neuralrde.tools.cli.evaluation import PredictionTable, write_csv
 from neuralrde.tools.cli.run_folder import RunFolder, write_json
-from neuralrde.tools.sweeps.results import Results
+from neuralrde.tools.sweeps import InProcess, Sweep, Task
 
 KILLED = """
 import os, signal, sys
@@ -84,8 +84,8 @@ def _run(folder):
 
 
 def _sweep(folder):
-    with Results(folder / "results.jsonl") as results:
-        results.append({"key": "a"})
+    sweep = Sweep(folder, [Task("a", {})])
+    sweep.run(InProcess(lambda *_: {}, data={}, folder=sweep.runs))
 
 
 def _csv(folder):

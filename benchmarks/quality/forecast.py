@@ -20,6 +20,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from neuralrde import LogSignatureForecaster, NeuralRDEForecaster, Series
+from neuralrde.datasets import two_tanks
 from neuralrde.datasets.bidmc import PATIENTS
 from neuralrde.datasets.cache import data_folder
 from neuralrde.datasets.files import DatasetUnavailable
@@ -147,29 +148,8 @@ def pulse_line(seed: int) -> dict[str, Any]:
 
 def tanks_line(seed: int) -> dict[str, Any]:
     """Two cascaded tanks, of new runs."""
-    series = tanks(360, seed=seed)
+    series = two_tanks(360, seed=seed)
     return {"row": f"tanks, seed {seed}", **_both(series[:240], series[240:], horizon=4.0, lookback=8.0, seed=seed)}
-
-
-def tanks(samples: int, *, seed: int) -> Series:
-    """Levels of two tanks, the upper one of which runs into the lower; a valve opens below 1 and closes above 3.
-
-    They are seen at random times: the upper level at 7 of 10, the lower at 4 of 10, both with noise.
-    """
-    random, step, values, clocks = np.random.default_rng(seed), 0.1, [], []
-    for _ in range(samples):
-        (upper, lower), is_open, found = random.uniform(0, 4, 2), random.random() < 0.5, []
-        for _ in range(400):
-            is_open = upper < 1 or (is_open and upper < 3)
-            out = np.sqrt(upper)
-            lower = max(lower + step * (out - 0.7 * np.sqrt(lower)), 0.0)
-            upper = max(upper + step * (2.5 * is_open + 0.05 * random.normal() - out), 0.0)
-            found.append((upper, lower))
-        chosen = np.sort(random.choice(400, 80, replace=False))
-        seen = np.where(random.random((80, 2)) < [0.7, 0.4], np.array(found)[chosen], np.nan)
-        values.append(seen + 0.05 * random.normal(size=seen.shape))
-        clocks.append(chosen * step)
-    return Series.from_arrays(values, times=clocks, channels=["upper", "lower"])
 
 
 def _both(train: Series, test: Series, *, groups: Any = None, seed: int, **options: Any) -> dict[str, Any]:

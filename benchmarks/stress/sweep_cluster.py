@@ -4,6 +4,7 @@
 second start runs nothing again. tests/sweeps/test_cluster.py checks it.
 """
 
+import contextlib
 import csv
 import json
 import os
@@ -16,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from neuralrde.datasets import order_of_events
-from neuralrde.tools._lock import Lock
 
 RUNS = 24
 CONFIG = """
@@ -78,9 +78,8 @@ def _descendants(pid: int) -> list[int]:
 
 
 def lines_of(folder: Path) -> list[dict[str, Any]]:
-    """The lines of results as they stand in the file, and not as `Results.read` reads them."""
-    file = folder / "results.jsonl"
-    return [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
+    """The results, as their files have them."""
+    return [json.loads(file.read_text("utf-8")) for file in sorted(folder.glob("results/*.json"))]
 
 
 def run(folder: Path, *, kill_after: int = 8, epochs: int = 200) -> dict[str, Any]:
@@ -126,10 +125,13 @@ def run(folder: Path, *, kill_after: int = 8, epochs: int = 200) -> dict[str, An
 
 
 def _is_training(node: Any, folder: Path) -> bool:
-    """Whether a process of the node holds the lock of a run's folder with a checkpoint in it."""
-    locks = [file.with_name(".lock") for file in folder.glob("runs/*/checkpoint.nrde")]
-    owners = {int(owner.split()[-1]) for owner in map(Lock.owner, locks) if owner is not None}
-    return bool(owners & set(_descendants(_raylet(node))))
+    """Whether a process of the node has the lock of a run's folder with a checkpoint in it open."""
+    locks = {str(file.with_name(".lock").resolve()) for file in folder.glob("runs/*/checkpoint.nrde")}
+    for process in _descendants(_raylet(node)):
+        with contextlib.suppress(OSError):  # it has ended, or closed a file meanwhile
+            if locks & {str(file.readlink()) for file in Path(f"/proc/{process}/fd").iterdir()}:
+                return True
+    return False
 
 
 def main() -> None:

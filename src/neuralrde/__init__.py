@@ -4,7 +4,6 @@ Names stand in the order in which a newcomer needs them; everything else is in t
 when it is first asked for, so that the command line can show its help without JAX.
 """
 
-from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _CHECKING
 
 from ._version import __version__  # noqa: F401
@@ -82,35 +81,53 @@ __all__ = [  # noqa: RUF022 (in the order in which a newcomer needs them)
     "FreeField",
     "BracketField",
 ]
-_PARTS = {
-    "datasets": "Dataset read",
-    "devices": "",
-    "estimators": "LogSignatureClassifier LogSignatureFeatures LogSignatureForecaster LogSignatureRegressor "
-    "NeuralRDEClassifier NeuralRDEForecaster NeuralRDERegressor load",
-    "fields": "AbstractField BracketField FreeField",
-    "models": "LinearRDE LogNCDE NeuralCDE NeuralRDE OscillatorRDE",
-    "online": "",
-    "paths": "Series Windows",
-    "plots": "",
-    "processes": "",
-    "registry": "Config",
-    "signatures": "LogSignatureStream log_signature log_signatures signature",
-    "solvers": "RK4 solve",
-    "tools": "",
-    "tools.stores": "Store prepare",
-    "training": "",
-    "transforms": "Compose FillForward Scale TimeChannel",
-}
-_HOMES = {name: part for part, names in _PARTS.items() for name in names.split()}
+_PARTS = (
+    "datasets", "devices", "estimators", "fields", "models", "online", "paths", "plots", "processes", "registry",
+    "signatures", "solvers", "tools", "training", "transforms",
+)  # fmt: skip
 
 
 def __getattr__(name: str):
-    if name in _PARTS:
-        return _import_module(f".{name}", __name__)
-    if name in _HOMES:
-        return getattr(_import_module(f".{_HOMES[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    match name:
+        case "Dataset" | "read" | "datasets":
+            import neuralrde.datasets as part
+        case "devices":
+            import neuralrde.devices as part
+        case (
+            "LogSignatureClassifier" | "LogSignatureFeatures" | "LogSignatureForecaster" | "LogSignatureRegressor"
+            | "NeuralRDEClassifier" | "NeuralRDEForecaster" | "NeuralRDERegressor" | "load" | "estimators"
+        ):  # fmt: skip
+            import neuralrde.estimators as part
+        case "AbstractField" | "BracketField" | "FreeField" | "fields":
+            import neuralrde.fields as part
+        case "LinearRDE" | "LogNCDE" | "NeuralCDE" | "NeuralRDE" | "OscillatorRDE" | "models":
+            import neuralrde.models as part
+        case "online":
+            import neuralrde.online as part
+        case "Series" | "Windows" | "paths":
+            import neuralrde.paths as part
+        case "plots":
+            import neuralrde.plots as part
+        case "processes":
+            import neuralrde.processes as part
+        case "Config" | "registry":
+            import neuralrde.registry as part
+        case "LogSignatureStream" | "log_signature" | "log_signatures" | "signature" | "signatures":
+            import neuralrde.signatures as part
+        case "RK4" | "solve" | "solvers":
+            import neuralrde.solvers as part
+        case "Store" | "prepare":
+            import neuralrde.tools.stores as part
+        case "tools":
+            import neuralrde.tools as part
+        case "training":
+            import neuralrde.training as part
+        case "Compose" | "FillForward" | "Scale" | "TimeChannel" | "transforms":
+            import neuralrde.transforms as part
+        case _:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return part if part.__name__ == f"{__name__}.{name}" else getattr(part, name)
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *(part for part in _PARTS if "." not in part), "__version__"]
+    return [*__all__, *_PARTS, "__version__"]

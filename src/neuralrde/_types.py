@@ -8,6 +8,13 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import PyTree
 
+from ._write import Options, Part, Plain
+
+__all__ = [
+    "AnyArray", "Depth", "Devices", "Model", "OnePerSeries", "Options", "Part", "Plain", "Record", "Seed", "Selection",
+    "SeriesLike", "Spec", "State", "TableLike", "TargetLike",
+]  # fmt: skip
+
 AnyArray = np.ndarray | jax.Array
 """NumPy's or JAX's."""
 Depth = int | tuple[int, ...]
@@ -20,9 +27,17 @@ State = PyTree
 """Arrays that are carried from one step to the next."""
 Selection = slice | int | np.integer | np.bool | Sequence[int] | np.ndarray
 """Some of the samples: a slice, a mask or numbers."""
-Options = dict[str, Any]
-"""Arguments by name."""
 Record = dict[str, Any]
 """What is known of an epoch: numbers by name."""
 Spec = str | Mapping[str, Any] | Callable
 """What `registry.make` makes a part of: a short name, a dictionary, a class or a `Config`."""
+SeriesLike = Any
+"""Series as estimators take them: a `Series`, arrays, lists of arrays or of DataFrames, or a `Store`."""
+TargetLike = Any
+"""Labels or numbers, one per series or one per point: an array, a list, or an array for each series."""
+TableLike = Any
+"""What is known of each series as a whole: a DataFrame, columns by their names, or for one series values by name."""
+OnePerSeries = Any
+"""Weights or groups: an array or a list with one for each series."""
+Seed = Any
+"""A number, or what scikit-learn takes for `random_state`."""

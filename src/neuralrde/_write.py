@@ -12,6 +12,14 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any
 
+Values = dict[str, Any]
+"""Values by name: settings, an object of JSON."""
+Options = dict[str, Any]
+"""Arguments by name."""
+Plain = Any
+"""What JSON can hold."""
+Part = Any
+"""A model, a transform, windows or another part; or a `Spec` of it."""
 # A disk that is full or broken says so without naming the file.
 _NAMELESS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 

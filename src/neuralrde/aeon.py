@@ -4,16 +4,12 @@ Collections are `(n, channels, length)`, or a list of `(channels, length)` for s
 missing values. Work beyond fitting, saving and streaming is done by the estimator inside, `estimator_`.
 """
 
-from typing import Any
-
 import numpy as np
 from aeon.classification.base import BaseClassifier  # type: ignore
 from aeon.regression.base import BaseRegressor  # type: ignore
 from aeon.transformations.collection.base import BaseCollectionTransformer  # type: ignore
-from aeon.utils.validation import check_n_jobs  # type: ignore
-from sklearn.base import clone
 
-from ._cores import at_most
+from ._inside import Inside
 from .estimators import LogSignatureClassifier as _Classifier
 from .estimators import LogSignatureFeatures as _Features
 from .estimators import LogSignatureRegressor as _Regressor
@@ -28,17 +24,12 @@ _TAGS = {
 }
 
 
-def _ours(X: Any) -> Any:
-    """Time before channels, as neuralrde has it."""
-    return X.transpose(0, 2, 1) if isinstance(X, np.ndarray) else [one.T for one in X]
+class _Inside(Inside):
+    def _ours(self, X):
+        return X.transpose(0, 2, 1) if isinstance(X, np.ndarray) else [one.T for one in X]
 
 
-def _inside(given: Any, default: Any, random_state: Any) -> Any:
-    estimator: Any = default() if given is None else clone(given)
-    return estimator if random_state is None else estimator.set_params(random_state=random_state)
-
-
-class LogSignatureClassifier(BaseClassifier):
+class LogSignatureClassifier(_Inside, BaseClassifier):
     """Random multi-scale log-signature features and a ridge classifier; see `neuralrde.LogSignatureClassifier`.
 
     Args:
@@ -49,34 +40,19 @@ class LogSignatureClassifier(BaseClassifier):
     """
 
     _tags = _TAGS | {"algorithm_type": "feature"}
+    _default = _Classifier
 
     def __init__(self, estimator=None, class_weight=None, random_state=None, n_jobs=1):
         self.estimator, self.class_weight = estimator, class_weight
         self.random_state, self.n_jobs = random_state, n_jobs
         super().__init__()
 
-    def _fit(self, X, y):
-        self.estimator_ = _inside(self.estimator, _Classifier, self.random_state)
-        if self.class_weight is not None:
-            self.estimator_.set_params(class_weight=self.class_weight)
-        with at_most(check_n_jobs(self.n_jobs)):
-            self.estimator_.fit(_ours(X), y)
-        return self
-
-    def _predict(self, X):
-        with at_most(check_n_jobs(self.n_jobs)):
-            return self.estimator_.predict(_ours(X))
-
-    def _predict_proba(self, X):
-        with at_most(check_n_jobs(self.n_jobs)):
-            return self.estimator_.predict_proba(_ours(X))
-
     @classmethod
     def _get_test_params(cls, parameter_set="default"):
         return {"estimator": _Classifier(draws=10)}
 
 
-class LogSignatureRegressor(BaseRegressor):
+class LogSignatureRegressor(_Inside, BaseRegressor):
     """Random multi-scale log-signature features and ridge regression; see `neuralrde.LogSignatureRegressor`.
 
     Args:
@@ -86,27 +62,18 @@ class LogSignatureRegressor(BaseRegressor):
     """
 
     _tags = _TAGS | {"algorithm_type": "feature"}
+    _default = _Regressor
 
     def __init__(self, estimator=None, random_state=None, n_jobs=1):
         self.estimator, self.random_state, self.n_jobs = estimator, random_state, n_jobs
         super().__init__()
-
-    def _fit(self, X, y):
-        self.estimator_ = _inside(self.estimator, _Regressor, self.random_state)
-        with at_most(check_n_jobs(self.n_jobs)):
-            self.estimator_.fit(_ours(X), y)
-        return self
-
-    def _predict(self, X):
-        with at_most(check_n_jobs(self.n_jobs)):
-            return self.estimator_.predict(_ours(X))
 
     @classmethod
     def _get_test_params(cls, parameter_set="default"):
         return {"estimator": _Regressor(draws=10)}
 
 
-class LogSignatureTransformer(BaseCollectionTransformer):
+class LogSignatureTransformer(_Inside, BaseCollectionTransformer):
     """Random multi-scale log-signature features of series, a table; see `neuralrde.LogSignatureFeatures`.
 
     Args:
@@ -116,23 +83,15 @@ class LogSignatureTransformer(BaseCollectionTransformer):
     """
 
     _tags = _TAGS | {"output_data_type": "Tabular", "algorithm_type": "feature"}
+    _default = _Features
 
     def __init__(self, draws=_Features.draws, random_state=None, n_jobs=1):
         self.draws, self.random_state, self.n_jobs = draws, random_state, n_jobs
         super().__init__()
 
-    def _fit(self, X, y=None):
-        self._fit_transform(X, y)
-        return self
-
     def _fit_transform(self, X, y=None):
-        self.estimator_ = _inside(_Features(draws=self.draws), None, self.random_state)
-        with at_most(check_n_jobs(self.n_jobs)):
-            return self.estimator_.fit_transform(_ours(X))
-
-    def _transform(self, X, y=None):
-        with at_most(check_n_jobs(self.n_jobs)):
-            return self.estimator_.transform(_ours(X))
+        self._new()
+        return self._call("fit_transform", self._ours(X))
 
     @classmethod
     def _get_test_params(cls, parameter_set="default"):

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from ._types import Options, Plain, SeriesLike
 from ._write import private_folder, writing
 from .estimators.explanation import Explanation
 from .paths.windows import as_scales, depths_of
@@ -34,6 +35,9 @@ __all__ = [
     "windows_over_series",
 ]
 
+Picture = Any
+"""A figure of Matplotlib, which may not be installed."""
+
 INK = "#1f2430"
 """The colour of text and axes."""
 GRID = "#d5d9e0"
@@ -42,7 +46,7 @@ PALE = "#9aa3b2"
 """The colour of what is shown for comparison."""
 COLOURS = ("#0b6e99", "#d9730d", "#4f9d69", "#8e5ea2", "#c0392b", "#7a7f8a")
 """Colours that can be told apart with any kind of colour vision, and in grey; the documentation uses the first two."""
-_LOOK: dict[Any, Any] = {
+_LOOK: dict[Any, Plain] = {
     "font.size": 10,
     "axes.titlesize": 11,
     "text.color": INK,
@@ -63,7 +67,7 @@ class PlotsUnavailable(ImportError):
 
 
 @contextlib.contextmanager
-def figure(width: float, height: float) -> Iterator[Any]:
+def figure(width: float, height: float) -> Iterator[Picture]:
     """An empty figure, inside which everything that is drawn has our look.
 
     It belongs to no window and no global state, so pictures can be drawn anywhere, also in threads.
@@ -79,14 +83,14 @@ def figure(width: float, height: float) -> Iterator[Any]:
         yield Figure(figsize=(width, height), dpi=130, layout="constrained")
 
 
-def add_note(picture: Any, note: str | None) -> None:
+def add_note(picture: Picture, note: str | None) -> None:
     """A line of small print below everything else, wrapped to the picture's width."""
     if note:
         characters = int(picture.get_figwidth() * 15)  # of this size, about 15 to an inch
         picture.supxlabel(textwrap.fill(note, characters), fontsize=8, color=INK)
 
 
-def save(picture: Any, path: str | os.PathLike) -> Path:
+def save(picture: Picture, path: str | os.PathLike) -> Path:
     """Write a figure to a file (.png, .pdf or .svg by its ending); folders on the way are made."""
     path = Path(path)
     private_folder(path.parent)
@@ -95,7 +99,7 @@ def save(picture: Any, path: str | os.PathLike) -> Path:
     return path
 
 
-def learning_curves(history: Sequence[Mapping[str, Any]], *, title: str = "Learning curves") -> Any:
+def learning_curves(history: Sequence[Mapping[str, Plain]], *, title: str = "Learning curves") -> Picture:
     """Losses on the left; on the right the validation metric, if there is one. A dot marks the weights kept.
 
     Args:
@@ -113,7 +117,7 @@ def learning_curves(history: Sequence[Mapping[str, Any]], *, title: str = "Learn
 
     with figure(9.2, 3.8) as picture:
         axes = picture.subplots(1, 1 + (metric is not None), squeeze=False)[0]
-        dotted: dict[str, Any] = {"linewidth": 1.1, "linestyle": (0, (2, 1.5))}
+        dotted: Options = {"linewidth": 1.1, "linestyle": (0, (2, 1.5))}
         axes[0].plot(epochs, [record["loss"] for record in history], color=COLOURS[0], label="training", **dotted)
         for axis, name in zip(axes, ("validation_loss", metric), strict=False):
             if name is not None and name in history[0]:
@@ -147,7 +151,7 @@ def confusion(
     *,
     classes: Sequence[str] | None = None,
     note: str | None = None,
-) -> Any:
+) -> Picture:
     """Counts of each true class (rows) and predicted class (columns); the shade is the share of the row.
 
     >>> confusion(["run", "walk", "run"], ["run", "walk", "walk"])
@@ -198,7 +202,7 @@ def confusion(
 
 def predicted_against_true(
     true: ArrayLike, predicted: ArrayLike, *, name: str = "target", note: str | None = None
-) -> Any:
+) -> Picture:
     """A point for each sample; pairs with an unknown (NaN) side are left out.
 
     >>> predicted_against_true([1.0, 2.0, 3.0], [1.1, 2.0, 2.7])
@@ -238,7 +242,7 @@ _FANS, _SHOWN = 6, 3.0
 
 def forecast(
     model: Any,
-    X: Any,
+    X: SeriesLike,
     *,
     sample: int = 0,
     now: Any = None,
@@ -246,7 +250,7 @@ def forecast(
     interval: float = 0.9,
     channels: Sequence[str] | None = None,
     title: str | None = None,
-) -> Any:
+) -> Picture:
     """The past of a series and the fan of its forecast; with `now`, also what came after it.
 
     Args:
@@ -299,7 +303,7 @@ def forecast(
     return picture
 
 
-def forecast_errors(evaluation: Mapping[str, Any], *, interval: float = 0.9) -> Any:
+def forecast_errors(evaluation: Mapping[str, Plain], *, interval: float = 0.9) -> Picture:
     """By the time ahead: errors of forecasts beside naive ones, and the share of what came inside the intervals.
 
     Args:
@@ -330,7 +334,9 @@ def forecast_errors(evaluation: Mapping[str, Any], *, interval: float = 0.9) -> 
 _GROUPS = 10
 
 
-def calibration(true: ArrayLike, probability: ArrayLike, *, name: str = "the class", note: str | None = None) -> Any:
+def calibration(
+    true: ArrayLike, probability: ArrayLike, *, name: str = "the class", note: str | None = None
+) -> Picture:
     """How often a class is true, against how likely it was said to be, in groups of as many samples each.
 
     Bars are 95 % intervals (Wilson); below is how many samples had which probability.
@@ -381,7 +387,7 @@ def windows_over_series(
     since: Sequence[np.ndarray | None] | None = None,
     channels: Sequence[str] | None = None,
     times: np.ndarray | None = None,
-) -> Any:
+) -> Picture:
     """The channels with the boundaries of windows; below, for each scale, the log-signatures that end with a window.
 
     Each row has its own scale of colours. Rows that are zero everywhere are left out: within a window of one step, a
@@ -484,7 +490,7 @@ def explanation(
     dates: bool = False,
     course: ArrayLike | None = None,
     title: str | None = None,
-) -> Any:
+) -> Picture:
     """A series above, and below what each of its channels contributed to an output, and when.
 
     Channels are those that contributed most, in both halves the same; red raises the output and blue lowers it. To the
@@ -536,7 +542,7 @@ def explanation(
             own = values[known, row]
             low, high = (own.min(), own.max()) if len(own) else (0.0, 0.0)
             shape = band + 0.1 + 0.8 * ((own - low) / (high - low) if high > low else np.full(len(own), 0.5))
-            dots: dict[str, Any] = {"marker": "o", "markersize": 2.5} if len(own) < 150 else {}
+            dots: Options = {"marker": "o", "markersize": 2.5} if len(own) < 150 else {}
             above.plot(clock[known], shape, color=COLOURS[band % len(COLOURS)], linewidth=1.0, **dots)
             said = f"{low:.4g} to {high:.4g}" if len(own) else "never observed"
             above.text(

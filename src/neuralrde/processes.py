@@ -19,8 +19,9 @@ import equinox as eqx
 import jax
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
+from jaxtyping import Array
 
-from ._types import Devices, Options
+from ._types import Options, Plain
 from .devices import device_mesh, shard_batch
 
 __all__ = ["ProcessLost", "Processes", "join_processes"]
@@ -84,11 +85,11 @@ class Processes:
     (1, True, (1.5, 2.0), {'epochs': 3})
 
     Args:
-        mesh: of the devices of all of them, or a list; None for all devices that there are.
+        mesh: a row of the devices of all of them, as `device_mesh` makes it; None for all devices that there are.
     """
 
-    def __init__(self, mesh: Devices = None):
-        mesh = device_mesh(mesh)
+    def __init__(self, mesh: Mesh | None = None):
+        mesh = device_mesh() if mesh is None else mesh
         owners = [device.process_index for device in mesh.devices.flat]
         self.mesh, self.count = mesh, len(set(owners))
         self.is_first = owners[0] == jax.process_index()
@@ -156,7 +157,7 @@ class Processes:
         return np.asarray(_summed(shard_batch(rows, self.mesh), self.mesh))[0]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> Plain:
     """What JSON can hold: lists as they are; tuples, dictionaries and arrays with a mark."""
     value = value.item() if isinstance(value, np.generic) else value
     match value:
@@ -180,7 +181,7 @@ def _plain(value: Any) -> Any:
     )
 
 
-def _made(plain: Any) -> Any:
+def _made(plain: Plain) -> Any:
     """`_plain`, undone."""
     match plain:
         case list():
@@ -209,7 +210,7 @@ _connected: set[tuple[int, ...]] = set()
 
 
 @eqx.filter_jit
-def _summed(rows: Any, mesh: Mesh) -> Any:
+def _summed(rows: Array, mesh: Mesh) -> Array:
     # `psum` only: on CPUs a reduce-scatter fails after 30 seconds of waiting (jax issue 40831).
     specs = {"in_specs": PartitionSpec("batch"), "out_specs": PartitionSpec(), "check_vma": False}
     return jax.shard_map(lambda row: jax.lax.psum(row, "batch"), mesh=mesh, **specs)(rows)

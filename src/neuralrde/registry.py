@@ -12,33 +12,16 @@ import difflib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
-from importlib import import_module
 from typing import Any, ClassVar
 
+from ._write import Options, Part, Plain
 from .errors import ParameterError, setting
 
 # Options that the estimator supplies; `_ALWAYS` are the ones given to a class that takes any.
 FROM_DATA = ("channels", "outputs", "depth", "scales", "step", "points", "static", "key")
 _ALWAYS = ("channels", "outputs", "depth", "key")
-# The package in which each family is registered. Parameters of estimators:
-_PARTS = {
-    "model": "models",
-    "transform": "transforms",
-    "windows": "paths",
-    "loss": "training",
-    "optimizer": "training",
-    "augmentation": "training",
-}
-# Options of these, which may be short names in whatever class takes them:
-_OPTIONS = {
-    "readout": "models",
-    "solver": "solvers",
-    "gradient": "solvers",
-    "field": "fields",
-    "activation": "fields",
-    "schedule": "training",
-}
-_PACKAGES = _PARTS | _OPTIONS
+# Options that may be short names in whatever class takes them.
+_OPTIONS = {"readout", "solver", "gradient", "field", "activation", "schedule"}
 
 
 class Registry(dict[str, Any]):
@@ -62,7 +45,7 @@ class Registry(dict[str, Any]):
         self,
         family: str,
         base: type,
-        entries: dict[str, Any],
+        entries: Options,
         *,
         coerce: Callable[[Any], Any] = lambda value: value,
         later: bool = False,
@@ -135,7 +118,7 @@ class Config:
         known = [*accepted(self.cls), *(_ALWAYS if _takes_anything(self.cls) else ())]
         return self.cls(**{name: value for name, value in available.items() if name in known} | self.made_options())
 
-    def made_options(self) -> dict[str, Any]:
+    def made_options(self) -> Options:
         """The options with objects in place of short names."""
         named = lambda name, value: name in _OPTIONS and isinstance(value, str | Mapping | list)
         return {name: make(name, value) if named(name, value) else value for name, value in self.options.items()}
@@ -173,7 +156,7 @@ def accepted(cls: Callable) -> list[str]:
     return [name for name, p in inspect.signature(cls).parameters.items() if name != "self" and p.kind not in several]
 
 
-def make(family: str, value: Any, /, **options: Any) -> Any:
+def make(family: str, value: Part, /, **options: Any) -> Part:
     """The part that a parameter stands for, with these options changed.
 
     A part is given as an object, by its short name, as a dictionary with the name and options (as TOML has it), as a
@@ -183,9 +166,9 @@ def make(family: str, value: Any, /, **options: Any) -> Any:
     >>> make("transform", {"name": "time", "duration": 2.0}), make("model", "log-ncde", state=8)
     (TimeChannel(duration=2.0), Config(LogNCDE, state=8))
     """
-    registry = _registry_of(family)
+    registry = Registry.families.get(family)
     if registry is None:
-        raise ParameterError("family", family, f"one of {list(_PACKAGES)}")
+        raise ParameterError("family", family, f"one of {list(Registry.families)}, of the packages that were imported")
     first = next(iter(registry))
     value = registry.coerce(first if value is None and options else value)
     if isinstance(value, list | tuple):
@@ -213,14 +196,7 @@ def make(family: str, value: Any, /, **options: Any) -> Any:
     return value.with_options(**options)
 
 
-def _registry_of(family: str) -> Registry | None:
-    """The registry of a family, whose package is imported if it has not been; None if there is no such family."""
-    if family not in Registry.families and family in _PACKAGES:
-        import_module(f".{_PACKAGES[family]}", __package__)
-    return Registry.families.get(family)
-
-
-def _replaced(family: str, part: Any, options: dict[str, Any]) -> Any:
+def _replaced(family: str, part: Part, options: Options) -> Part:
     known = params_of(part)
     for name in options:
         if name not in known:
@@ -231,7 +207,7 @@ def _replaced(family: str, part: Any, options: dict[str, Any]) -> Any:
     return replace(part, **{n: make(n, o) if n in Registry.families else _as_tuple(o) for n, o in options.items()})
 
 
-def params_of(value: Any) -> dict[str, Any]:
+def params_of(value: Part) -> Options:
     """The parameters of a part: those of a `Config`, or the fields of a dataclass that are set, not learned."""
     if isinstance(value, Config):
         parameters = inspect.signature(value.cls).parameters.items()
@@ -244,9 +220,9 @@ def params_of(value: Any) -> dict[str, Any]:
     return {}
 
 
-def to_plain(family: str, value: Any) -> Any:
+def to_plain(family: str, value: Part) -> Plain:
     """A part as JSON and TOML can hold it: its short name, and what was set. `make` has it back."""
-    registry = _registry_of(family)
+    registry = Registry.families.get(family)
     if registry is not None and isinstance(value, Mapping):
         value = make(family, value)
     if registry is not None and "compose" in registry and isinstance(value, registry["compose"]):
@@ -284,12 +260,12 @@ def _full_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def _as_tuple(option: Any) -> Any:
+def _as_tuple(option: Plain) -> Plain:
     """Lists are what TOML and the command line have for tuples."""
     return tuple(option) if isinstance(option, list) else option
 
 
-def _plainer(family: str, value: Any) -> Any:
+def _plainer(family: str, value: Part) -> Part:
     """An option by its short name if it has one, and arrays as tuples: what can be compared, copied and saved."""
     for name, entry in Registry.families.get(family, {}).items() if family in _OPTIONS else ():
         if value is entry:

@@ -4,17 +4,13 @@ Panels have any of sktime's types, with series of different lengths and NaN for 
 and whatever else sktime does not know, there is the estimator inside, `estimator_`.
 """
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
 from sktime.classification.base import BaseClassifier  # type: ignore
 from sktime.regression.base import BaseRegressor  # type: ignore
 from sktime.transformations.base import BaseTransformer  # type: ignore
-from sktime.utils.validation import check_n_jobs  # type: ignore
 
-from ._cores import at_most
+from ._inside import Inside
 from .estimators import LogSignatureClassifier as _Classifier
 from .estimators import LogSignatureFeatures as _Features
 from .estimators import LogSignatureRegressor as _Regressor
@@ -32,17 +28,12 @@ _TAGS = {
 }
 
 
-def _ours(X: Any) -> list[np.ndarray]:
-    """Each series of a list of DataFrames, time before channels, as neuralrde has it."""
-    return [frame.to_numpy(np.float64) for frame in X]
+class _Inside(Inside):
+    def _ours(self, X):
+        return [frame.to_numpy(np.float64) for frame in X]
 
 
-def _inside(given: Any, default: Any, random_state: Any) -> Any:
-    estimator: Any = default() if given is None else clone(given)
-    return estimator if random_state is None else estimator.set_params(random_state=random_state)
-
-
-class LogSignatureClassifier(BaseClassifier):
+class LogSignatureClassifier(_Inside, BaseClassifier):
     """Random multi-scale log-signature features and a ridge classifier; see `neuralrde.LogSignatureClassifier`.
 
     Args:
@@ -58,6 +49,7 @@ class LogSignatureClassifier(BaseClassifier):
     (20,)
     """
 
+    _default = _Classifier
     _tags = _TAGS | {
         "X_inner_mtype": "df-list",
         "capability:multithreading": True,
@@ -71,28 +63,12 @@ class LogSignatureClassifier(BaseClassifier):
         self.random_state, self.n_jobs = random_state, n_jobs
         super().__init__()
 
-    def _fit(self, X, y):
-        self.estimator_ = _inside(self.estimator, _Classifier, self.random_state)
-        if self.class_weight is not None:
-            self.estimator_.set_params(class_weight=self.class_weight)
-        with at_most(check_n_jobs(self.n_jobs)):
-            self.estimator_.fit(_ours(X), y)
-        return self
-
-    def _predict(self, X):
-        with at_most(check_n_jobs(self.n_jobs)):
-            return self.estimator_.predict(_ours(X))
-
-    def _predict_proba(self, X):
-        with at_most(check_n_jobs(self.n_jobs)):
-            return self.estimator_.predict_proba(_ours(X))
-
     @classmethod
     def get_test_params(cls, parameter_set="default"):
         return [{"estimator": _Classifier(draws=10)}, {"random_state": 1, "estimator": _Classifier(draws=5)}]
 
 
-class LogSignatureRegressor(BaseRegressor):
+class LogSignatureRegressor(_Inside, BaseRegressor):
     """Random multi-scale log-signature features and ridge regression; see `neuralrde.LogSignatureRegressor`.
 
     Args:
@@ -107,28 +83,19 @@ class LogSignatureRegressor(BaseRegressor):
     (20,)
     """
 
+    _default = _Regressor
     _tags = _TAGS | {"X_inner_mtype": "df-list", "capability:multithreading": True}
 
     def __init__(self, estimator=None, random_state=None, n_jobs=1):
         self.estimator, self.random_state, self.n_jobs = estimator, random_state, n_jobs
         super().__init__()
 
-    def _fit(self, X, y):
-        self.estimator_ = _inside(self.estimator, _Regressor, self.random_state)
-        with at_most(check_n_jobs(self.n_jobs)):
-            self.estimator_.fit(_ours(X), y)
-        return self
-
-    def _predict(self, X):
-        with at_most(check_n_jobs(self.n_jobs)):
-            return self.estimator_.predict(_ours(X))
-
     @classmethod
     def get_test_params(cls, parameter_set="default"):
         return [{"estimator": _Regressor(draws=10)}, {"random_state": 1, "estimator": _Regressor(draws=5)}]
 
 
-class LogSignatureTransformer(BaseTransformer):
+class LogSignatureTransformer(_Inside, BaseTransformer):
     """Random multi-scale log-signature features of series, a table; see `neuralrde.LogSignatureFeatures`.
 
     Args:
@@ -143,6 +110,7 @@ class LogSignatureTransformer(BaseTransformer):
     20
     """
 
+    _default = _Features
     _tags = _TAGS | {
         "scitype:transform-input": "Series",
         "scitype:transform-output": "Primitives",
@@ -156,15 +124,8 @@ class LogSignatureTransformer(BaseTransformer):
         self.draws, self.random_state, self.n_jobs = draws, random_state, n_jobs
         super().__init__()
 
-    def _fit(self, X, y=None):
-        self.estimator_ = _inside(_Features(draws=self.draws), None, self.random_state)
-        with at_most(check_n_jobs(self.n_jobs)):
-            self.estimator_.fit(_ours(X))
-        return self
-
     def _transform(self, X, y=None):
-        with at_most(check_n_jobs(self.n_jobs)):
-            return pd.DataFrame(self.estimator_.transform(_ours(X)))
+        return pd.DataFrame(super()._transform(X))
 
     @classmethod
     def get_test_params(cls, parameter_set="default"):

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 
 from neuralrde import Series
 from neuralrde.datasets import Dataset, Split
+from neuralrde.tools._lock import is_locked
 from neuralrde.tools.cli import main
 from neuralrde.tools.cli.console import Refusal
 from neuralrde.tools.cli.evaluation import PredictionTable, pooled
@@ -240,7 +241,7 @@ def test_termination_has_its_exit_code(run, hearts, tmp_path, monkeypatch):
     outcome = run("fit", hearts, *COLUMNS, *QUICK, "--out", tmp_path / "run")
     assert outcome.code == 143 == 128 + signal.SIGTERM
     assert f"Terminated. Go on with `neuralrde fit --resume --out {tmp_path / 'run'}`." in outcome.err
-    assert not (tmp_path / "run" / ".lock").exists()
+    assert not is_locked(tmp_path / "run" / ".lock")
     monkeypatch.setattr("neuralrde.tools.cli.proposal.open_data", stop)
     outcome = run("inspect", hearts)
     assert (outcome.code, outcome.err) == (143, "neuralrde: Terminated.\n")

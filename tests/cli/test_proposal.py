@@ -27,7 +27,7 @@ def german():
 TABLES = {
     "german dates": (
         german,
-        ["--time", "Zeitpunkt", "--id", "Patient", "--target", "Klasse", "--columns", "Puls,Größe"],
+        ["--decimal", ",", "--time", "Zeitpunkt", "--id", "Patient", "--target", "Klasse", "--columns", "Puls,Größe"],
     ),
     "machines": (
         lambda: ["machine,cycle,vibration,heat,fault", *rows("press-{i},{k},{x},{y},{odd}")],
@@ -36,24 +36,6 @@ TABLES = {
     "recordings of patients": (
         lambda: ["rec,pat_id,t,x,y,label", *rows("{i},{half},{k},{x},{y},{point}")],
         ["--time", "t", "--id", "rec", "--target", "label", "--group", "pat_id"],
-    ),
-    "melted": (
-        lambda: ["recording,when,parameter,wert,outcome"]
-        + [row for one in rows("r{i},{when},hr,{x},{odd}\nr{i},{when},spo2,{y},{odd}") for row in one.split("\n")],
-        ["--time", "when", "--sensor", "parameter", "--value", "wert", "--id", "recording", "--target", "outcome"],
-    ),
-    "wide": (
-        lambda: ["name,Klasse," + ",".join(f"x_{k}" for k in range(20))]
-        + [f"s{i},{'ab'[i % 2]}," + ",".join(map(str, NOISE[20 * i : 20 * i + 20])) for i in range(12)],
-        ["--id", "name", "--target", "Klasse"],
-    ),
-    "day or month": (
-        lambda: ["patient,date,x,ill", *(row for row in rows("{i},{k}/1/2024,{x},{odd}") if ",0/1" not in row)],
-        ["--time", "date", "--id", "patient", "--time-format", "day-first", "--target", "ill"],
-    ),
-    "a time twice": (
-        lambda: ["unit,time,x,state", *rows("u{i},{k},{x},{odd}"), "u3,4,0.5,yes"],
-        ["--time", "time", "--id", "unit", "--duplicates", "mean", "--target", "state"],
     ),
     "numbers only": (
         lambda: ["id,time,x,outcome", *rows("{i},{k},{x},{point}")],
@@ -85,26 +67,16 @@ def test_the_whole_command_is_proposed_and_works(run, tmp_path, name):
 @pytest.mark.parametrize(
     ("head", "form", "given", "proposed"),
     [
-        ("unit,cycle,x,state", "u{i},{k},{x},s{k}", [], "--id unit --time cycle --target state --per-time"),
         ("unit,cycle,x", "u{i},{k},{x}", [], "--id unit --time cycle\n  (no column looks like the target"),
         ("unit,cycle,x,ill", "u{i},{k},{x},{odd}", ["--id", "units"], "--id unit --time cycle --target ill"),
         ("unit,cycle,x,ill", "u{i},{k},{x},{odd}", ["--long"], "--long --id unit --time cycle --target ill"),
     ],
-    ids=["at each point", "no target", "misspelt", "what is given is kept"],
+    ids=["no target", "misspelt", "what is given is kept"],
 )
 def test_what_is_lacking_is_said(run, tmp_path, head, form, given, proposed):
     file = tmp_path / "table.csv"
     file.write_text("\n".join([head, *rows(form)]))
     assert f"neuralrde fit {shlex.quote(str(file))} {proposed}" in run("fit", file, *given).err
-
-
-def test_a_table_of_labels(run, tmp_path):
-    file = tmp_path / "labels.csv"
-    file.write_text("Fall;Klasse;Alter\n" + "".join(f"P{i};{'ab'[i % 2]};{40 + i}\n" for i in range(9)))
-    assert (
-        f"neuralrde fit SERIES --labels {shlex.quote(str(file))} --labels-id Fall --target Klasse"
-        in run("inspect", file).err
-    )
 
 
 def test_nothing_is_proposed_that_cannot_be_read(run, tmp_path):

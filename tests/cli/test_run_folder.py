@@ -62,13 +62,12 @@ def test_the_next_name_is_taken(tmp_path, monkeypatch):
 
 
 def test_a_second_run_in_a_folder_is_refused(tmp_path):
-    with RunFolder.new("a", tmp_path / "run", resume=False):
-        with pytest.raises(Refusal, match="another run is being trained in it") as refusal:
-            RunFolder.new("a", tmp_path / "run", resume=False)
-        assert str(os.getpid()) in str(refusal.value)
+    refused = pytest.raises(Refusal, match="another run is being trained in it")
+    with RunFolder.new("a", tmp_path / "run", resume=False), refused:
+        RunFolder.new("a", tmp_path / "run", resume=False)
     with RunFolder.new("a", tmp_path / "run", resume=False) as again:
         assert again.path == tmp_path / "run"
-    assert list((tmp_path / "run").iterdir()) == []
+    assert [file.name for file in (tmp_path / "run").iterdir()] == [".lock"]
 
 
 ROUNDS, OUTS = 20, (None, Path("run"))
@@ -130,7 +129,6 @@ def test_two_trainings_in_one_folder(hearts, tmp_path, run):
         second = run("fit", hearts, *COLUMNS, *QUICK, "--out", out, "--seed", 2)
         assert second.code == 2
         assert "another run is being trained in it" in second.err
-        assert str(first.pid) in second.err
         assert (out / "settings.toml").read_text("utf-8") == settings
         # What asks for its model meanwhile is told why there is none.
         early = run("evaluate", out)

@@ -41,8 +41,8 @@ def test_names_from_files_are_text(run, tmp_path, folds):
     assert f"Report:     {out / 'report.html'}" in found.out
     page = (out / "report.html").read_text("utf-8")
     assert evil in text_of(page)
-    assert "–" not in page.split("</script>")[0].split("<script>")[0]  # no number is lacking
-    assert not re.findall("<script>a|<img|<b>", page)
+    assert "NaN" not in page  # no number is lacking
+    assert not re.findall("<script|<img|<b>", page)
 
 
 def test_a_page_that_cannot_be_made_spoils_nothing(run, hearts, tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ import pytest
 
 from neuralrde.datasets import Dataset, order_of_events
 from neuralrde.tools.cli.sweep_tasks import fingerprint_with_targets, read_sweep
+from neuralrde.tools.sweeps import Sweep
 
 FIXED = """
 data = "{data}"
@@ -56,7 +57,7 @@ def test_a_grid_is_run_once_shown_and_not_run_again(run, config, tmp_path):
     # Two closed forms, because nothing but the seed counts for them, and four neural runs.
     assert "[6/6]" in outcome.out
     assert "closed-form" in outcome.out
-    lines = [json.loads(line) for line in (out / "results.jsonl").read_text("utf-8").splitlines()]
+    lines = Sweep.results_in(out)
     assert len(lines) == len({line["key"] for line in lines}) == 6
     assert [line["point"] for line in lines[:2]] == [
         {"data": "hearts", "model": "closed-form", "seed": seed} for seed in (0, 1)
@@ -67,7 +68,7 @@ def test_a_grid_is_run_once_shown_and_not_run_again(run, config, tmp_path):
     assert table.out.strip() in again.out
     found = run("sweep", file, "--out", out, "--table", "--json").json
     assert found["runs"] == 6
-    assert [len(group["values"]) for group in found["groups"]] == [2, 2, 2]
+    assert [group["seeds"] for group in found["groups"]] == [2, 2, 2]
     # A run's folder is one as `fit` writes it.
     [neural, *_] = [line for line in lines if "objective" in line]
     judged = run("evaluate", out / "runs" / neural["key"], "--json").json
@@ -97,16 +98,16 @@ def test_the_result_is_that_of_fit_and_killed_runs_are_gone_on_with(run, config,
     [folder] = (out / "runs").iterdir()
     assert (folder / "checkpoint.nrde").exists()
     assert run("sweep", file, "--no-ray", "--out", out).code == 0
-    [line] = [json.loads(text) for text in (out / "results.jsonl").read_text("utf-8").splitlines()]
+    [line] = Sweep.results_in(out)
     assert line["resumed"] == 1
     assert line["value"] == plain["assessment"]["value"]
     assert line["objective"] == pytest.approx(min(r["monitored"] for r in _history(tmp_path / "fit")), rel=0, abs=0)
 
     # The driver died after the run had ended and before it was written down: nothing is trained again.
-    (out / "results.jsonl").unlink()
+    (out / "results" / f"{line['key']}.json").unlink()
     monkeypatch.setattr(training.Run, "fit", None)
     assert run("sweep", file, "--no-ray", "--out", out).code == 0
-    assert json.loads((out / "results.jsonl").read_text("utf-8"))["value"] == line["value"]
+    assert Sweep.results_in(out)[0]["value"] == line["value"]
 
 
 def _history(folder):

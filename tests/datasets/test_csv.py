@@ -83,7 +83,7 @@ def test_wide_tables_without_a_header_as_the_archives_have_them(tmp_path):
     assert data.classes == ("-1", "1")
     assert data.series.lengths.tolist() == [2, 3]
     assert data.series.values[1, :, 0].tolist() == [0.7, 0.8, 0.9]
-    assert read(path).target is None
+    assert read(path, wide=True).target is None
 
 
 def test_a_table_without_ids_is_one_series_if_it_has_times_or_is_said_to_be(tmp_path):

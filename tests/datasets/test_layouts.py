@@ -29,7 +29,7 @@ def test_a_recording_with_named_channels_is_one_series(tmp_path):
     [
         ("x1,x2,x3\n" + "1,2,3\n" * 50, r"wide=True.*wide=False"),
         ("1,2,3\n" * 50, r"wide=True.*wide=False"),
-        ("id,mon,tue,wed\na,1,2,3\nb,4,5,6\n", r"one row per 'id'.*wide=True.*wide=False"),
+        ("id,mon,tue,wed\na,1,2,3\nb,4,5,6\n", r"wide=True.*wide=False"),
         ("ax,ay,label\n1,2,on\n3,4,off\n", r"per_time=True.*wide=True"),
         ("time,x,subject\n0,1,a\n0,2,b\n", r"Write id='subject'"),
     ],
@@ -73,14 +73,14 @@ def test_channels_of_wide_tables_are_as_long_as_each_other(tmp_path):
         read(path, wide=True)
 
 
-def test_columns_beside_numbered_ones_are_left_out_with_a_word(tmp_path):
+def test_columns_beside_numbered_ones_are_refused(tmp_path):
     names = ",".join(f"t{i}" for i in range(20))
     path = write(
         tmp_path, f"id,age,{names}\n" + "".join(f"{i},{40 + i}," + ",".join("1" * 20) + "\n" for i in range(3))
     )
-    data = read(path)
-    assert data.series.values.shape == (3, 20, 1)
-    assert "left out, because they are not numbered as the others are: age" in data.reading
+    with pytest.raises(ReadError, match=r"Got the columns 20 of 't', and \['age'\].*static=.*columns="):
+        read(path, wide=True)
+    assert read(path, static=["age"]).series.values.shape == (3, 20, 1)
 
 
 @pytest.mark.parametrize("name", ["Unnamed: 0", ""])

@@ -170,6 +170,6 @@ def test_the_options_of_tables_hold_here_too(write):
     data = read(write(columns), id="who", time="when", sensor="sensor")
     assert data.series.channels == ("hr", "bp")
     path = write({"id": ["a", "a"], "time": ["1/2/2024", "2/2/2024"], "x": ["0,5", "1,5"], "sex": ["f", "m"]})
-    data = read(path, time_format="day-first", one_hot=["sex"])
+    data = read(path, time_format="day-first", one_hot=["sex"], decimal=",")
     assert data.series.values.tolist() == [[[0.5, 1, 0], [1.5, 0, 1]]]
     assert np.diff(data.series.times[0]).tolist() == [86400.0]

@@ -44,7 +44,7 @@ def test_times_of_every_kind(tmp_path, cells, options, gap, unit):
     ("cells", "options", "message"),
     [
         (["01/02/2024", "02/02/2024"], {}, "time_format='day-first' or time_format='month-first'"),
-        (["13/02/2024", "02/13/2024"], {}, "'13/02/2024' and '02/13/2024'"),
+        (["13/02/2024", "02/13/2024"], {}, "line 3: Got '02/13/2024'.*a date that exists, day first"),
         (["30.02.2024"], {}, "a date that exists"),
         (["13/13/2024"], {"time_format": "day-first"}, "a date that exists"),
         (["25:00", "26:00"], {}, "a clock time from"),

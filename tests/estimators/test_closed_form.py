@@ -38,7 +38,7 @@ def test_shares_are_those_of_windows_looked_at_one_by_one():
     series = Series.from_array(X)
     features = RandomFeatures.fit(series, FeatureSizes(draws=6, maps=5, windows=9), seed=3)
     found, at = features(series), 0
-    scaled, each, changes = (np.swapaxes(array, 1, 2).astype(np.float64) for array in features._seen(series))
+    scaled, each, changes = (np.swapaxes(array, 1, 2).astype(np.float64) for array in features.seen(series))
     for draw, (kind, dilation, _, kept, span) in enumerate(np.asarray(features.drawn.plan)):
         path = (scaled, each, changes)[kind] @ features.drawn.mixtures[draw, :, :kept].astype(np.float64)
         assert span == POINTS * dilation
@@ -287,7 +287,7 @@ def test_classes_have_weights():
     assert none.classes_.tolist() == ["a", "b", "c"]
     assert "c" not in none.predict(X)
     two = LogSignatureClassifier(draws=7).fit(X[:80], y[:80])
-    np.testing.assert_array_equal(none.model_.features.shares.mean, two.model_.features.shares.mean)
+    np.testing.assert_array_equal(none.model_.features.blocks["shares"].mean, two.model_.features.blocks["shares"].mean)
     with pytest.raises(ValueError, match=r"class_weight for \['d'\]"):
         share(class_weight={"d": 1.0})
 

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from neuralrde import Config, NeuralRDE, NeuralRDEClassifier, NeuralRDERegressor, Series, Windows
+from neuralrde import (
+    Config,
+    LogSignatureClassifier,
+    NeuralRDE,
+    NeuralRDEClassifier,
+    NeuralRDERegressor,
+    Series,
+    Windows,
+)
 from neuralrde.estimators import load
 from neuralrde.estimators.division import Samples, folds
 from neuralrde.estimators.fitted import Blend
@@ -269,6 +277,15 @@ def test_what_brings_nothing_ends_early(kind, tmp_path):
     again = kind(**brief).fit(X, y, checkpoint=tmp_path / "state", resume=True)
     assert again.n_iter_ == model.n_iter_
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_of_few_series_with_classes_the_default_is_the_closed_form():
+    said = Said()
+    model = NeuralRDEClassifier(random_state=0, verbose=False).fit(X, Y, listeners=[said])
+    assert said.epochs == model.n_iter_ == 0
+    assert "Of 36 series, fewer than 500" in said.messages[-1]
+    assert "Write epochs=" in said.messages[-1]
+    np.testing.assert_array_equal(model.predict(X), LogSignatureClassifier().fit(X, Y).predict(X))
 
 
 def test_one_error_cannot_be_told_from_luck():

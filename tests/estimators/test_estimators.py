@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from neuralrde.datasets import order_of_events, spirals
-from neuralrde.estimators import LogSignatureTransformer, NeuralRDEClassifier, NeuralRDERegressor
+from neuralrde.estimators import LogSignatureFeatures, NeuralRDEClassifier, NeuralRDERegressor
 from neuralrde.estimators.sources import inputs_of
 from neuralrde.paths import Series, Windows, window_cuts
 from neuralrde.training import JSONLines
@@ -188,7 +188,7 @@ def test_a_series_in_cross_validation():
     timed = Series.from_array(X, times=np.broadcast_to(np.arange(33) / 10, (80, 33)))
     model = classifier(step=None, every=0.8, epochs=2)
     assert len(cross_val_score(model, timed, Y, cv=2, error_score="raise")) == 2
-    pipeline = make_pipeline(LogSignatureTransformer(windows=Windows(every=0.8)), LogisticRegression())
+    pipeline = make_pipeline(LogSignatureFeatures(draws=10), LogisticRegression(C=100))
     assert cross_val_score(pipeline, timed, Y, cv=2, error_score="raise").min() > 0.9
 
 
@@ -239,15 +239,9 @@ def test_windows_by_time():
     assert model.score(data.series, data.target) > 0.9
 
 
-def test_transformer_feeds_other_estimators():
-    pipeline = make_pipeline(LogSignatureTransformer(), StandardScaler(), LogisticRegression())
+def test_features_feed_other_estimators():
+    pipeline = make_pipeline(LogSignatureFeatures(draws=10), StandardScaler(), LogisticRegression())
     assert pipeline.fit(X[:50], Y[:50]).score(X[50:], Y[50:]) > 0.95
-    names = LogSignatureTransformer().fit(X).get_feature_names_out()
-    assert names.tolist() == ["time", "x0", "x1", "[time, x0]", "[time, x1]", "[x0, x1]"]
-    windows = LogSignatureTransformer(windows=8).fit(X)
-    assert windows.transform([X[0], X[1][:9]]).shape == (2, 30)  # 5 windows: the base point is a point more
-    with pytest.raises(ValueError, match="expected at most 5"):
-        windows.transform(np.zeros((1, 99, 2)))
 
 
 def test_rounding_is_not_scaled_up():

@@ -17,7 +17,7 @@ from neuralrde import (
     NeuralRDERegressor,
     Windows,
 )
-from neuralrde.estimators import LogSignatureTransformer, load
+from neuralrde.estimators import load
 from neuralrde.fields import BoundedField
 from neuralrde.models import LogSigSSM, MeanState
 from neuralrde.solvers import RK4, Nested
@@ -119,18 +119,6 @@ def test_a_model_of_one_scale_is_told_so():
     for model in (LogNCDE, SumOfWindows):
         with pytest.raises(ValueError, match=r"Windows\(step=8, depth=2, scales=\(1, 2\)\).*takes `scales`"):
             NeuralRDEClassifier(model=model, **TINY | {"windows": Windows(step=8, scales=(1, 2))}).fit(X, Y)
-
-
-def test_scales_as_features(tmp_path):
-    features = LogSignatureTransformer(windows=Windows(step=4, depth=(2, 1), scales=(1, 3)))
-    found, names = features.fit_transform(X), features.get_feature_names_out()
-    assert found.shape == (24, 5 * (6 + 3)) == (24, len(names))  # the path starts from the origin: one window more
-    assert names[8] == "window 0: last 3 windows: x1"
-    looks = LogSignatureTransformer(windows=Windows(step=4, depth=2, lengths=(6,), whole=1)).fit(X)
-    assert looks.transform(X).shape == (24, len(looks.get_feature_names_out()))
-    assert looks.get_feature_names_out()[[3, 6]].tolist() == ["window 0: last 6: [time, x0]", "window 0: so far: time"]
-    features.save(tmp_path / "features")
-    np.testing.assert_array_equal(load(tmp_path / "features").transform(X), found)
 
 
 @pytest.mark.parametrize("loss", ["squared-error", "huber", "quantiles", "histogram"])

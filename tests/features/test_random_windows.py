@@ -63,10 +63,13 @@ def test_the_kernel_follows_windows_as_log_signatures_does(monkeypatch):
 @KERNEL
 def test_shares_are_those_of_plain_counting(monkeypatch):
     drawn, seen, lengths = made()
-    got, expected = shares(drawn, seen, lengths), without_kernel(monkeypatch, shares, drawn, seen, lengths)
-    # A window within rounding of a threshold may fall on either side of it: few do.
-    assert np.mean(np.abs(got - expected) > 1e-6) < 2e-3
-    assert np.abs(got - expected).mean() < 1e-4
+    for got, expected in zip(
+        shares(drawn, seen, lengths, 3), without_kernel(monkeypatch, shares, drawn, seen, lengths, 3), strict=True
+    ):
+        # A window within rounding of a threshold may fall on either side of it: few do.
+        assert np.mean(np.abs(got - expected) > 1e-6) < 2e-3
+        assert np.nanmean(np.abs(got - expected)) < 1e-4
+        np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
 
 
 @pytest.mark.parametrize("kernel", [pytest.param(True, marks=KERNEL), False])
@@ -82,9 +85,14 @@ def test_shares_of_known_windows(kernel, monkeypatch):
         plan, np.array([[[1.0, 0.0]]], np.float32), np.ones((1, MOST_WORDS), np.float32),
         np.zeros((1, MOST_WORDS, 0), np.float32), at, np.zeros((1, MOST_WORDS, 0), np.float32), 100,
     )  # fmt: skip
-    found = shares(drawn, (ramp, ramp, ramp), np.array([10]))
+    found, of_parts = shares(drawn, (ramp, ramp, ramp), np.array([10]), 3)
     # A straight line has the increment, 1, and no more; four of nine windows start above 4.5.
     np.testing.assert_allclose(found, [[1.0, 0, 0, 0, 0, 0, 0, np.float32(4 / 9)]], rtol=1e-6)
+    # None of the first three, 5 of 3, 4 and 5, and all of the last three.
+    np.testing.assert_allclose(of_parts.reshape(3, 8)[:, 7], [0, np.float32(1 / 3), 1], rtol=1e-6)
+    np.testing.assert_array_equal(of_parts.reshape(3, 8)[:, 0], 1.0)
+    _, of_parts = shares(drawn, (ramp, ramp, ramp), np.array([3]), 3)  # two windows: the last third has none
+    np.testing.assert_array_equal(np.isnan(of_parts.reshape(3, 8)).all(axis=1), [False, False, True])
 
 
 @pytest.mark.parametrize("kernel", [pytest.param(True, marks=KERNEL), False])
@@ -96,7 +104,8 @@ def test_what_comes_behind_a_series_end_changes_nothing(kernel, monkeypatch):
     for one in other:
         one[2, :, lengths[2] :] = 99.0
         one[4, :, 1:] = -99.0
-    np.testing.assert_array_equal(shares(drawn, seen, lengths), shares(drawn, other, lengths))
+    for got, expected in zip(shares(drawn, seen, lengths, 3), shares(drawn, other, lengths, 3), strict=True):
+        np.testing.assert_array_equal(got, expected)
 
 
 def test_a_plan_that_cannot_be():

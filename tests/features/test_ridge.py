@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.special
+from sklearn.linear_model import LogisticRegression
 
 from neuralrde.features import ridge as ridge_module
-from neuralrde.features.ridge import PENALTIES, Ridge
+from neuralrde.features.ridge import PENALTIES, Ridge, _logistic, calibrated
 
 
 def _without(features, targets, weight, left, penalty):
@@ -149,3 +151,33 @@ def test_scales_of_blocks_of_many_samples(monkeypatch):
     np.testing.assert_allclose(part(x), part.left_out, atol=3.0)
     # The part may choose the next penalty; the scale decides.
     assert np.corrcoef(part.coefficients[:, 0], whole.coefficients[:, 0])[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_two_classes_with_scales_to_choose_from_have_a_logistic_regression(grouped):
+    """Against scikit-learn's of the same penalty; and what is left out against one Newton step without it."""
+    random = np.random.default_rng(0)
+    features = random.normal(size=(60, 90))
+    target = (features[:, 0] + 2 * features[:, 50] + random.normal(size=60) > 0.5).astype(int)
+    groups, weight = np.arange(60) // 3 if grouped else None, random.uniform(0.5, 2.0, 60)
+    blocks = [(slice(0, 40), (1.0,)), (slice(40, 90), (0.5, 2.0))]
+    loss = lambda scores, rows: calibrated(scores, target[rows], weight[rows])[1]
+    targets = np.where(target[:, None] == np.arange(2), 1.0, -1.0)
+    ridge = Ridge.fit(features, targets, weight=weight, groups=groups, loss=loss, blocks=blocks)
+    found = _logistic(features, target, weight, groups, ridge, calibrated(ridge.left_out, target, weight)[0], blocks)
+    scales = np.repeat(ridge.scales, (40, 50))
+    logit = np.diff(found(features), axis=1)[:, 0]
+    likely = scipy.special.expit(logit)
+    curvature = weight * likely * (1 - likely)
+    other = LogisticRegression(C=1 / (found.penalty * curvature.mean()), tol=1e-10, max_iter=10_000)
+    other.fit(features * scales, target, sample_weight=weight)
+    np.testing.assert_allclose(logit, other.decision_function(features * scales), atol=0.1)  # the least of a step
+
+    wanted = logit + weight * (target - likely) / curvature
+    left = np.arange(60) // 3 == 4 if grouped else np.arange(60) == 4
+    w = curvature[~left]
+    x = np.concatenate([features[~left] * scales, np.ones((len(w), 1))], axis=1)
+    penalty = np.diag(np.append(np.full(90, found.penalty * curvature.mean()), 0.0))
+    solved = np.linalg.solve((x.T * w) @ x + penalty, (x.T * w) @ wanted[~left])
+    expected = features[left] * scales @ solved[:-1] + solved[-1]
+    np.testing.assert_allclose(np.diff(found.left_out[left], axis=1)[:, 0], expected, atol=0.1)

@@ -254,7 +254,7 @@ def models_in_place(names: Iterable[str]) -> Iterator[Path]:
 
 def _fitted(name: str) -> Any:
     from neuralrde import Config, NeuralRDE
-    from neuralrde.estimators import LogSignatureTransformer, NeuralRDEClassifier, NeuralRDERegressor
+    from neuralrde.estimators import LogSignatureFeatures, NeuralRDEClassifier, NeuralRDERegressor
 
     small = Config(NeuralRDE, state=2, width=2, layers=1, readout="mean")
     sizes: dict[str, Any] = {"model": small, "windows": 4, "epochs": 1, "random_state": 0}
@@ -264,7 +264,7 @@ def _fitted(name: str) -> Any:
         case "regressor":
             return NeuralRDERegressor(**sizes, verbose=False).fit(X, X[:, 0, 0])
         case _:
-            return LogSignatureTransformer(windows=4).fit(X)
+            return LogSignatureFeatures(draws=2).fit(X)
 
 
 @cache

@@ -33,7 +33,7 @@ def untrained(
     parts = estimator._check_parameters()
     y = np.nanmean(series.values, axis=(1, 2)) if y is None else y
     _, inputs, targets = estimator._samples(series, y)
-    transform, prepared = parts.transform.fit_and_call(series)
+    transform, prepared = vars(parts)["transform"].expanded().fit_and_call(series)
     windows, channels = parts.windows.resolved(prepared), prepared.values.shape[2]
     fitted = FittedNeural(
         inputs=inputs,

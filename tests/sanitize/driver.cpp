@@ -261,6 +261,7 @@ static void look_at_series(const Level& level, std::mt19937& random) {
   std::normal_distribution<float> normal;
   const int64_t samples = pick(1, 20), length = pick(1, 120), channels = pick(1, 3), draws = pick(1, 4), most = pick(1, 80);
   const int64_t maps = pick(0, 9), thresholds = pick(1, int(Looks::most_thresholds)), rivals = Looks::group * pick(0, 2);
+  const int64_t parts = pick(1, 4);
   constexpr int64_t W = Looks::most_words;
   const auto filled = [&](int64_t size) {
     std::vector<float> values(size);
@@ -286,12 +287,14 @@ static void look_at_series(const Level& level, std::mt19937& random) {
   const std::vector<float> mixtures = filled(draws * channels * 2), map = filled(draws * W * maps + 1);
   const std::vector<float> at = filled(draws * thresholds * (W + maps)), rival = filled(draws * W * rivals);
   const std::vector<float> scales(draws * W, 1.0f);
-  std::vector<float> shares(samples * features, -1.0f);
+  std::vector<float> counts(samples * parts * features, 0.0f);
   Looks looks = {{seen[0].data(), seen[1].data(), seen[2].data()}, lengths.data(), plan.data(), mixtures.data(),
-                 scales.data(), map.data(), at.data(), rival.data(), firsts.data(), shares.data(), samples, length,
-                 channels, draws, most, maps, thresholds, rivals, features};
+                 scales.data(), map.data(), at.data(), rival.data(), firsts.data(), counts.data(), samples, length,
+                 channels, draws, most, maps, thresholds, rivals, features, parts};
   expect(look(level, looks, 3) == GOOD, "looks answered");
-  for (const float share : shares) expect(share >= 0.0f && share <= 1.0f, "a share is between 0 and 1");
+  const auto count_of = [&](int64_t s, int64_t part, int64_t feature) {
+    return counts[(s * parts + part) * features + feature];
+  };
   for (int64_t draw = 0; draw < draws; draw++) {
     const Look one = looks.look(draw);
     const int64_t words = words_of(draw);
@@ -325,33 +328,33 @@ static void look_at_series(const Level& level, std::mt19937& random) {
         for (int64_t k = Looks::words(one.kept); k < words; k++)
           off = std::max(off, std::abs(mixed(start, k - Looks::words(one.kept)) - got[k]));
       }
-      // Of the numbers themselves, by which nothing is rounded on the way.
-      for (int64_t q = 0; q < thresholds; q++)
-        for (int64_t k = 0; k < words; k++) {
-          float above = 0;
-          for (int64_t w = 0; w < own; w++)
-            above += logs[(s * most + w) * words + k] > at[(draw * thresholds + q) * (W + maps) + k];
-          miscounted += shares[s * features + firsts[draw] + q * (words + maps) + k] != above / float(own);
+      for (int64_t part = 0; part < parts; part++) {
+        const int64_t begin = looks.first_of(part, own), end = looks.first_of(part + 1, own);
+        // Of the numbers themselves, by which nothing is rounded on the way.
+        for (int64_t q = 0; q < thresholds; q++)
+          for (int64_t k = 0; k < words; k++) {
+            float above = 0;
+            for (int64_t w = begin; w < end; w++)
+              above += logs[(s * most + w) * words + k] > at[(draw * thresholds + q) * (W + maps) + k];
+            miscounted += count_of(s, part, firsts[draw] + q * (words + maps) + k) != above;
+          }
+        // One of eight wins a window, and all where nothing happens.
+        int64_t still = 0;
+        for (int64_t w = begin; w < end; w++) {
+          bool moved = false;
+          for (int64_t k = 0; k < words; k++) moved |= logs[(s * most + w) * words + k] != 0.0f;
+          still += !moved;
         }
-      // One of eight wins a window, and all where nothing happens; a share is the square of what is written.
-      long still = 0;
-      for (int64_t w = 0; w < own; w++) {
-        bool moved = false;
-        for (int64_t k = 0; k < words; k++) moved |= logs[(s * most + w) * words + k] != 0.0f;
-        still += !moved;
-      }
-      const double winners = (double(own - still) + 8.0 * double(still)) / double(own);
-      for (int64_t first = 0; first < 2 * rivals; first += Looks::group) {
-        double sum = 0;
-        for (int64_t i = 0; i < Looks::group; i++) {
-          const double root = shares[s * features + firsts[draw] + thresholds * (words + maps) + first + i];
-          sum += root * root;
+        for (int64_t first = 0; first < 2 * rivals; first += Looks::group) {
+          float sum = 0;
+          for (int64_t i = 0; i < Looks::group; i++)
+            sum += count_of(s, part, firsts[draw] + thresholds * (words + maps) + first + i);
+          miscounted += sum != float(end - begin + 7 * still);
         }
-        miscounted += std::abs(sum - winners) > 1e-4;
       }
     }
     expect(off <= 2e-3, "looks off by " + std::to_string(off));  // float32; fourth powers of numbers up to 10
-    expect(miscounted == 0, "shares miscounted: " + std::to_string(miscounted));
+    expect(miscounted == 0, "windows miscounted: " + std::to_string(miscounted));
   }
 }
 

@@ -108,11 +108,3 @@ def test_streams_are_seen(shown, browser, scheme):
 
 def says(page) -> str:
     return page.locator("#answer").text_content()
-
-
-def test_the_api_page_shows_every_operation(shown, browser):
-    page = browser.new_page()
-    page.goto(f"{shown.url}/docs")
-    page.wait_for_selector("details")
-    assert "/v2/models/{model}/infer" in page.inner_text("#operations")
-    page.close()

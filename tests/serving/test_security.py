@@ -30,7 +30,7 @@ def raw(server, method: str, path: str, body: str | None = None, **headers: str)
     return connection.getresponse()
 
 
-PATHS = ["/", "/docs", "/page.js", "/metrics", "/openapi.json", "/nowhere", "/v2", "/v2/models/rate"]
+PATHS = ["/", "/page.js", "/metrics", "/openapi.json", "/nowhere", "/v2", "/v2/models/rate"]
 PATHS += [f"/v2/models/rate/{name}" for name in ("ready", "streams", "streams/a")]
 
 
@@ -91,7 +91,7 @@ def test_pages_from_elsewhere_are_refused(server):
 def test_the_page_loads_nothing_from_elsewhere(server):
     policy = raw(server, "GET", "/").headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
-    for path in ("/", "/docs", "/page.js", "/trace.js", "/docs.js", "/style.css"):
+    for path in ("/", "/page.js", "/trace.js", "/style.css"):
         text = raw(server, "GET", path).read().decode()
         assert "http://" not in text
         assert "https://" not in text

@@ -47,7 +47,7 @@ def test_pushes_come_back_bit_for_bit(given):
         assert old.times is None or new.times.tolist() == old.times.tolist()
 
 
-@given(st.lists(st.sets(st.integers(0, 40), min_size=1), max_size=600))
+@given(st.lists(st.sets(st.tuples(st.just("m"), st.text("ab", max_size=4)), min_size=1), max_size=600))
 def test_no_row_of_the_log_goes_that_a_stream_still_needs(batches):
     unwritten, needed = Unwritten(), {}  # the oracle: of each stream every row since its state was written
     for batch in batches:

@@ -12,7 +12,7 @@ from neuralrde.models import MultiScaleRDE
 from neuralrde.tools.stores import SourceError
 from neuralrde.tools.stores.plan import _parts, make_plan
 from neuralrde.transforms import BasePoint, ObservationCounts, Standard
-from neuralrde.transforms.statistics import Sums
+from neuralrde.transforms.transform import Sums
 
 from .tables import CHANNELS, ragged, table
 

@@ -156,23 +156,6 @@ def test_a_damaged_shard_is_named_when_it_is_read(data, tmp_path, small_shards):
         opened.take(slice(None))
 
 
-def test_object_storage(data, tmp_path):
-    """The same bytes in an in-memory file system of fsspec, read through a cache on the disk."""
-    fsspec = pytest.importorskip("fsspec")
-    local = prepare(data, tmp_path / "store", windows=WINDOWS, target="label")
-    remote = prepare(data, "memory://bucket/store", windows=WINDOWS, target="label")
-    assert remote.fingerprint == local.fingerprint
-    fs = fsspec.filesystem("memory")
-    assert not fs.exists("/bucket/store/work")
-    opened = Store("memory://bucket/store", cache=tmp_path / "cache")
-    np.testing.assert_array_equal(opened.take([3, 50]).inputs[1], local.take([3, 50]).inputs[1])
-    assert list((tmp_path / "cache").rglob("*.npy"))
-    with fs.open("/bucket/data.parquet", "wb") as file:
-        file.write(data.read_bytes())
-    again = prepare("memory://bucket/data.parquet", tmp_path / "again", windows=WINDOWS, target="label")
-    np.testing.assert_array_equal(again.take(slice(None)).inputs[1], local.take(slice(None)).inputs[1])
-
-
 def test_the_command_line(data, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     windows = ["--step", "7", "--depth", "2", "--model", "neural-rde"]

@@ -1,15 +1,14 @@
-"""The file of results, keys, grids, groups and the page."""
+"""Keys, grids and groups of results."""
 
 import json
-import os
 import statistics
 import subprocess
 import sys
-from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
-from neuralrde.tools.sweeps import Results, as_page, content_key, grid_points, summarise
+from neuralrde.tools.sweeps import content_key, grid_points, summarise
 
 
 def line(key, value=None, *, status="done", metric="accuracy", **point):
@@ -39,45 +38,6 @@ def test_a_key_is_that_of_the_content_on_any_machine():
         content_key({"x": object()})
 
 
-def test_lines_are_whole_and_none_is_twice(tmp_path):
-    file = tmp_path / "deep" / "results.jsonl"
-    with Results(file) as results:
-        assert results.append(line("a", float("nan"), seed=0))
-        assert not results.append(line("a", 0.5, seed=0))
-        assert results.append(line("b", 0.25, seed=1))
-        with pytest.raises(RuntimeError, match="another sweep is writing"), Results(file):
-            pass
-    # A crash tore a line off; who reads meanwhile does not see it, and who writes next removes it.
-    whole = file.read_bytes()
-    file.write_bytes(whole + b'{"key": "c", "poi')
-    assert [one["key"] for one in Results.read(file)] == ["a", "b"]
-    assert json.loads(whole.splitlines()[0])["value"] is None  # JSON knows no NaN
-    with Results(file) as results:
-        assert file.read_bytes() == whole
-        assert "a" in results
-        assert "c" not in results
-        assert len(results) == 2
-        results.forget({"a"})
-        assert results.append(line("a", 1.0, seed=0))
-    assert [one["key"] for one in Results.read(file)] == ["b", "a"]
-    file.write_bytes(b"3\n" + whole)
-    with pytest.raises(ValueError, match=r"Line 1 of .* is no result"):
-        Results.read(file)
-
-
-def test_a_full_disk_leaves_no_half_line(tmp_path, monkeypatch):
-    file, write = tmp_path / "results.jsonl", os.write
-    with Results(file) as results:
-        results.append(line("a", 0.5))
-        monkeypatch.setattr(os, "write", lambda handle, data: write(handle, data[:7]))
-        with pytest.raises(OSError, match="No space left"):
-            results.append(line("b", 0.5))
-        monkeypatch.undo()
-        assert "b" not in results
-        results.append(line("c", 0.5))
-    assert [one["key"] for one in Results.read(file)] == ["a", "c"]
-
-
 def test_groups_are_over_seeds_and_the_best_comes_first():
     values = {0: [0.7, 0.8, 0.9], 1: [0.95, 0.85]}
     lines = [line(f"{d}{s}", v, data="x", depth=d, seed=s) for d, all in values.items() for s, v in enumerate(all)]
@@ -88,53 +48,13 @@ def test_groups_are_over_seeds_and_the_best_comes_first():
         line("r", 3.0, metric="rmse", data="y", seed=0),
         line("q", 2.0, metric="rmse", data="y", model="m", seed=0),
     ]
-    first, second, broken, *errors = summarise(lines)
-    assert (first.point, first.mean) == ({"data": "x", "depth": 1}, statistics.mean(values[1]))
-    assert second.deviation == pytest.approx(statistics.stdev(values[0]), rel=1e-12)  # the same sum in another order
-    assert (second.failed, broken.failed, broken.mean, broken.deviation) == (0, 1, None, None)
-    assert [group.mean for group in errors] == [2.0, 3.0]  # of an error, less is better
-
-
-class Cells(HTMLParser):
-    """The page as a browser reads it: tags that are open, and cells of tables."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.cells, self.sources = [], [], []
-
-    def handle_starttag(self, tag, attributes):
-        self.sources += [value for name, value in attributes if name in ("src", "href")]
-        if tag not in ("meta", "br"):
-            self.open.append(tag)
-        if tag == "td":
-            self.cells.append("")
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_startendtag(self, tag, attributes):
-        pass
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] == "td":
-            self.cells[-1] += data
-
-
-def test_a_page_shows_every_run_and_loads_nothing():
-    lines = [
-        line(f"k{s}", 0.5 + s / 10, data="<b>x</b>", model={"name": "log-ncde", "state": 8}, seed=s) for s in range(3)
-    ]
-    lines.append(line("bad", status="failed", data="<b>x</b>", model="m", seed=0) | {"error": "Got </table> & co."})
-    lines.append(line("t", 0.4, data="y", seed=0) | {"objective": 0.25})
-    text = as_page(lines, name="a & b", total=9, running=True)
-    page = Cells()
-    page.feed(text)
-    assert not page.open
-    assert not page.sources
-    assert "http" not in text
-    assert "<title>a &amp; b</title>" in text
-    assert "5 of 9 runs, 1 failed" in text
-    assert {"<b>x</b>", "log-ncde state=8", "0.6", "0.1", "failed: Got </table> & co."} <= set(page.cells)
-    assert "location.reload(), 1000 * 5" in text
-    assert "if (0 > 0)" in as_page(lines)  # nothing runs: it stays as it is
-    assert "0 of 4 runs" in as_page([], total=4)
+    groups = summarise(lines)
+    assert groups["data"].tolist() == ["x"] * 3 + ["y"] * 2
+    assert groups["depth"][:3].tolist() == ["1", "0", "2"]
+    assert groups["mean"][0] == pytest.approx(statistics.mean(values[1]), rel=1e-12)
+    assert groups["deviation"][1] == pytest.approx(
+        statistics.stdev(values[0]), rel=1e-12
+    )  # the same sum in another order
+    assert groups["failed"].tolist() == [0, 0, 1, 0, 0]
+    assert np.isnan([groups["mean"][2], groups["deviation"][2]]).all()
+    assert groups["mean"][3:].tolist() == [2.0, 3.0]  # of an error, less is better

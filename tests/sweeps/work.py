@@ -35,5 +35,7 @@ def begun(folder: Path) -> dict[str, int]:
     return {file.parent.name: len(file.read_text("utf-8").splitlines()) for file in folder.glob("*/begun")}
 
 
-def raw_lines(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+def results_in(folder: Path) -> list[dict[str, Any]]:
+    """All results in a sweep's folder, as they came."""
+    found = [json.loads(file.read_text("utf-8")) for file in (folder / "results").glob("*.json")]
+    return sorted(found, key=lambda result: result["point"].get("x", 0))

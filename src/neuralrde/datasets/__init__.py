@@ -7,7 +7,7 @@ from .catalogue import available, load
 from .dataset import Dataset, concatenate
 from .files import DatasetUnavailable, ReadError
 from .npz import read_npz, write_npz
-from .simulated import fractional_brownian_motion, order_of_events, spirals
+from .simulated import fractional_brownian_motion, order_of_events, spirals, two_tanks
 from .splits import Split, by_group, duplicates, folds, given, in_order, random_split, stratified
 from .targets import guess_task
 from .ts import read_ts
@@ -40,5 +40,6 @@ __all__ = [
     "register_reader",
     "spirals",
     "stratified",
+    "two_tanks",
     "write_npz",
 ]

@@ -26,7 +26,6 @@ from .table import (
     join_tables,
     labels_of_series,
     load_table,
-    with_columns,
 )
 from .targets import Task, describe_target
 from .ts import read_ts
@@ -182,16 +181,16 @@ def read(
         group: the column of patients, speakers, ...
         split: the column that says train, validation or test.
         columns: the channels; of a melted table, the sensors; None takes all other columns.
-        wide: whether a row is a series; None decides: it is if there are no times, ids do not repeat, and the
-            columns are numbered (0, 1, ...; x_0, x_1, ..., y_0, ...) or have no names.
+        wide: whether a row is a series; None decides: it is if there are no times, ids do not repeat, and all
+            columns are numbered (0, 1, ...; x_0, x_1, ..., y_0, ...).
         per_time: whether the target of a long table may change within a series.
         header: whether the first row names the columns; None decides: it does if a cell is no number and no date.
         labels: a second table, with a row per series, that has `target` (and `group`, `split`, if there).
         labels_id: its column of ids; None takes the name that `id` has, or id.
         time_format: of the times: a format such as "%d.%m.%y %H:%M", "day-first" or "month-first" for dates such as
             1/2/2024, "clock" for clock times, or "number"; None decides, and refuses 1/2/2024.
-        decimal: "," or "."; None decides, if that is possible.
-        thousands: what divides thousands, such as "," or "."; None decides, if that is possible.
+        decimal: the sign before decimals, "," or ".".
+        thousands: the sign between thousands, such as "," or ".".
         duplicates: what to do with several rows of a series at one time: "error", "mean", "first" or "last".
         drop_unlabelled: whether series without a target are left out; otherwise they are an error.
         sensor: of a melted table, the column that names the channel.
@@ -416,7 +415,7 @@ def _from_tables(path: Path, found: _Folder, options: TableOptions, task: Task |
         if file.label is not None:
             places[_FOLDER], roles["target"] = file.label, (_FOLDER,)
             task = task or "classification"
-        tables.append(replace(table, frame=with_columns(table.frame, places), roles=replace(table.roles, **roles)))
+        tables.append(replace(table, frame=table.frame.assign(**places), roles=replace(table.roles, **roles)))
     ids = [table.roles.id for table in tables]
     if ids[0] != _FILE:
         return from_table(join_tables(_with_prefixes(tables, names), path), task=task)
@@ -442,7 +441,7 @@ def _with_prefixes(tables: list[Table], names: list[str]) -> list[Table]:
     prefixed = []
     for table, name in zip(tables, names, strict=True):
         ids = {str(table.roles.id): f"{name}/" + table.frame[table.roles.id]}
-        prefixed.append(replace(table, frame=with_columns(table.frame, ids), notes=[*table.notes, note]))
+        prefixed.append(replace(table, frame=table.frame.assign(**ids), notes=(*table.notes, note)))
     return prefixed
 
 

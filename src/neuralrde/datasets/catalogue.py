@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ..errors import setting
 from .archive import WHEELS, find_archive_set, load_archive_set
@@ -98,7 +97,7 @@ def available() -> Listing:
     return Listing(CATALOGUE)
 
 
-def load(name: str, **options: Any) -> Dataset:
+def load(name: str, **options: object) -> Dataset:
     """Load a data set by its name; simulated ones take the options of their functions.
 
     Beside those that `available()` lists, the name may be that of any set in the UEA, UCR and TSER archives.

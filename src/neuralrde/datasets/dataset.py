@@ -2,9 +2,8 @@
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from jaxtyping import Shaped
@@ -14,6 +13,7 @@ from .. import paths
 from ..errors import few
 from ..paths import Series
 from ..paths.series import unshared
+from .columns import Frame
 from .targets import Task, as_target, sorted_names
 from .times import time_text
 
@@ -56,7 +56,7 @@ class Dataset:
     classes: tuple[str, ...] | None
     groups: Shaped[np.ndarray, "samples"] | None
     split: Shaped[np.ndarray, "samples"] | None
-    static: Any
+    static: Frame | None
     name: str
     source: str
     reading: str
@@ -71,7 +71,7 @@ class Dataset:
         classes: Sequence[str] | None = None,
         groups: ArrayLike | None = None,
         split: ArrayLike | None = None,
-        static: Any = None,
+        static: Frame | Mapping[str, ArrayLike] | None = None,
         name: str = "data",
         source: str = "",
         reading: str = "",
@@ -234,7 +234,7 @@ def _one_per_sample(array, name: str, series: Series) -> np.ndarray:
     return array
 
 
-def _table_of(static: Any, series: Series) -> Any:
+def _table_of(static: Frame | Mapping[str, ArrayLike], series: Series) -> Frame:
     """A DataFrame of one's own, with a row for each sample and a name for each column."""
     import pandas as pd
 
@@ -247,13 +247,13 @@ def _table_of(static: Any, series: Series) -> Any:
     return table
 
 
-def _stack_tables(tables: Sequence[Any]) -> Any:
+def _stack_tables(tables: Sequence[Frame]) -> Frame:
     import pandas as pd
 
     return pd.concat(tables)
 
 
-def _check_length(array: Any, name: str, series: Series) -> None:
+def _check_length(array: np.ndarray | Frame, name: str, series: Series) -> None:
     if array.ndim == 0 or len(array) != len(series):
         count = "a single one" if array.ndim == 0 else f"{len(array)}"
         raise ValueError(f"Got {count} in {name} for {len(series)} samples; expected one for each sample.")

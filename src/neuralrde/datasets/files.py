@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 import numpy as np
 
@@ -91,7 +91,7 @@ def check_file(path: str | Path) -> Path:
 class _Unpacked(io.RawIOBase):
     """A stream that unpacks a file of `size` bytes; damage, and a bomb, are a ReadError when they are met."""
 
-    def __init__(self, stream: Any, path: object, kind: str, size: int):
+    def __init__(self, stream: io.BufferedIOBase | IO[bytes], path: object, kind: str, size: int):
         self.stream, self.path, self.kind, self.size, self.done = stream, path, kind, size, 0
 
     def readable(self) -> bool:
@@ -115,7 +115,7 @@ class _Unpacked(io.RawIOBase):
         super().close()
 
 
-def unpacked(stream: Any, path: object, kind: str, size: int) -> io.BufferedReader:
+def unpacked(stream: io.BufferedIOBase | IO[bytes], path: object, kind: str, size: int) -> io.BufferedReader:
     """What unpacks a file of `size` bytes, guarded against damage and bombs."""
     return io.BufferedReader(_Unpacked(stream, path, kind, size), 1 << 16)
 

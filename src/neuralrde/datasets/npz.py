@@ -5,14 +5,15 @@ import sys
 import zipfile
 from collections.abc import Collection
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
-from .._write import writing
+from .._write import Values, writing
 from ..errors import few
 from ..paths import Series
 from ..paths.checks import check_fits
+from .columns import Column
 from .dataset import Dataset, safe_name
 from .files import ReadError, check_file, lengths_without_gaps, naming
 from .targets import Task
@@ -75,7 +76,7 @@ def write_npz(dataset: Dataset, path: str | Path) -> None:
     arrays |= {"split": dataset.split, "name": dataset.name, "source": dataset.source}
     static = {} if dataset.static is None else dataset.static
     arrays |= {_STATIC + name: _without_objects(static[name]) for name in static}
-    arrays: dict[str, Any] = {key: np.asarray(array) for key, array in arrays.items() if array is not None}
+    arrays: Values = {key: np.asarray(array) for key, array in arrays.items() if array is not None}
     if objects := [key for key, array in arrays.items() if array.dtype == object]:
         raise TypeError(
             f"Got {objects} of mixed types; expected numbers or strings, because only these are stored "
@@ -153,7 +154,7 @@ def _names(array: np.ndarray | None) -> list[str] | None:
     return None if array is None else list(map(str, array))
 
 
-def _without_objects(column: Any) -> np.ndarray:
+def _without_objects(column: Column) -> np.ndarray:
     """A column of a table as numbers, or as words with "" for a gap."""
     if column.dtype.kind in "biuf":
         return column.to_numpy(np.float64, na_value=np.nan) if column.hasnans else column.to_numpy()

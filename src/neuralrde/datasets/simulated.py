@@ -150,3 +150,34 @@ def fractional_brownian_motion(
 def _check_sizes(**sizes: int) -> None:
     for name, size in sizes.items():
         check_whole(name, size, high=2**40)
+
+
+def two_tanks(samples: int = 360, *, seed: int = 0) -> Series:
+    """Levels of two tanks, the upper of which runs into the lower; a valve above opens below 1 and closes above 3.
+
+    They are seen at 80 random times, the upper level at 7 of 10, the lower at 4 of 10, both with noise. How the valve
+    stands is never seen: it must be inferred from the past, so that no linear map of the levels says what comes next.
+
+    >>> series = two_tanks(samples=2)
+    >>> series.values.shape, series.channels
+    ((2, 80, 2), ('upper', 'lower'))
+
+    Args:
+        samples: runs of 40 units of time.
+        seed: of NumPy's default generator.
+    """
+    check_whole("samples", samples)
+    random, step, values, clocks = np.random.default_rng(seed), 0.1, [], []
+    for _ in range(samples):
+        (upper, lower), is_open, found = random.uniform(0, 4, 2), random.random() < 0.5, []
+        for _ in range(400):
+            is_open = upper < 1 or (is_open and upper < 3)
+            out = np.sqrt(upper)
+            lower = max(lower + step * (out - 0.7 * np.sqrt(lower)), 0.0)
+            upper = max(upper + step * (2.5 * is_open + 0.05 * random.normal() - out), 0.0)
+            found.append((upper, lower))
+        chosen = np.sort(random.choice(400, 80, replace=False))
+        seen = np.where(random.random((80, 2)) < [0.7, 0.4], np.array(found)[chosen], np.nan)
+        values.append(seen + 0.05 * random.normal(size=seen.shape))
+        clocks.append(chosen * step)
+    return Series.from_arrays(values, times=clocks, channels=["upper", "lower"])

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Int
 
+from ..errors import setting
 from ..paths import Series
 from ..paths.checks import check_whole
 from .dataset import PARTS, Dataset
@@ -19,10 +20,6 @@ from .dataset import PARTS, Dataset
 Fractions = Sequence[float]
 Way = Literal["group", "class", "random"]
 USUAL = (0.7, 0.15, 0.15)
-
-
-class TooFewSamples(ValueError):
-    """There are not enough samples, or groups of them, for every part to have some."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +69,7 @@ def stratified(dataset: Dataset, fractions: Fractions = USUAL, *, seed: int = 0)
     if not _has_classes(dataset):
         raise ValueError(
             f"Got a data set with the task {dataset.task}; expected one class for each sample, to keep their "
-            "proportions. Write `random_split(dataset)`."
+            "proportions. Divide it at random."
         )
     return _divide(dataset, "class", fractions, seed)
 
@@ -84,8 +81,8 @@ def by_group(dataset: Dataset, fractions: Fractions = USUAL, *, seed: int = 0) -
     """
     if dataset.groups is None:
         raise ValueError(
-            "Got a data set without groups; expected them. Write `Dataset(..., groups=patients)`, or "
-            '`read(path, group="patient")`.'
+            f"Got a data set without groups; expected them. Name their column, {setting('group', 'patient')}, or give "
+            "them to `Dataset`."
         )
     return _divide(dataset, "group", fractions, seed)
 
@@ -147,7 +144,7 @@ def folds(
     fold = _assigned(units, _strata(dataset, by), np.full(k, 1 / k), seed)
     if len(np.unique(fold)) < k:
         counted = _counted(units, twins)
-        raise TooFewSamples(f"Got {counted} for {k} folds, too few for each to have some. Take fewer folds.")
+        raise ValueError(f"Got {counted} for {k} folds, too few for each to have some. Take fewer folds.")
     splits = []
     for number in range(k):
         rows = _with_validation(dataset, np.flatnonzero(fold != number), validation, by, seed)
@@ -166,8 +163,8 @@ def given(dataset: Dataset, *, validation: float = 0.0, seed: int = 0) -> Split:
     """
     if dataset.split is None:
         raise ValueError(
-            "Got a data set whose source gives no split; expected one. Write `random_split(dataset)`, "
-            "`stratified(dataset)`, `by_group(dataset)` or `in_order(dataset)`."
+            f"Got a data set whose source gives no split; expected one. Name its column, {setting('split')}, or divide "
+            "it at random, by class, by group or in order."
         )
     train, held_out, test = (np.flatnonzero(dataset.split == part) for part in PARTS)
     if validation and len(held_out):
@@ -286,10 +283,9 @@ def _as_split(part: np.ndarray, shares: np.ndarray, units: np.ndarray, twins: np
     empty = [name for name, got, share in zip(PARTS, rows, shares, strict=True) if share > 0 and len(got) == 0]
     if empty:
         percent = " / ".join(f"{100 * share:.3g} %" for share in shares)
-        raise TooFewSamples(
+        raise ValueError(
             f"Got {_counted(units, twins)} to divide into {' / '.join(PARTS)} = {percent}, which leaves the {empty[0]} "
-            "set empty; expected enough for each part. Give more samples, or a fraction of 0 for a part that you do "
-            "not need."
+            f"set empty, too few for each part. Give more samples, or name a column with {setting('split')}."
         )
     return _with_twins(rows, twins)
 

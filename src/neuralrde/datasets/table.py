@@ -1,21 +1,22 @@
 """From the columns of a table to a data set, from top to bottom: roles, numbers, layout, labels, targets.
 
-A row is a point (long), a value of one sensor (melted), or a series (wide, or lists in its cells).
+A row is a point (long), a value of one sensor (melted), or a series (wide, or lists in its cells, which become points).
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from .._write import Values
 from ..errors import few, setting
 from ..paths import Series
-from .columns import Column, Frame, TableFile, find_numerals, is_text, to_numbers
+from .columns import Column, Frame, TableFile, is_text, numeral_advice, to_numbers, without_number
 from .dataset import Dataset
-from .files import MISSING, NO_LABEL, ReadError, check_room, lengths_without_gaps, naming
+from .files import NO_LABEL, ReadError, check_room, lengths_without_gaps, naming
 from .targets import Task, classes_or_numbers, describe_target
 from .times import SINCE_MIDNIGHT, WrongTime, are_times, as_times, time_text
 
@@ -59,23 +60,19 @@ class TableOptions:
     def check(self, file: str | Path) -> None:
         """Refuse values that an option cannot have, and options that contradict each other."""
         thousands, decimal = self.thousands, self.decimal
-        got = ""
-        if self.duplicates not in _DUPLICATES:
-            got = f"{setting('duplicates', self.duplicates)}; expected one of {list(_DUPLICATES)}"
-        elif decimal not in (None, ".", ","):
-            got = f'{setting("decimal", decimal)}; expected "." or ","'
-        elif thousands is not None and (len(thousands) != 1 or thousands.isalnum()):
-            got = f'{setting("thousands", thousands)}; expected one sign, such as "," or " "'
-        elif thousands is not None and thousands == (decimal or "."):
-            got = f"{setting('thousands', thousands)} and {setting('decimal', thousands)}; expected different signs"
-        elif wrong := [name for name in ("columns", "one_hot", "static") if isinstance(getattr(self, name), str)]:
-            got = f"{setting(wrong[0], getattr(self, wrong[0]))}; expected a list of names"
-        elif self.value is not None and self.sensor is None:
-            got = f"{setting('value', self.value)} alone; expected {setting('sensor')} too, which names the channels"
-        elif self.labels_id is not None and self.labels is None:
-            got = f"{setting('labels_id', self.labels_id)}; expected {setting('labels')} too, the file with it"
-        if got:
-            raise ReadError(file, f"Got {got}.")
+        for name, wrong, expected in (
+            ("duplicates", self.duplicates not in _DUPLICATES, f"one of {list(_DUPLICATES)}"),
+            ("decimal", decimal not in (None, ".", ","), '"." or ","'),
+            ("thousands", thousands is not None and (len(thousands) != 1 or thousands.isalnum()), 'a sign such as ","'),
+            ("thousands", thousands == (decimal or "."), "different signs before decimals and between thousands"),
+            ("columns", isinstance(self.columns, str), "a list of names"),
+            ("one_hot", isinstance(self.one_hot, str), "a list of names"),
+            ("static", isinstance(self.static, str), "a list of names"),
+            ("value", self.value is not None and self.sensor is None, f"{setting('sensor')} too, the channels' names"),
+            ("labels_id", self.labels_id is not None and self.labels is None, f"{setting('labels')} too, its file"),
+        ):
+            if wrong:
+                raise ReadError(file, f"Got {setting(name, getattr(self, name))}; expected {expected}.")
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -121,68 +118,58 @@ class Roles:
 
 def find_roles(names: Sequence[str], file: str | Path, options: TableOptions, *, channels_needed: bool = True) -> Roles:
     """Which column is what: as given, or else by the usual names; all other columns are channels."""
-    targets, static = options.targets, tuple(map(str, options.static)) if isinstance(options.static, Sequence) else ()
-    roles = {role: str(name) for role in _ONE_EACH if (name := getattr(options, role)) is not None}
-    for role, name in [*roles.items(), *(("target", name) for name in targets), *(("static", name) for name in static)]:
+    static = tuple(map(str, options.static)) if isinstance(options.static, Sequence) else ()
+    found = {role: (str(name),) for role in _ONE_EACH if (name := getattr(options, role)) is not None}
+    found |= {role: columns for role, columns in (("target", options.targets), ("static", static)) if columns}
+    taken = [(name, role) for role, columns in found.items() for name in columns]
+    for name, role in taken:
         if name not in names:
             got = f"{setting(role, name)} and the columns {few(names)}"
             raise ReadError(file, f"Got {got}; expected the name of one of them.")
-    if len({*roles.values(), *targets, *static}) < len(roles) + len(targets) + len(static):
-        both = roles | {"target": targets} | ({"static": static} if static else {})
-        raise ReadError(file, f"Got one column for two of {both}; expected a column for each.")
+    if len(dict(taken)) < len(taken):
+        raise ReadError(file, f"Got one column for two of {found}; expected a column for each.")
     # `sex=f`, which is no column, is the word f of the column sex.
     columns, words = None if options.columns is None else list(map(str, options.columns)), {}
     for column in columns or ():
         name, sign, word = column.partition("=")
         if column not in names and sign and name in names:
             words.setdefault(name, []).append(word)
-    used = {*(columns or ()), *words, *roles.values(), *targets, *static}
-    free = [name for name in names if name not in used]
-    usual = {**USUAL, "value": ("value",)}
-    known = {role: next((name for name in free if name.lower() in usual[role]), None) for role in usual}
-    value = known.pop("value")
-    given = {*roles, "target"} if targets else {*roles}
-    guessed = {role: name for role, name in known.items() if name is not None and role not in given}
-    targets = targets or ((guessed["target"],) if "target" in guessed else ())
-    roles |= {role: name for role, name in guessed.items() if role != "target"}
-    if "sensor" in roles and "value" not in roles:
-        if value is None:
-            got = f"{setting('sensor', roles['sensor'])} and the columns {few(names)}"
-            raise ReadError(file, f"Got {got}; expected {setting('value')}, the column of numbers.")
-        roles["value"] = value
-    if "sensor" in roles:
+    free = [name for name in names if name not in {*(columns or ()), *words, *dict(taken)}]
+    usual = {**USUAL, **({"value": ("value",)} if options.sensor is not None else {})}
+    known = {role: name for role in usual if role not in found for name in free[::-1] if name.lower() in usual[role]}
+    found |= {role: (name,) for role, name in known.items()}
+    if "sensor" in found and "value" not in found:
+        got = f"{setting('sensor', options.sensor)} and the columns {few(names)}"
+        raise ReadError(file, f"Got {got}; expected {setting('value')}, the column of numbers.")
+    taken = {name: role for role, columns in found.items() for name in columns}
+    if "sensor" in found:
         channels = []
     elif columns is None:
-        channels = [name for name in names if name not in {*roles.values(), *targets, *static}]
+        channels = [name for name in names if name not in taken]
     else:
         channels = [name for name in columns if name in names or name.partition("=")[0] not in words]
         if absent := [name for name in channels if name not in names]:
             raise ReadError(file, f"Got no column {few(absent)}; expected one of the columns {few(names)}.")
-    taken = {name: role for role, name in roles.items() if role != "time"} | dict.fromkeys(targets, "target")
-    taken |= dict.fromkeys(static, "static")
-    if both := [name for name in (*channels, *words) if name in taken]:
+    if both := [name for name in (*channels, *words) if taken.get(name, "time") != "time"]:
         raise ReadError(
             file,
             f"Got the column {both[0]!r} as {taken[both[0]]} and as a channel; expected one of them, because a channel "
             f"is what a model sees. Leave {both[0]!r} out of the columns ({setting('columns', [...])}), or name "
             f"another {setting(taken[both[0]])}.",
         )
-    if not channels and channels_needed and "sensor" not in roles:
+    if not channels and channels_needed and "sensor" not in found:
         raise ReadError(file, f"Got only the columns {few(names)}; expected a channel beside them.")
-    one_each = {role: roles.get(role) for role in _ONE_EACH}
-    return Roles(
-        **one_each, target=targets, channels=tuple(channels), words=words, guessed=tuple(guessed), static=static
-    )
+    one_each = {role: found[role][0] if role in found else None for role in _ONE_EACH}
+    target, guessed = found.get("target", ()), tuple(known)
+    return Roles(**one_each, target=target, channels=tuple(channels), words=words, static=static, guessed=guessed)
 
 
 _ROW_NUMBERS = re.compile(r"Unnamed: \d+|__index_level_\d+__")
-_NUMBER_LAST = re.compile(r"(?P<stem>.*?)[ _.-]?[\[(]?(?P<number>\d+)[\])]?")
-_NUMBER_FIRST = re.compile(r"(?P<number>\d+)[ _.-](?P<stem>.*\D.*)")
-# This many points per channel are a series; fewer numbered columns may be channels.
-_SERIES = 10
 _MOST_WORDS = 100
-# Names that no column of a file has: the number of a row's series, its time, and its target at a point.
-_OWNER, _TIME, _TARGET = "\0owner", "\0time", "\0target"
+# This many numbered columns are points of a series; fewer may be channels.
+_SERIES = 10
+# Names that no column of a file has: the number of a row's series, and its time.
+_OWNER, _TIME = "\0owner", "\0time"
 
 
 @dataclass(frozen=True)
@@ -190,61 +177,49 @@ class Table:
     """Columns of a table, and which of them is what."""
 
     file: str | Path
-    source: TableFile
-    frame: Frame  # its index holds each row's number in the file
+    sources: tuple[TableFile, ...]
+    frame: Frame  # its index holds the number of each row's file, and the row's number in it
     roles: Roles
     options: TableOptions
-    numerals: tuple[str, str | None] = (".", None)  # the signs before decimals and between thousands
-    notes: list[str] = field(default_factory=list)  # how the table was read, beyond its layout
-    parts: tuple["Table", ...] = ()  # the tables whose rows these are, one after the other
+    notes: tuple[str, ...] = ()  # how the table was read, beyond its layout
 
-    def error(self, message: str, row: int | None = None) -> ReadError:
+    def error(self, message: str, row: int) -> ReadError:
         """An error about a row (its place in the frame), with its file and line or the id that stands there."""
-        if row is None:
-            return ReadError(self.file, message)
-        for part in self.parts:
-            if row < len(part.frame):
-                return part.error(message, row)
-            row -= len(part.frame)
-        line = self.source.line(int(self.frame.index[row]))
+        number, place = self.frame.index[row]
+        source = self.sources[number]
+        line = source.line(int(place))
         if line is None and self.roles.id is not None and (id := self.frame[self.roles.id].iloc[row]):
             message = f"{message} That is in a row of id {id}."
-        return ReadError(self.file, message, line=line)
+        return ReadError(source.path, message, line)
 
 
 def load_table(source: TableFile, options: TableOptions, *, channels_needed: bool = True) -> Table:
     """The columns with a role: channels and times as numbers where all cells are, labels as text."""
+    import pandas as pd
+
     roles = find_roles(source.names, source.path, options, channels_needed=channels_needed)
-    names, labels, times = roles.all, roles.labels, [] if roles.time is None else [roles.time]
-    text = {*labels, *(times if options.time_format else [])}
-    maybe = list(dict.fromkeys([*roles.numeric, *times, *roles.target, *roles.static]))
-    decimal, thousands = options.decimal or ".", options.thousands
-    frame = source.frame(names, text=text, time=roles.time, decimal=decimal)
-    if options.decimal is None and thousands is None:
-        decimal, thousands = find_numerals([frame[name] for name in maybe if is_text(frame[name])], source.path)
-        if decimal != ".":  # 1.234 is not what it was taken for
-            frame = source.frame(names, text=text, time=roles.time, decimal=decimal)
-    plain = (decimal, thousands) == (".", None)
-    for name in maybe:
-        if is_text(frame[name]) and not (name in text and (plain or name == roles.time)):
-            numbers, wrong = to_numbers(frame[name], decimal, thousands)
-            if not wrong.any() and name in labels:  # targets stay text, spelled as Python does
-                numbers = np.array(["" if np.isnan(x) else repr(float(x)) for x in numbers], object)
-            if not wrong.any():
-                frame[name] = numbers
-    by = f", thousands by {thousands!r}" if thousands else ""
-    notes = [] if plain else [f"decimal {'commas' if decimal == ',' else 'points'}{by}"]
-    return Table(source.path, source, frame, roles, options, (decimal, thousands), notes)
+    text = {*roles.labels, *([roles.time] if options.time_format and roles.time is not None else [])}
+    signs = {"decimal": options.decimal or ".", "thousands": options.thousands}
+    frame = source.frame(roles.all, text=text, **signs)
+    given = signs != {"decimal": ".", "thousands": None}
+    for name in dict.fromkeys([*roles.numeric, *roles.static, *roles.target, *([roles.time] if roles.time else [])]):
+        if is_text(frame[name]) and (name not in text or (given and name in roles.target)):
+            numbers = to_numbers(frame[name], **signs)
+            if not without_number(frame[name], numbers).any():
+                # Targets stay text, spelled as Python does.
+                frame[name] = numbers.map(repr, na_action="ignore").fillna("") if name in text else numbers
+    frame = pd.concat([frame], keys=[0])
+    return Table(source.path, (source,), frame, roles, options)
 
 
 def join_tables(tables: Sequence[Table], file: Path) -> Table:
     """The rows of several tables with the same columns, one after the other."""
     import pandas as pd
 
-    def meaning(table: Table) -> Any:
+    def meaning(table: Table) -> object:
         """Tables without names may be of different widths, and others have their columns in another order."""
-        roles, source = replace(table.roles, channels=(), guessed=()), table.source
-        return source.time_unit, source.named and (roles, sorted(table.roles.channels))
+        roles = replace(table.roles, channels=(), guessed=())
+        return table.sources[0].named and (roles, sorted(table.roles.channels))
 
     first = tables[0]
     for table in tables[1:]:
@@ -254,10 +229,10 @@ def join_tables(tables: Sequence[Table], file: Path) -> Table:
                 f"Got the channels {few(table.roles.channels)} in {table.file} and {few(first.roles.channels)} in "
                 f"{first.file}; expected the same columns with the same meaning in every table.",
             )
-    frame = pd.concat([table.frame for table in tables], ignore_index=True)
+    frame = pd.concat({number: table.frame.droplevel(0) for number, table in enumerate(tables)})
     roles = max((table.roles for table in tables), key=lambda roles: len(roles.channels))
-    notes = list(dict.fromkeys(note for table in tables for note in table.notes))
-    return Table(file, first.source, frame, roles, first.options, first.numerals, notes, tuple(tables))
+    notes = tuple(dict.fromkeys(note for table in tables for note in table.notes))
+    return Table(file, tuple(table.sources[0] for table in tables), frame, roles, first.options, notes)
 
 
 def from_table(table: Table, *, task: Task | None = None, name: str = "data") -> Dataset:
@@ -267,52 +242,60 @@ def from_table(table: Table, *, task: Task | None = None, name: str = "data") ->
 
 
 def _from_table(table: Table, task: Task | None, name: str) -> Dataset:
+    options = table.options
     if len(table.frame) == 0:
-        raise table.error("Got column names and no rows; expected series.")
+        raise ValueError("Got column names and no rows; expected series.")
     table = _without_row_numbers(table)
     if table.roles.id is not None and (absent := _is_no_label(table.frame[table.roles.id])).any():
         got = f"Got a row without {table.roles.id!r}"
         raise table.error(f"{got}; expected one in each, to know its series.", int(np.argmax(absent)))
     if any(_has_lists(table.frame[channel]) for channel in table.roles.numeric):
-        layout = "lists"
+        table, rows, layout = *_exploded(table), "table of lists"
     else:
-        table = _with_one_hot(_with_found_static(table) if table.options.static is True else table)
-        _check_numbers(table)
-        layout = "melted" if table.roles.sensor is not None else "wide" if is_wide(table) else "long"
-    channels, classes, described = table.roles.channels, None, ""
-    if table.options.per_time:
-        if layout != "long":
-            got = f"{setting('per_time', True)} for a table with a row per series or value"
-            raise ValueError(f"Got {got}; expected a row per point.")
-        table, classes, described = _with_point_targets(table, task)
-    if layout in ("long", "melted"):
-        for part in table.parts or (table,):
-            part.source.check_rows(part.frame)
-    rows = RowOwners.of(table, row_is_series=layout in ("wide", "lists"))
+        rows, layout = None, "melted table" if table.roles.sensor is not None else "long table"
+    table = _with_one_hot(_with_found_static(table) if options.static is True else table)
+    _check_numbers(table)
+    if layout == "long table" and is_wide(table):
+        layout = "wide table"
+    rows = rows or RowOwners.of(table, row_is_series=layout == "wide table")
+    if options.per_time and layout != "long table":
+        got = f"{setting('per_time', True)} for a {layout}"
+        raise ValueError(f"Got {got}; expected a row per point.")
+    if layout in ("long table", "melted table"):
+        for number, source in enumerate(table.sources):
+            source.check_rows(table.frame.loc[number])
     labels, static = labels_of_series(table, rows), _static_of_series(table, rows)
-    understood = {"lists": _lists, "melted": _melted, "wide": _wide, "long": _long}[layout](table, rows)
-    series, groups, split, labelled = understood.series, labels.groups, labels.split, labels.labelled
-    if table.options.per_time:
-        last = np.where(series.valid[..., None], series.values[..., len(channels) :], np.nan)
-        series = replace(series, values=series.values[..., : len(channels)], channels=channels)
-        target = np.nan_to_num(last[..., 0], nan=-1).astype(np.int64) if classes else last
-        fields: dict[str, Any] = {"target": target, "classes": classes}
-        labelled = (target >= 0).any(axis=1) if classes else ~np.isnan(target).all(axis=(1, 2))
-        described = f"target {listed(table.roles.target, quoted=True)} at each point ({described})"
-    else:
+    groups, split, labelled = labels.groups, labels.split, labels.labelled
+    fields: Values
+    if layout == "wide table":
+        series, unit, description, notes = _wide(table, rows)
         fields, described = describe_target(labels.targets, labelled, task)
-    notes = [*table.notes, *labels.notes, *understood.notes]
-    if table.options.drop_unlabelled and labelled is not None and not labelled.all():
+    else:
+        classes, described = None, ""
+        if options.per_time:
+            table, classes, described = _with_point_targets(table, task)
+        points, channels, unit, description, notes = _points(table, rows)
+        series = _packed(points, channels, rows)
+        if options.per_time:
+            packed = _packed(points, table.roles.target, rows).values
+            target = np.where(series.valid[..., None], packed, np.nan)
+            target = np.nan_to_num(target[..., 0], nan=-1).astype(np.int64) if classes else target
+            fields = {"target": target, "classes": classes}
+            labelled = (target >= 0).any(axis=1) if classes else ~np.isnan(target).all(axis=(1, 2))
+        else:
+            fields, described = describe_target(labels.targets, labelled, task)
+    notes = [*table.notes, *labels.notes, *notes]
+    if options.drop_unlabelled and labelled is not None and not labelled.all():
         if not labelled.any():
             raise ValueError("Got no series with a target; expected some. Leave `drop_unlabelled` out.")
         notes.append(f"{int((~labelled).sum())} series without a target left out")
         series, static = series[labelled], {name: column[labelled] for name, column in static.items()}
         groups, split = (None if array is None else array[labelled] for array in (groups, split))
-        if table.options.per_time:  # otherwise only targets that are there have been described
+        if options.per_time:  # otherwise only targets that are there have been described
             fields["target"] = fields["target"][labelled]
-    reading = "; ".join([", ".join(filter(None, [*understood.description, described])), *notes])
-    known: dict[str, Any] = {"groups": groups, "split": split, "static": static or None}
-    return Dataset(series, **fields, **known, name=name, time_unit=understood.time_unit, reading=reading)
+    reading = "; ".join([", ".join(filter(None, [layout, *description, described])), *notes])
+    known: Values = {"groups": groups, "split": split, "static": static or None}
+    return Dataset(series, **fields, **known, name=name, time_unit=unit, reading=reading)
 
 
 def _without_row_numbers(table: Table) -> Table:
@@ -322,122 +305,111 @@ def _without_row_numbers(table: Table) -> Table:
         column = table.frame[name]
         others = tuple(channel for channel in roles.channels if channel != name)
         if column.dtype.kind in "fiu":
-            # They begin anew in each file of a folder.
-            parts = [part.frame[name] for part in table.parts if name in part.frame] or [column]
-            whole = all(part.is_unique and (part == np.floor(part)).all() for part in parts)
-            if whole or column.isna().all():
+            again = table.frame.assign(file=table.frame.index.get_level_values(0)).duplicated(["file", name])
+            if column.isna().all() or ((column % 1 == 0).all() and not again.any()):  # they begin anew in each file
                 roles = replace(roles, channels=others)
                 notes.append(f"`{name}` left out (row numbers)")
         elif name == "Unnamed: 0" and roles.time is None and are_times(column):
             roles = replace(roles, channels=others, time=name)
         elif name == "Unnamed: 0":
-            raise table.error(
+            raise ValueError(
                 f"Got the first column without a name, and {column.iloc[0]!r} in it; expected a name, or row numbers. "
                 f"Write {setting('id', name)}, {setting('target', name)} or the like to say what it is."
             )
     if not roles.channels and roles.sensor is None:
-        raise table.error("Got no channel; expected a column of numbers beside ids, times and targets.")
-    return replace(table, roles=roles, notes=notes)
+        raise ValueError("Got no channel; expected a column of numbers beside ids, times and targets.")
+    return replace(table, roles=roles, notes=tuple(notes))
 
 
 def _with_one_hot(table: Table) -> Table:
     """A channel per word: `sex` with the words f and m becomes `sex=f` and `sex=m`, NaN where the cell is empty."""
-    roles, asked = table.roles, table.options.one_hot or ()
+    import pandas as pd
+
+    roles, asked, frame = table.roles, table.options.one_hot or (), table.frame
     if asked is True:
-        asked = [name for name in roles.channels if is_text(table.frame[name])]
+        asked = [name for name in roles.channels if is_text(frame[name])]
     if any(name not in (*roles.channels, *roles.words) for name in asked):
         got = f"{setting('one_hot', list(asked))} and the channels {few(roles.channels)}"
-        raise table.error(f"Got {got}; expected some of these.")
+        raise ValueError(f"Got {got}; expected some of these.")
     channels, all_words, columns, notes = list(roles.channels), {}, {}, list(table.notes)
     for name in dict.fromkeys([*asked, *roles.words]):
-        column = table.frame[name]
-        if column.dtype.kind in "fiu":  # 1.0 is the word 1, as it was before a gap made floats of it
-            column = column.map(lambda x: "" if x != x else str(int(x)) if float(x).is_integer() else str(x))
-        cells = column.astype(object).fillna("").astype(str).str.strip().to_numpy(object)
-        absent = np.array([cell.lower() in MISSING for cell in cells], bool)
-        words = roles.words.get(name) or sorted(set(cells[~absent]))
-        if (strange := ~absent & ~np.isin(cells.astype(str), words)).any():
+        cells = frame[name].where(~_is_no_label(frame[name]))
+        if cells.dtype.kind == "f":  # 1.0 is the word 1, as it was before a gap made floats of it
+            cells = cells.map(lambda x: f"{x:.0f}" if float(x).is_integer() else str(x), na_action="ignore")
+        cells = cells.astype(object).map(lambda x: str(x).strip(), na_action="ignore")
+        words = roles.words.get(name) or sorted(cells.dropna().unique())
+        if (strange := cells.notna() & ~cells.isin(words)).any():
             row = int(np.argmax(strange))
-            got = f"{cells[row][:40]!r} in column {name!r}"
+            got = f"{cells.iloc[row][:40]!r} in column {name!r}"
             raise table.error(f"Got {got}; expected one of {few(words)}, which you gave.", row)
         if len(words) > _MOST_WORDS:
             got = f"{len(words)} different words in column {name!r}"
-            raise table.error(f"Got {got}; expected at most {_MOST_WORDS} for a channel each. Is it an id, or a note?")
+            raise ValueError(f"Got {got}; expected at most {_MOST_WORDS} for a channel each. Is it an id, or a note?")
         all_words[name] = words
-        columns |= {f"{name}={word}": np.where(absent, np.nan, cells == word) for word in words}
+        columns |= {f"{name}={word}": (cells == word).astype(float).where(cells.notna()) for word in words}
         place = channels.index(name) if name in channels else len(channels)
         channels[place : place + 1] = [f"{name}={word}" for word in words]
         notes.append(f"a channel per word of `{name}`")
     if table.options.columns is not None and roles.words:  # in the order asked for
         channels = list(map(str, table.options.columns))
-    roles = replace(roles, channels=tuple(channels), words=all_words)
-    return replace(table, frame=with_columns(table.frame, columns), roles=roles, notes=notes)
+    roles, frame = replace(roles, channels=tuple(channels), words=all_words), pd.DataFrame({**frame, **columns})
+    return replace(table, frame=frame, roles=roles, notes=tuple(notes))
 
 
 def _with_found_static(table: Table) -> Table:
     """Channels that are constant within each series, which no path can show, as what is known of it as a whole."""
-    import pandas as pd
-
     roles, options, frame = table.roles, table.options, table.frame
-    if roles.id is None or roles.sensor is not None or options.columns is not None or not roles.channels:
+    if roles.id is None or roles.sensor is not None or options.columns is not None:
         return table
-    known = {}
-    for name in roles.channels:
-        column = frame[name]
-        if is_text(column):
-            codes, distinct = pd.factorize(column)
-            if len(distinct) > _MOST_WORDS:  # names, or notes
-                continue
-            column = pd.Series(codes, frame.index, float).where(~_is_no_label(column))
-        known[name] = column
-    groups: Any = pd.DataFrame(known, index=frame.index).groupby(frame[roles.id])
-    low, high, several = groups.min(), groups.max(), (groups.count() > 1).sum() > 1
-    asked = {*(options.one_hot if isinstance(options.one_hot, Sequence) else ())}
-    still = ((low == high) | low.isna()).all() & several
-    found = tuple(name for name in known if still[name] and name not in asked)
+    asked = options.one_hot if isinstance(options.one_hot, Sequence) else ()
+    names = [name for name in roles.channels if not (is_text(frame[name]) and frame[name].nunique() > _MOST_WORDS)]
+    found = [name for name in _constant(frame[names], frame[roles.id]) if name not in asked]
     if not found or len(found) == len(roles.channels):
         return table
     channels = tuple(name for name in roles.channels if name not in found)
-    notes = [*table.notes, f"static, because constant within each series: {listed(found)}"]
-    return replace(table, roles=replace(roles, channels=channels, static=found), notes=notes)
+    notes = (*table.notes, f"static, because constant within each series: {listed(found)}")
+    return replace(table, roles=replace(roles, channels=channels, static=tuple(found)), notes=notes)
+
+
+def _constant(frame: Frame, owner: Column | np.ndarray) -> list[str]:
+    """The columns whose values never change within a series, of those that several series have more than once."""
+    frame = frame.where(~frame.apply(_is_no_label))
+    groups = frame.groupby(owner)
+    return [name for name in frame if groups[name].nunique().max() <= 1 and (groups[name].count() > 1).sum() > 1]
 
 
 def _static_of_series(table: Table, rows: "RowOwners") -> dict[str, np.ndarray]:
     """What a table says of each series as a whole: numbers with NaN, or words with None."""
     found = {name: _one_each(table, name, "static", rows) for name in table.roles.static}
-    for name, texts in found.items():
-        numbers = table.frame[name].dtype.kind in "fiub"
-        cells = [(float(text) if numbers else text) if text else None for text in texts.tolist()]
-        found[name] = np.array(cells, float if numbers else object)
+    for name, first in found.items():
+        numeric = table.frame[name].dtype.kind in "fiub"
+        found[name] = first.to_numpy(float) if numeric else first.astype(object).where(first.notna(), None).to_numpy()
     return found
 
 
-def with_columns(frame: Frame, columns: dict[str, Any]) -> Frame:
-    """A frame with columns replaced or added; the frame itself stays as it is."""
-    import pandas as pd
-
-    # All at once: pandas warns of columns that are inserted one by one, as those of a wide table would be.
-    return pd.DataFrame({**frame, **columns}, index=frame.index, copy=False)
-
-
 def _check_numbers(table: Table) -> None:
-    """Refuse channels that are not finite numbers."""
+    """Refuse channels that are not finite numbers, and words that would be numbers if an option said so."""
+    for name in (*table.roles.target, *table.roles.static):
+        cells: Column = table.frame[name]
+        cells = cells[~_is_no_label(cells) & is_text(cells)].astype(str).drop_duplicates()
+        advice = list(filter(None, map(numeral_advice, cells)))
+        if advice and not to_numbers(cells, thousands=",").isna().any():
+            raise ValueError(f"Got {cells.iloc[0]!r} in column {name!r}. Write {advice[0]}, if it is a number.")
     for name in table.roles.numeric:
         column = table.frame[name]
         if column.dtype.kind not in "fiub":
-            words = column.where(column.map(lambda cell: isinstance(cell, str)))  # numbers come from other files
-            row = int(np.argmax(to_numbers(words, *table.numerals)[1]))
-            without = f"{setting('columns', [...])} without it"
-            if table.roles.time is None and are_times(column):
+            row = int(np.argmax(without_number(column, to_numbers(column))))
+            cell, without = str(column.iloc[row]), f"{setting('columns', [...])} without it"
+            if advice := numeral_advice(cell):
+                advice += ", if it is a number"
+            elif table.roles.time is None and are_times(column):
                 advice = f"{setting('time', name)} if it holds the times of the points, or {without}"
             else:
                 advice = f"{without} to leave it out, or {setting('one_hot', [name])} for a channel per word"
                 if "value" in map(str.lower, table.roles.channels):
                     sensor, value = setting("sensor", "column of names"), setting("value", "column of numbers")
                     advice += f", or say that the table is melted ({sensor}, {value})"
-            raise table.error(
-                f"Got {str(column.iloc[row])[:40]!r} in column {name!r}; expected a number. Write {advice}.", row
-            )
+            raise table.error(f"Got {cell[:40]!r} in column {name!r}; expected a number. Write {advice}.", row)
         if column.dtype.kind == "f" and (infinite := np.isinf(column.to_numpy())).any():
             expected = "finite numbers, or an empty cell where there is none"
             raise table.error(f"Got infinity in column {name!r}; expected {expected}.", int(np.argmax(infinite)))
@@ -461,6 +433,10 @@ class RowOwners(NamedTuple):
         owner, ids = pd.factorize(table.frame[id])
         return cls(owner, np.asarray(ids, object))
 
+    @property
+    def names(self) -> np.ndarray | None:
+        return None if self.ids is None else text_array(self.ids)
+
     def who(self, i: int) -> str:
         return f"series {i}" if self.ids is None else f"id {self.ids[int(i)]}"
 
@@ -468,77 +444,93 @@ class RowOwners(NamedTuple):
         return "" if self.ids is None else f" for id {self.ids[int(i)]}"
 
 
-class Understood(NamedTuple):
-    """The series of a table, a description of its layout in parts, and their times' unit."""
-
-    series: Series
-    description: list[str]
-    time_unit: str | None = None
-    notes: Sequence[str] = ()
+def _has_lists(column: Column) -> bool:
+    return column.dtype == object and any(isinstance(cell, np.ndarray | list) for cell in column)
 
 
-def _long(table: Table, rows: RowOwners) -> Understood:
-    """A row is a point."""
-    roles, ids = table.roles, rows.ids
-    times, unit, kind = _times(table, rows)
-    points = with_columns(table.frame, {_OWNER: rows.owner} | ({} if times is None else {_TIME: times}))
-    points, notes = _merge_duplicates(table, points, rows, unit)
-    channels = [name for name in roles.channels if not name.startswith(_TARGET)]
-    if ids is not None and 1 < len(ids) < len(points):
-        groups = points.groupby(_OWNER)[channels]
-        low, high, counts = groups.min(), groups.max(), groups.count()
-        still = ((low == high) | low.isna()).all() & ((counts > 1).sum() > 1)
-        if still.any():
-            constant = listed(still.index[still].tolist())
-            notes.append(f"constant within each series: {constant} ({setting('columns', [...])} leaves columns out)")
-    description = ["long table", _whose(table, ids), _time_described(table, kind), f"channels {listed(channels)}"]
-    return Understood(_packed(points, roles.channels, ids), description, unit, notes)
+def _exploded(table: Table) -> tuple[Table, RowOwners]:
+    """A table of lists, of which a row is a series, with a row per point."""
+    roles, frame = table.roles, table.frame
+    columns = [*roles.channels, *([] if roles.time is None else [roles.time])]
+    sizes = frame[columns].map(lambda cell: len(cell) if isinstance(cell, np.ndarray | list) else 0).to_numpy()
+    wrong = (sizes != sizes[:, :1]) | (sizes == 0)
+    rows = RowOwners.of(table, row_is_series=True)
+    if wrong.any():
+        row, column = (int(place[0]) for place in np.nonzero(wrong))
+        raise table.error(
+            f"Got for {rows.who(row)} in column {columns[column]!r} no list as long as that of {columns[0]!r}; "
+            "expected lists of numbers, one for each channel of the series.",
+            row,
+        )
+    points = frame.assign(**{name: frame[name].map(list) for name in columns}).explode(columns)
+    for name in columns:
+        if (
+            points[name].dtype.kind == "O"
+            and not without_number(points[name], numbers := to_numbers(points[name])).any()
+        ):
+            points[name] = numbers
+    return replace(table, frame=points), RowOwners(np.repeat(rows.owner, sizes[:, 0]), rows.ids)
 
 
-def _melted(table: Table, rows: RowOwners) -> Understood:
-    """A row is a value of one channel, which the column `sensor` names."""
+def _points(table: Table, rows: RowOwners) -> tuple[Frame, list[str], str | None, list[str], list[str]]:
+    """The points of a long or melted table, the channels, the times' unit, and a description in parts and notes."""
     roles, frame, ids = table.roles, table.frame, rows.ids
-    if roles.time is None:
-        got = f"{setting('sensor', roles.sensor)} and no column of times"
-        raise ValueError(f"Got {got}; expected {setting('time')}, to know which values belong together.")
-    if (absent := _is_no_label(frame[roles.sensor])).any():
-        raise table.error(f"Got no name in column {roles.sensor!r}; expected one.", int(np.argmax(absent)))
+    if roles.sensor is not None:
+        if roles.time is None:
+            got = f"{setting('sensor', roles.sensor)} and no column of times"
+            raise ValueError(f"Got {got}; expected {setting('time')}, to know which values belong together.")
+        if (absent := _is_no_label(frame[roles.sensor])).any():
+            raise table.error(f"Got no name in column {roles.sensor!r}; expected one.", int(np.argmax(absent)))
     times, unit, kind = _times(table, rows)
-    names = [str(sensor) for sensor in frame[roles.sensor].unique()]
-    points = with_columns(frame, {_OWNER: rows.owner, _TIME: times})
-    if table.options.columns is not None:
-        wanted = list(map(str, table.options.columns))
-        if lost := [sensor for sensor in wanted if sensor not in names]:
+    points = frame.assign(**{_OWNER: rows.owner}, **({} if times is None else {_TIME: times}))
+    channels, whose = list(roles.channels), "one series" if ids is None else f"{len(ids)} series by `{roles.id}`"
+    if roles.sensor is not None:
+        names = [str(sensor) for sensor in frame[roles.sensor].unique()]
+        channels = names if table.options.columns is None else list(map(str, table.options.columns))
+        if lost := [sensor for sensor in channels if sensor not in names]:
             raise ValueError(f"Got no sensor {few(lost)}; expected one of {few(names)}.")
-        names, points = wanted, points[points[roles.sensor].isin(wanted)]
+        points = points[points[roles.sensor].isin(channels)]
     points, notes = _merge_duplicates(table, points, rows, unit)
-    moments = points.groupby([_OWNER, _TIME]).ngroups
-    check_room(3 * 8 * float(moments) * len(names), table.file, f"{moments} points of {len(names)} sensors")
-    points = points.pivot(index=[_OWNER, _TIME], columns=roles.sensor, values=roles.value)[names].reset_index()
-    if ids is not None and len(lost := np.setdiff1d(np.arange(len(ids)), points[_OWNER])):
-        raise ValueError(f"Got none of the sensors {few(names)} for id {ids[lost[0]]}; expected values of one of them.")
-    description = [
-        "melted table",
-        _whose(table, ids),
-        _time_described(table, kind),
-        f"channels {listed(names)} from `{roles.sensor}`",
-    ]
-    return Understood(_packed(points, names, ids), description, unit, notes)
+    if roles.sensor is not None:
+        points = _pivoted(table, points, channels, rows)
+        whose_channels = f"channels {listed(channels)} from `{roles.sensor}`"
+    else:
+        whose_channels = f"channels {listed(channels)}"
+        if ids is not None and 1 < len(ids) < len(points) and (still := _constant(points[channels], points[_OWNER])):
+            advice = f"({setting('columns', [...])} leaves columns out)"
+            notes.append(f"constant within each series: {listed(still)} {advice}")
+    timed = "" if roles.time is None else f"time from `{roles.time}` ({kind})"
+    return points, channels, unit, [whose, timed, whose_channels], notes
+
+
+def _pivoted(table: Table, points: Frame, channels: list[str], rows: RowOwners) -> Frame:
+    """A row per point, of rows that each hold the value of one sensor."""
+    roles, moments = table.roles, points.groupby([_OWNER, _TIME]).ngroups
+    check_room(3 * 8 * float(moments) * len(channels), table.file, f"{moments} points of {len(channels)} sensors")
+    points = points.pivot(index=[_OWNER, _TIME], columns=roles.sensor, values=roles.value)[channels].reset_index()
+    if rows.ids is not None and len(lost := np.setdiff1d(np.arange(len(rows.ids)), points[_OWNER])):
+        got = f"none of the sensors {few(channels)} for id {rows.ids[lost[0]]}"
+        raise ValueError(f"Got {got}; expected values of one of them.")
+    return points
 
 
 def _times(table: Table, rows: RowOwners) -> tuple[np.ndarray | None, str | None, str]:
     import pandas as pd
 
-    if table.roles.time is None:
-        if table.options.time_format is not None:
-            got = f"{setting('time_format', table.options.time_format)} and no column of times"
-            raise ValueError(f"Got {got}; expected {setting('time')}.")
+    name, form = table.roles.time, table.options.time_format
+    if name is None:
+        if form is not None:
+            raise ValueError(f"Got {setting('time_format', form)} and no column of times; expected {setting('time')}.")
         return None, None, ""
     try:
-        times, unit, kind = as_times(table.frame[table.roles.time], time_format=table.options.time_format)
+        times, unit, kind = as_times(table.frame[name], time_format=form)
     except WrongTime as error:
         got, divided, rest = str(error).partition(";")
-        raise table.error(f"{got} in column {table.roles.time!r}{divided}{rest}", error.row) from None
+        message = f"{got} in column {name!r}{divided}{rest}"
+        if error.row is None:
+            raise ValueError(message) from None
+        advice = numeral_advice(str(table.frame[name].iloc[error.row]))
+        raise table.error(message + (f" Write {advice}, if it is a number." if advice else ""), error.row) from None
     if unit == SINCE_MIDNIGHT:  # clock times that start again would be sorted into the wrong order
         back = pd.Series(times).groupby(rows.owner).diff().to_numpy() < -43200
         if back.any():
@@ -551,37 +543,37 @@ def _times(table: Table, rows: RowOwners) -> tuple[np.ndarray | None, str | None
 
 def _merge_duplicates(table: Table, points: Frame, rows: RowOwners, unit: str | None) -> tuple[Frame, list[str]]:
     """Points whose times differ within each series, and sensor, and what was done for that."""
-    roles = table.roles
+    roles, how = table.roles, table.options.duplicates
     keys = [_OWNER, _TIME, *([] if roles.sensor is None else [roles.sensor])]
     if _TIME not in points or not (again := points.duplicated(keys).to_numpy()).any():
         return points, []
     count, first = int(again.sum()), points.iloc[int(np.argmax(again))]
-    if table.options.duplicates == "error":
-        sensor = (
-            "" if roles.sensor is None else f"{',' if rows.ids is not None else ' for'} sensor {first[roles.sensor]}"
-        )
+    if how == "error":
+        who = [] if rows.ids is None else [f"id {rows.ids[first[_OWNER]]}"]
+        who += [] if roles.sensor is None else [f"sensor {first[roles.sensor]}"]
+        whose = f" for {', '.join(who)}" if who else ""
         more = f" (and {count - 1} more such rows)" if count > 1 else ""
         by_name = f" The column {roles.time!r} was taken for the time by its name." if "time" in roles.guessed else ""
-        raise table.error(
-            f"Got the time {time_text(first[_TIME], unit)} twice{rows.of_whom(first[_OWNER])}{sensor}{more}; expected "
-            f"times that differ, because a path has one value at a time. Write {setting('duplicates', 'mean')}, "
-            f"{setting('duplicates', 'first')} or {setting('duplicates', 'last')} to merge such rows.{by_name}",
-            table.frame.index.get_loc(points.index[int(np.argmax(again))]),
+        raise replace(table, frame=points).error(
+            f"Got the time {time_text(first[_TIME], unit)} twice{whose}{more}; expected times that differ, because a "
+            f"path has one value at a time. Write {setting('duplicates', 'mean')}, {setting('duplicates', 'first')} or "
+            f"{setting('duplicates', 'last')} to merge such rows.{by_name}",
+            int(np.argmax(again)),
         )
-    notes = [f"{count} rows of duplicated times merged ({table.options.duplicates})"]
-    if table.options.duplicates != "mean":
-        points = points.drop_duplicates(keys, keep=table.options.duplicates)
-        return points.sort_values(_OWNER, kind="stable"), notes
-    groups = points.groupby(keys)[list(roles.numeric)]
-    if (_TARGET in points) and (groups[_TARGET].nunique() > 1).any():
-        raise ValueError(f"Got different classes at one time; expected one. Write {setting('duplicates', 'first')}.")
-    return groups.mean().reset_index(), notes
+    notes = [f"{count} rows of duplicated times merged ({how})"]
+    if how != "mean":
+        return points.drop_duplicates(keys, keep=how).sort_values(_OWNER, kind="stable"), notes
+    targets = [*roles.target] if table.options.per_time else []
+    groups = points.groupby(keys)
+    if targets and (groups[targets].nunique() > 1).any(axis=None):
+        raise ValueError(f"Got different targets at one time; expected one. Write {setting('duplicates', 'first')}.")
+    return groups[[*roles.numeric, *targets]].mean().reset_index(), notes
 
 
-def _packed(points: Frame, channels: Sequence[str], ids: np.ndarray | None) -> Series:
+def _packed(points: Frame, channels: Sequence[str], rows: RowOwners) -> Series:
     time = _TIME if _TIME in points else None
     series = Series.from_table(points, id=_OWNER, time=time, columns=list(channels))
-    return replace(series, ids=text_array(ids))
+    return replace(series, ids=rows.names)
 
 
 def is_wide(table: Table) -> bool:
@@ -592,111 +584,75 @@ def is_wide(table: Table) -> bool:
     if roles.time is not None or table.options.per_time or roles.words:
         return False
     unique = roles.id is not None and table.frame[roles.id].is_unique
-    if roles.id is not None and not unique:
+    if roles.id is not None and (not unique or rows == 1):
         return False
-    grid, yes, no = numbered(roles.channels), setting("wide", True), setting("wide", False)
-    if grid is None:
-        if not unique or rows == 1:
-            return False
-        raise table.error(
-            f"Got one row per {roles.id!r} and the columns {few(roles.channels)}; expected several rows per series, or "
-            f"numbered columns, to know what a row is. Write {yes} if it is a series, or {no} if it is a point."
-        )
-    points = len(next(iter(grid[0].values())))
-    sure = unique or points >= _SERIES or rows <= _SERIES * points
-    named = all(map(_is_plain_number, roles.channels)) if table.source.named else bool(roles.target)
-    if not sure and not named:
-        raise table.error(
-            f"Got {rows} rows of the columns {few(roles.channels)} and no ids; expected to know whether a row is a "
-            f"series of {points} points ({yes}), or a point of one long series ({no})."
-        )
-    return True
+    grid = numbered(roles.channels)
+    if grid is not None:
+        plain = all(map(_is_plain_number, roles.channels)) and bool(table.sources[0].named or roles.target)
+        if unique or plain or len(next(iter(grid.values()))) >= _SERIES:
+            return True
+    if grid is None and not unique:
+        return False
+    raise ValueError(
+        f"Got {rows} rows of the columns {few(roles.channels)}; expected several rows with one id, or times, to know "
+        f"what a row is. Write {setting('wide', True)} if it is a series, or {setting('wide', False)} if it is a point."
+    )
 
 
-def _wide(table: Table, rows: RowOwners) -> Understood:
-    """A row is a series, its points in numbered columns."""
+def _wide(table: Table, rows: RowOwners) -> tuple[Series, None, list[str], list[str]]:
+    """The series of a table whose rows they are, with their points in numbered columns; see `_points`."""
     roles, frame = table.roles, table.frame
     if roles.time is not None:
         got = f"the time column {roles.time!r} in a wide table, whose rows are whole series"
         raise ValueError(f"Got {got}; expected none. Write {setting('wide', False)} for a row per point.")
-    grid, others = numbered(roles.channels, strict=True) or ({"x0": list(roles.channels)}, [])
-    notes = [f"left out, because they are not numbered as the others are: {listed(others)}"] if others else []
+    grid = numbered(roles.channels, strict=True) or {"x0": list(roles.channels)}
     channels = list(grid) if len(grid) > 1 else ["x0"]
     first, last = grid[next(iter(grid))], grid[list(grid)[-1]]
     values = np.stack([frame[names].to_numpy() for names in grid.values()], axis=2)
     lengths = lengths_without_gaps(values)
-    series = Series(values[:, : lengths.max()], lengths=lengths, channels=channels, ids=text_array(rows.ids))
+    series = Series(values[:, : lengths.max()], lengths=lengths, channels=channels, ids=rows.names)
     whose = f"{len(frame)} series, one per row" + (f", by `{roles.id}`" if roles.id else "")
     shape = f"{len(first)} points" if lengths.min() == len(first) else f"{lengths.min()} to {lengths.max()} points"
     named = f"channels {listed(channels)}" if len(channels) > 1 else "one channel"
-    return Understood(series, ["wide table", whose, named, f"{shape} ({first[0]} to {last[-1]})"], None, notes)
+    return series, None, [whose, named, f"{shape} ({first[0]} to {last[-1]})"], []
 
 
 def _is_plain_number(name: str) -> bool:
     return re.fullmatch(r"-?\d+(\.\d+)?([eE][-+]?\d+)?", name) is not None
 
 
-def numbered(names: Sequence[str], *, strict: bool = False) -> tuple[dict[str, list[str]], list[str]] | None:
-    """The columns of each channel in the order of their numbers, and those without a number; None if not numbered.
+_NUMBER_LAST = re.compile(r"(?P<stem>.*?)[ _.-]?[\[(]?(?P<number>\d+)[\])]?")
+_NUMBER_FIRST = re.compile(r"(?P<number>\d+)[ _.-](?P<stem>.*\D.*)")
+
+
+def numbered(names: Sequence[str], *, strict: bool = False) -> dict[str, list[str]] | None:
+    """The columns of each channel in the order of their numbers, as many of each; None if not all are numbered so.
+
+    With `strict`, some that are numbered beside others that are not, or not as they are, are refused.
 
     >>> numbered(["x_0", "x_1", "y_0", "y_1"])
-    ({'x': ['x_0', 'x_1'], 'y': ['y_0', 'y_1']}, [])
+    {'x': ['x_0', 'x_1'], 'y': ['y_0', 'y_1']}
     >>> numbered(["pm2", "pm10", "no2"])
     """
     if all(map(_is_plain_number, names)):
-        return {"x0": list(names)}, []
+        return {"x0": list(names)}
     for form in (_NUMBER_LAST, _NUMBER_FIRST):
-        matches = {name: match for name in names if (match := form.fullmatch(name))}
-        others = [name for name in names if name not in matches]
-        if len(matches) < 2 or (others and (len(matches) < _SERIES or len(others) > 0.2 * len(names))):
-            continue
         grid: dict[str, dict[int, str]] = {}
-        for name, match in matches.items():
-            grid.setdefault(match["stem"], {})[int(match["number"])] = name
-        counts = [sorted(row) for row in grid.values()]
-        run = all(row == list(range(row[0], row[0] + len(row))) and len(row) > 1 for row in counts)
-        if run and all(row == counts[0] for row in counts) and sum(map(len, counts)) == len(matches):
-            return {stem: [row[i] for i in sorted(row)] for stem, row in grid.items()}, others
-        if strict and run and len(grid) > 1:
-            sizes = ", ".join(f"{len(row)} of {stem!r}" for stem, row in list(grid.items())[:5])
-            raise ValueError(f"Got {sizes}; expected as many columns, numbered alike, for each channel.")
+        for match in filter(None, map(form.fullmatch, names)):
+            grid.setdefault(match["stem"], {})[int(match["number"])] = match.string
+        numbers = [sorted(row) for row in grid.values()]
+        alike = sum(map(len, numbers)) == len(names) and all(row == numbers[0] for row in numbers)
+        if alike and len(numbers[0]) == numbers[0][-1] - numbers[0][0] + 1 > 1:
+            return {stem: [row[i] for i in numbers[0]] for stem, row in grid.items()}
+        if strict and max(map(len, numbers), default=0) > 1:
+            others = [name for name in names if not any(name in row.values() for row in grid.values())]
+            counts = ", ".join(f"{len(row)} of {stem!r}" for stem, row in list(grid.items())[:5])
+            raise ValueError(
+                f"Got the columns {counts}{f', and {few(others, 5)}' if others else ''}; expected as many columns, "
+                f"numbered alike, for each channel. Say what the others are: {setting('static', [...])}, or name those "
+                f"that count, {setting('columns', [...])}."
+            )
     return None
-
-
-def _is_list(cell: object) -> bool:
-    return isinstance(cell, np.ndarray | list)
-
-
-def _has_lists(column: Column) -> bool:
-    return column.dtype == object and any(map(_is_list, column))
-
-
-def _lists(table: Table, rows: RowOwners) -> Understood:
-    """A row is a series, with a list of numbers for each channel."""
-    roles, frame = table.roles, table.frame
-    if roles.sensor is not None:
-        raise ValueError("Got lists in the cells; expected a row per series then, without `sensor`.")
-    columns = [frame[channel].to_numpy(object) for channel in roles.channels]
-    for channel, column in zip(roles.channels, columns, strict=True):
-        for i, (cell, other) in enumerate(zip(column, columns[0], strict=True)):
-            if not (_is_list(cell) and _is_list(other) and len(cell) == len(other) > 0):
-                who = f"row {i}" if rows.ids is None else rows.who(i)
-                raise ValueError(
-                    f"Got for {who} in column {channel!r} no list as long as that of {roles.channels[0]!r}; expected "
-                    "lists of numbers, one for each channel of the series."
-                )
-    series = Series.from_arrays(
-        [np.stack(list(map(np.asarray, row)), axis=1) for row in zip(*columns, strict=True)],
-        times=None if roles.time is None else [np.asarray(clock, np.float64) for clock in frame[roles.time]],
-        channels=roles.channels,
-        ids=text_array(rows.ids),
-    )
-    description = [
-        f"{len(frame)} series, one per row",
-        _time_described(table, "lists"),
-        f"channels {listed(roles.channels)}",
-    ]
-    return Understood(series, ["table of lists", *description], table.source.time_unit)
 
 
 class Labels(NamedTuple):
@@ -716,37 +672,40 @@ class Labels(NamedTuple):
 def labels_of_series(table: Table, rows: RowOwners) -> Labels:
     """The labels of each series; ReadError if its rows contradict each other, or say nothing."""
     roles = table.roles
-    names = () if table.options.per_time else roles.target
-    targets, notes = {name: _one_each(table, name, "target", rows) for name in names}, []
+
+    def text(name: str, role: str) -> np.ndarray:
+        first = _one_each(table, name, role, rows)
+        return text_array(first.map(str).where(first.notna(), "").to_numpy(object))
+
+    targets = {name: text(name, "target") for name in (() if table.options.per_time else roles.target)}
+    notes = []
     if targets and all((column == "").all() for column in targets.values()):
         targets, notes = {}, [f"no target: {listed(roles.target, quoted=True)} is empty"]
     others = {}
     for role, name in (("group", roles.group), ("split", roles.split)):
-        others[role] = None if name is None else _one_each(table, name, role, rows)
+        others[role] = None if name is None else text(name, role)
         if name is not None and (empty := others[role] == "").any():
-            raise table.error(
+            raise ValueError(
                 f"Got nothing for {rows.who(int(np.argmax(empty)))} in column {name!r}; expected a {role}."
             )
     labels = Labels(targets, others["group"], others["split"], notes)
     labelled = labels.labelled
     if labelled is not None and not labelled.all() and not table.options.drop_unlabelled:
         more = f" (and {int((~labelled).sum()) - 1} more)" if (~labelled).sum() > 1 else ""
-        raise table.error(
+        raise ValueError(
             f"Got nothing for {rows.who(int(np.argmin(labelled)))}{more} in column {roles.target[0]!r}; expected a "
             f"target for each series. Write {setting('drop_unlabelled', True)} to leave such series out."
         )
     return labels
 
 
-def _one_each(table: Table, name: str, role: str, rows: RowOwners) -> np.ndarray:
-    """The one label that the rows of each series have in a column."""
-    import pandas as pd
-
-    codes, distinct = pd.factorize(table.frame[name])
-    labels = pd.Series(codes, dtype=float).where(~_is_no_label(table.frame[name]))
-    first = labels.groupby(rows.owner).first().to_numpy()  # that is there; -1 is none
-    texts = np.array([*map(str, distinct), ""], object)
-    differs = labels.notna().to_numpy() & (labels.to_numpy() != first[rows.owner])
+def _one_each(table: Table, name: str, role: str, rows: RowOwners) -> Column:
+    """The one value that the rows of each series have in a column; NaN where they have none."""
+    column = table.frame[name].reset_index(drop=True)
+    cells = column.where(~_is_no_label(column))
+    first = cells.groupby(rows.owner).first()  # that is there
+    own = first.reindex(rows.owner).reset_index(drop=True)
+    differs = cells.notna() & (cells != own)
     if differs.any():
         row, hint = int(np.argmax(differs)), ""
         if role == "target":
@@ -754,44 +713,35 @@ def _one_each(table: Table, name: str, role: str, rows: RowOwners) -> np.ndarray
             hint += f", or {setting('wide', True)} if a row is a series." if rows.ids is None else "."
         elif rows.ids is None:
             hint = f" Write {setting('id', name)} if it says which series a row belongs to."
-        both = f"both {texts[int(first[rows.owner[row]])]!r} and {texts[codes[row]]!r} in column {name!r}"
+        both = f"both {str(own[row])!r} and {str(cells[row])!r} in column {name!r}"
         raise table.error(f"Got for {rows.who(rows.owner[row])} {both}; expected one for all its rows.{hint}", row)
-    return text_array(texts[np.nan_to_num(first, nan=-1).astype(int)])
+    return first
 
 
 def _with_point_targets(table: Table, task: Task | None) -> tuple[Table, tuple[str, ...] | None, str]:
-    """The targets at the points of a long table as channels behind the others, their classes, and what they are."""
-    names = table.roles.target
+    """A long table with its targets as numbers, NaN where there is none; the names of classes, and what they are."""
+    names, frame = table.roles.target, table.frame
     if not names:
-        got = f"{setting('per_time', True)} without a target"
-        raise ValueError(f"Got {got}; expected one, {setting('target', 'column')}.")
+        raise ValueError(f"Got {setting('per_time', True)} without a target; expected {setting('target', 'column')}.")
     if len(names) > 1 and task == "classification":
         raise ValueError(f"Got the targets {list(names)} for a classification; expected one.")
     columns, classes, described = {}, None, ""
-    for i, name in enumerate(names):
-        labels, there = table.frame[name].to_numpy(object), ~_is_no_label(table.frame[name])
-        target, asked = np.full(len(labels), np.nan), task if len(names) == 1 else "regression"
-        target[there], classes, described = classes_or_numbers(labels[there].astype(str), name, asked)
-        columns[_TARGET if classes else f"{_TARGET} {i}"] = target
-    roles = replace(table.roles, channels=(*table.roles.channels, *columns))
-    return replace(table, frame=with_columns(table.frame, columns), roles=roles), classes, described
+    for name in names:
+        there = ~_is_no_label(frame[name])
+        target, asked = np.full(len(frame), np.nan), task if len(names) == 1 else "regression"
+        labels = frame[name].to_numpy(object)[there].astype(str)
+        target[there], classes, described = classes_or_numbers(labels, name, asked)
+        columns[name] = target
+    described = f"target {listed(names, quoted=True)} at each point ({described})"
+    return replace(table, frame=frame.assign(**columns)), classes, described
 
 
 def _is_no_label(column: Column) -> np.ndarray:
     """Which cells name no class, group or series."""
-    import pandas as pd
-
-    codes, distinct = pd.factorize(column)
-    absent = [str(label).strip().lower() in NO_LABEL for label in distinct]
-    return np.array([*absent, True])[codes]  # pandas gives the code -1 to what is missing
-
-
-def _whose(table: Table, ids: np.ndarray | None) -> str:
-    return "one series" if ids is None else f"{len(ids)} series by `{table.roles.id}`"
-
-
-def _time_described(table: Table, kind: str) -> str:
-    return "" if table.roles.time is None else f"time from `{table.roles.time}` ({kind})"
+    absent = column.isna()
+    if column.dtype.kind not in "fiub":
+        absent |= column.astype(str).str.strip().str.lower().isin(NO_LABEL)
+    return absent.to_numpy(bool)
 
 
 def listed(names: Sequence[str], *, quoted: bool = False) -> str:
@@ -799,8 +749,8 @@ def listed(names: Sequence[str], *, quoted: bool = False) -> str:
     return ", ".join(names if len(names) <= 8 else [*names[:6], f"... ({len(names)} in all)"])
 
 
-def text_array(texts: np.ndarray | None) -> Any:
+def text_array(texts: np.ndarray) -> np.ndarray:
     """Strings as NumPy keeps them, in equal widths, unless one long one would make them large."""
-    if texts is None or 4 * max(map(len, texts), default=0) * len(texts) > 2**26:
+    if 4 * max(map(len, texts), default=0) * len(texts) > 2**26:
         return texts
     return np.array([str(text) for text in texts])

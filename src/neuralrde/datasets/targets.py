@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._write import Values
 from ..errors import ParameterError, few, setting
 from .files import number
 
@@ -125,7 +126,7 @@ def classes_or_numbers(
 
 def describe_target(
     columns: dict[str, np.ndarray], labelled: np.ndarray | None, task: Task | None
-) -> tuple[dict[str, Any], str]:
+) -> tuple[Values, str]:
     """Arguments of `Dataset` for columns of labels in text, where there are any, and a sentence about them."""
     if not columns:
         return {}, ""

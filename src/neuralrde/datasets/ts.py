@@ -7,7 +7,7 @@ imports pandas, numba and scikit-learn; so this is our own. The tests compare th
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -196,7 +196,7 @@ def _timed(channels: list[str]) -> tuple[np.ndarray, np.ndarray]:
 
 def read_labels(
     labels: list[str], lines: list[int], file: str | Path, *, classes: Sequence[str] | None, regression: bool
-) -> tuple[list[Any] | None, tuple[str, ...] | None]:
+) -> tuple[list[float] | list[str] | None, tuple[str, ...] | None]:
     """The target that labels on these lines stand for: numbers, numbers of the header's classes, or other names."""
     if not labels:
         return None, None

@@ -9,7 +9,6 @@ from .forecaster import LogSignatureForecaster
 from .neural import NeuralRDEClassifier, NeuralRDERegressor
 from .neural_forecaster import NeuralRDEForecaster
 from .saving import load_estimator
-from .transformer import LogSignatureTransformer
 
 ESTIMATORS: dict[str, Any] = {
     cls.__name__: cls
@@ -19,7 +18,6 @@ ESTIMATORS: dict[str, Any] = {
         LogSignatureFeatures,
         NeuralRDEClassifier,
         NeuralRDERegressor,
-        LogSignatureTransformer,
         LogSignatureForecaster,
         NeuralRDEForecaster,
     )
@@ -31,7 +29,6 @@ __all__ = [
     "LogSignatureFeatures",
     "LogSignatureForecaster",
     "LogSignatureRegressor",
-    "LogSignatureTransformer",
     "NeuralRDEClassifier",
     "NeuralRDEForecaster",
     "NeuralRDERegressor",

@@ -2,17 +2,17 @@
 
 import os
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._types import Options
+from .._types import OnePerSeries, Options, SeriesLike, TableLike, TargetLike
 from ..online import Stream, StreamBatch
+from ..training.examples import as_weights
 from ..transforms import Transform
-from .division import Samples, check_groups, check_sample_weight
+from .division import Samples, check_groups
 from .explanation import Explanation, explained
 from .inputs import InputDescription, StaticCoding, described_series
 from .parameters import Learned, Parameters
@@ -30,7 +30,8 @@ class SeriesEstimator(Parameters, BaseEstimator):
 
     fitted_: Any
     _kind: ClassVar[type]
-    _task: ClassVar[str]
+    _task: ClassVar[str] = ""
+    """ "classification" or "regression", for those with targets."""
     transform_ = Learned[Transform]("transform")
     n_channels_in_ = Learned[int]("inputs.n_channels")
     n_features_in_ = Learned[int]("inputs.columns")
@@ -38,16 +39,13 @@ class SeriesEstimator(Parameters, BaseEstimator):
     outputs_ = Learned[int]("targets.outputs")
     per_time_ = Learned[bool]("targets.per_time")
 
-    def _check_parameters(self) -> SimpleNamespace:
-        """The parts that parameters stand for, by parameter. Raises if a parameter is wrong."""
-        parts = SimpleNamespace()
-        for name, family in self._parts.items():
-            part = self._part(name)
-            setattr(parts, name, part.expanded() if family == "transform" else part)
-        return parts
+    def _check_parameters(self) -> Self:
+        """The estimator with an object for each part, as parameters may be short names. Raises if one is wrong."""
+        parts = {name: self._part(name) for name in self._parts}
+        return type(self)(**self.get_params(deep=False) | parts)
 
     def _code_targets(
-        self, y: Any, series: Any, coding: TargetCoding | None, classes: Any = None
+        self, y: TargetLike, series: Any, coding: TargetCoding | None, classes: TargetLike = None
     ) -> tuple[np.ndarray, TargetCoding]:
         """Targets as numbers, and their coding; see `ClassTargets` and `NumberTargets`."""
         raise NotImplementedError
@@ -63,7 +61,7 @@ class SeriesEstimator(Parameters, BaseEstimator):
         return estimator
 
     def _source(
-        self, X: Any, described: InputDescription | None = None, static: Any = None
+        self, X: SeriesLike, described: InputDescription | None = None, static: TableLike = None
     ) -> tuple[SampleSource, InputDescription]:
         """X as a source of samples, and its description, which must be that of an earlier `fit` if one is given."""
         if isinstance(X, HasSource):
@@ -76,7 +74,7 @@ class SeriesEstimator(Parameters, BaseEstimator):
             described = replace(described, static=StaticCoding.fit(static, len(series)))
         return SeriesInMemory(series, described.coded(static, len(series))), described
 
-    def _source_and_targets(self, X: Any, y: Any, static: Any) -> tuple[SampleSource, Any]:
+    def _source_and_targets(self, X: SeriesLike, y: TargetLike, static: TableLike) -> tuple[SampleSource, Any]:
         """The source of `score`, and the targets to compare predictions with."""
         source, _ = self._source(X, self.fitted_.inputs, static)
         y = source.targets(y, self._task)
@@ -86,15 +84,15 @@ class SeriesEstimator(Parameters, BaseEstimator):
 
     def _samples(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        groups: Any = None,
+        X: SeriesLike,
+        y: TargetLike,
+        sample_weight: OnePerSeries = None,
+        groups: OnePerSeries = None,
         *,
-        static: Any = None,
+        static: TableLike = None,
         described: InputDescription | None = None,
         coding: TargetCoding | None = None,
-        classes: Any = None,
+        classes: TargetLike = None,
     ) -> tuple[Samples, InputDescription, TargetCoding]:
         """The arguments of `fit`, checked. Series without a weight, or without a target at any point, are left out.
 
@@ -109,14 +107,15 @@ class SeriesEstimator(Parameters, BaseEstimator):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         target, coding = self._code_targets(y, source.series, coding, classes)
         groups = check_groups(source.groups if groups is None else groups, len(source))
-        samples = Samples(source, target, groups=groups).weighted_by(check_sample_weight(sample_weight, len(source)))
+        weight = None if sample_weight is None else as_weights(sample_weight, len(source), "sample_weight", "series")
+        samples = Samples(source, target, groups=groups).weighted_by(weight)
         if coding.per_time and not (rows := are_known(samples.target).any(axis=1)).all():
             if not rows.any():
                 raise ValueError("Got series without any label that is known; expected some to compare with.")
             samples = samples[rows]
         return samples, described, coding
 
-    def _outputs(self, X: Any, static: Any = None) -> Any:
+    def _outputs(self, X: SeriesLike, static: TableLike = None) -> Any:
         """The outputs for series X, of which predictions are made."""
         self._check_fitted()
         return self.fitted_.outputs(self._source(X, self.fitted_.inputs, static)[0])
@@ -140,10 +139,6 @@ class SeriesEstimator(Parameters, BaseEstimator):
         """
         return load_estimator(path, {cls.__name__: cls})
 
-    def _check_loaded(self, fitted: Any, parts: SimpleNamespace) -> Any:
-        """What a file says was fitted, if it can be what these parameters lead to."""
-        return fitted
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -156,7 +151,7 @@ class Predicting:
 
     fitted_: Any
 
-    def explain(self, X: Any, *, bins: int = 24, static: Any = None) -> Explanation:
+    def explain(self, X: SeriesLike, *, bins: int = 24, static: TableLike = None) -> Explanation:
         """What each channel and each of `bins` spans of time contributed to the outputs for series X.
 
         So did the columns of `static`, if `fit` had some. Contributions add up to the logit, or the number, less a
@@ -166,7 +161,7 @@ class Predicting:
         source, _ = self._source(X, self.fitted_.inputs, static)  # type: ignore
         return explained(self.fitted_, source, bins)
 
-    def stream(self, state: Any = None, *, last: int | None = None, static: Any = None) -> Stream:
+    def stream(self, state: Any = None, *, last: int | None = None, static: TableLike = None) -> Stream:
         """A series that is still arriving: push points, and predict at any moment what the whole series would get.
 
         See `neuralrde.online.Stream`.

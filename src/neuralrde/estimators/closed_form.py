@@ -1,15 +1,14 @@
 """Classification, regression and features in closed form: random log-signature features and ridge regression."""
 
 from dataclasses import dataclass, fields, replace
-from types import SimpleNamespace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 
-from .._types import Options
+from .._types import OnePerSeries, Seed, SeriesLike, TableLike, TargetLike
 from ..features import FeatureSizes, LinearModel, SeriesFeatures, ridge_of_classes, ridge_of_numbers
 from ..features.features import ManyFeatures
 from ..paths import Series
@@ -36,11 +35,11 @@ def fit_closed_form(
     targets: TargetCoding,
     *,
     sizes: FeatureSizes | None = None,
-    random_state: Any = 0,
+    random_state: Seed = 0,
 ) -> tuple[FittedClosedForm, Float[np.ndarray, "samples outputs"]]:
     """Features and a ridge regression; and its outputs for each series, had that series been left out."""
     source, sizes = samples.source, sizes or FeatureSizes()
-    fitted, values = fit_features(whole_series(source), inputs, sizes, random_state, source.static)
+    fitted, values = fit_features(whole_series(source), inputs, sizes, random_state, source.static, placed=True)
     features = fitted.model
     assert features is not None
     if targets.classes is not None:
@@ -51,9 +50,11 @@ def fit_closed_form(
         known = (samples.target, samples.weight, samples.groups)
         ridge, sharpness = ridge_of_numbers(values, *known, blocks=features.scales), 1.0
         scores = held_out_scores(np.abs(samples.target.astype(np.float64) - ridge.left_out), samples.groups)
-    arrays = (ridge.coefficients, ridge.intercept, np.asarray(sharpness))
+    features, coefficients = features.without(ridge.coefficients)
+    arrays = (coefficients, ridge.intercept, np.asarray(sharpness))
     model = LinearModel(features, *(array.astype(np.float32) for array in arrays))
-    learned = vars(fitted) | {"model": model, "targets": targets, "penalty": ridge.penalty, "scores": scores}
+    learned = vars(fitted) | {"model": model, "counts": features.counts, "targets": targets}
+    learned |= {"penalty": ridge.penalty, "scores": scores}
     return FittedClosedForm(**learned), ridge.left_out * float(model.sharpness)
 
 
@@ -61,15 +62,16 @@ def fit_features(
     series: Series,
     inputs: InputDescription,
     sizes: FeatureSizes,
-    random_state: Any,
+    random_state: Seed,
     static: Float[np.ndarray, "samples numbers"] | None = None,
+    *,
+    placed: bool = False,
 ) -> tuple[FittedFeatures, Float[np.ndarray, "samples features"] | ManyFeatures]:
     """Features of a training set, for whatever comes after; and their values for it."""
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     transform = Resample().fit(series)
-    model, values = SeriesFeatures.fit(series, transform(series), sizes, static, seed=seed)
-    learned: Options = {"features": values.shape[1], "sparse": model.steps is not None, "model": model}
-    return FittedFeatures(inputs=inputs, transform=transform, sizes=sizes, **learned), values
+    model, values = SeriesFeatures.fit(series, transform(series), sizes, static, placed=placed, seed=seed)
+    return FittedFeatures(inputs=inputs, transform=transform, sizes=sizes, counts=model.counts, model=model), values
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -95,7 +97,7 @@ class ClosedForm(SeriesEstimator):
     thresholds: int = FeatureSizes.thresholds
     competitions: int = FeatureSizes.competitions
     windows: int = FeatureSizes.windows
-    random_state: Any = 0
+    random_state: Seed = 0
 
     model_ = Learned[SeriesFeatures | LinearModel]("model")
     features_ = Learned[int]("features")
@@ -103,7 +105,7 @@ class ClosedForm(SeriesEstimator):
     def _sizes(self) -> FeatureSizes:
         return FeatureSizes(**{field.name: getattr(self, field.name) for field in fields(FeatureSizes)})
 
-    def _check_parameters(self) -> SimpleNamespace:
+    def _check_parameters(self) -> Self:
         self._sizes()
         return super()._check_parameters()
 
@@ -122,19 +124,19 @@ class LogSignatureFeatures(TransformerMixin, ClosedForm):
 
     _kind = FittedFeatures
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: SeriesLike, y: TargetLike = None) -> Self:
         """Learn scales and thresholds."""
         self.fit_transform(X)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+    def fit_transform(self, X: SeriesLike, y: TargetLike = None) -> np.ndarray:
         """Fit and transform, in half the time of one after the other."""
         self._check_parameters()
         source, inputs = self._source(X)
         self.fitted_, values = fit_features(whole_series(source), inputs, self._sizes(), self.random_state)
         return values if isinstance(values, np.ndarray) else self.transform(X)
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: SeriesLike) -> np.ndarray:
         """The features of each series."""
         self._check_fitted()
         return self.fitted_.of(whole_series(self._source(X, self.fitted_.inputs)[0]))
@@ -148,7 +150,15 @@ class _RidgeOnFeatures(Predicting, ClosedForm):
     threshold: dict | str | None
     penalty_ = Learned[float]("penalty")
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, static: Any = None) -> Self:
+    def fit(
+        self,
+        X: SeriesLike,
+        y: TargetLike,
+        sample_weight: OnePerSeries = None,
+        *,
+        groups: OnePerSeries = None,
+        static: TableLike = None,
+    ) -> Self:
         """Compute features of series X, and the ridge regression of targets y on them.
 
         Args:
@@ -212,7 +222,7 @@ class LogSignatureClassifier(ClassTargets, _RidgeOnFeatures):
     class_weight: dict | str | None = None
     threshold: dict | str | None = None
 
-    def decision_function(self, X: Any, *, static: Any = None) -> np.ndarray:
+    def decision_function(self, X: SeriesLike, *, static: TableLike = None) -> np.ndarray:
         """The score of each class, near 1 for the right one and near -1 for others; of two classes, the second's."""
         self._check_fitted()
         source, _ = self._source(X, self.fitted_.inputs, static)

@@ -2,12 +2,11 @@
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Int, Shaped
 
-from .._types import Selection
+from .._types import OnePerSeries, Selection
 from ..datasets import Dataset, by_group, random_split, stratified
 from ..errors import setting
 from ..paths import Series
@@ -208,7 +207,7 @@ def _last_part(count: int, fraction: float, groups: np.ndarray | None) -> int:
     return int(places[np.abs(places - wanted).argmin()])
 
 
-def check_groups(groups: Any, count: int) -> Shaped[np.ndarray, "samples"] | None:
+def check_groups(groups: OnePerSeries, count: int) -> Shaped[np.ndarray, "samples"] | None:
     """One group per series."""
     if groups is None:
         return None
@@ -225,19 +224,3 @@ def check_several_groups(samples: Samples) -> None:
             "left out to judge what is learned from the others. Leave `groups` out if series may be left out one by "
             "one."
         )
-
-
-def check_sample_weight(weight: Any, count: int) -> Float[np.ndarray, "samples"] | None:
-    """One weight per series."""
-    if weight is None:
-        return None
-    with np.errstate(over="ignore"):
-        weight = np.asarray(weight, np.float64).astype(np.float32)
-    if weight.shape != (count,):
-        raise ValueError(f"Got sample_weight of shape {weight.shape}; expected ({count},), one weight per series.")
-    if (wrong := ~(np.isfinite(weight) & (weight >= 0))).any():
-        raise ValueError(
-            f"Got sample_weight {weight[wrong][0]:g} for series {int(wrong.argmax())}; expected finite numbers of 0 or "
-            "more, because a weight says how often a series counts. Write 0 for one that should not count."
-        )
-    return weight

@@ -13,10 +13,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
+from .._types import AnyArray
 from ..features.contributions import binned, contributions
-from ..models import AbstractDrivenModel, Ensemble
+from ..models import AbstractDrivenModel, AbstractModel, Ensemble
+from ..models.readouts import Count
 from ..paths import Series
 from ..paths.checks import check_whole
 from ..signatures.bases import basis_channels
@@ -78,22 +80,17 @@ def explained(fitted: FittedClosedForm | FittedNeural, source: SampleSource, bin
     rows, columns = len(series), () if fitted.inputs.static is None else fitted.inputs.static.names
     columns = (f"{name} (static)" if name in fitted.inputs.channels else name for name in columns)
     first, last = series.clock[:, 0], series.clock[np.arange(rows), series.lengths - 1]
-    channels = (*fitted.inputs.channels, TIME, *columns)
-    closed, factors = fitted.closed_form, (1.0, 0.0)
-    if isinstance(fitted, FittedNeural):
-        factors = fitted.blend.factors
-    parts = np.zeros((rows, len(channels), bins + 1, fitted.targets.outputs))
-    baseline, outputs = np.zeros((2, rows, fitted.targets.outputs))
-    if closed is not None:
-        found = _of_closed_form(closed, series, static, bins)
-        parts, baseline, outputs = (
-            whole + factors[0] * part for whole, part in zip((parts, baseline, outputs), found, strict=True)
-        )
+    channels, count = (*fitted.inputs.channels, TIME, *columns), fitted.targets.outputs
+    factors = fitted.blend.factors if isinstance(fitted, FittedNeural) else (1.0, 0.0)
+    weighted = []
+    if fitted.closed_form is not None:
+        weighted.append((factors[0], _of_closed_form(fitted.closed_form, series, static, bins)))
     if isinstance(fitted, FittedNeural) and fitted.model is not None:
-        found = _of_neural(fitted, series, static, bins)
-        parts, baseline, outputs = (
-            whole + factors[1] * part for whole, part in zip((parts, baseline, outputs), found, strict=True)
-        )
+        weighted.append((factors[1], _of_neural(fitted, series, static, bins)))
+    parts, baseline, outputs = (
+        np.sum([factor * np.broadcast_to(found[which], shape) for factor, found in weighted], axis=0)
+        for which, shape in enumerate(((rows, len(channels), bins + 1, count), (rows, count), (rows, count)))
+    )
     names = ("y",) if fitted.targets.classes is None else tuple(map(str, fitted.targets.classes))
     if fitted.targets.classes is None and parts.shape[-1] > 1:
         names = tuple(f"y{number}" for number in range(parts.shape[-1]))
@@ -145,10 +142,11 @@ def _of_neural(fitted: FittedNeural, series: Series, static: np.ndarray | None, 
 
 
 def _shifted(
-    fitted: FittedNeural, first: Any, prepared: Series, static: np.ndarray | None, bins: int, shift: int
+    fitted: FittedNeural, first: AbstractDrivenModel, prepared: Series, static: np.ndarray | None, bins: int, shift: int
 ) -> tuple[np.ndarray, ...]:
-    inputs = inputs_of(fitted.model, prepared, fitted.windows, static=static, shift=shift)  # type: ignore
     model, found, coding = fitted.model, [], fitted.inputs.static
+    assert model is not None
+    inputs = inputs_of(model, prepared, fitted.windows, static=static, shift=shift)
     owners, channels = _owners(fitted, prepared), len(prepared.channels)
     letters = _letters(first, timed=bool(owners[0] == len(fitted.inputs.channels)))
     for row in range(len(prepared)):
@@ -190,7 +188,7 @@ def _owners(fitted: FittedNeural, prepared: Series) -> np.ndarray:
     return np.array([place.get(name, len(fitted.inputs.channels)) for name in prepared.channels])
 
 
-def _letters(model: Any, *, timed: bool) -> list[tuple[float, np.ndarray, np.ndarray]]:
+def _letters(model: AbstractDrivenModel, *, timed: bool) -> list[tuple[float, np.ndarray, np.ndarray]]:
     """For each scale: how many windows it looks back, the shares of letters in words, and of channels in letters.
 
     Time, the first letter if the path has it, has no share in a word with other letters: that says how these move.
@@ -228,7 +226,9 @@ def _looked_back(parts: np.ndarray, moved: np.ndarray, mixture: np.ndarray, scal
     return np.einsum("wlo,wcl->cwo", own, weights)
 
 
-def _integrated(model: Any, x0: np.ndarray, logs: np.ndarray, windows: Any) -> tuple[Any, Any, np.ndarray]:
+def _integrated(
+    model: AbstractModel, x0: np.ndarray, logs: np.ndarray, windows: AnyArray | np.integer | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Gradients along a straight line from zero, times the way; and both ends' outputs."""
     points, windows = _POINTS, None if windows is None else jnp.asarray(windows)
     ends = np.stack([np.asarray(_output(model, share * x0, share * logs, windows), np.float64) for share in (0.0, 1.0)])
@@ -248,11 +248,13 @@ def _integrated(model: Any, x0: np.ndarray, logs: np.ndarray, windows: Any) -> t
 
 
 @eqx.filter_jit
-def _output(model: Any, x0: Any, logs: Any, windows: Any) -> Any:
+def _output(model: AbstractModel, x0: AnyArray, logs: AnyArray, windows: Count | None) -> Array:
     return model(x0, logs, **({} if windows is None else {"windows": windows}))
 
 
-def _sum_of_slopes(model: Any, x0: Any, logs: Any, windows: Any, places: Any) -> Any:
+def _sum_of_slopes(
+    model: AbstractModel, x0: Array, logs: Array, windows: Count | None, places: Array
+) -> tuple[Array, Array]:
     """The sums of gradients at some shares of the way."""
     slopes = jax.jacrev(lambda x0, logs: _output(model, x0, logs, windows), argnums=(0, 1))
     found = jax.vmap(lambda share: slopes(share * x0, share * logs))(places)

@@ -22,7 +22,7 @@ from jaxtyping import Float, Shaped
 from .._types import Devices, Options, Record
 from ..errors import setting
 from ..features import FeatureSizes, LinearModel, SeriesFeatures
-from ..features.features import least_features
+from ..features.features import check_counts
 from ..features.random_windows import MOST_WORDS
 from ..models import AbstractModel, Ensemble, as_model
 from ..models.base import model_class
@@ -35,7 +35,6 @@ from ..training.archive import arrays_of, with_arrays
 from ..transforms import Transform
 from .division import Samples
 from .inputs import InputDescription
-from .parameters import check_augmentation
 from .sources import SampleSource, SeriesInMemory, whole_series
 from .targets import TargetCoding, are_known, check_threshold_suits
 
@@ -220,19 +219,21 @@ class FittedFeatures:
     transform: Transform
     """Puts series on a regular grid."""
     sizes: FeatureSizes
-    features: int
+    counts: dict[str, int]
+    """How many features each block has."""
     model: SeriesFeatures | None
     """None while a file's sizes are checked."""
-    sparse: bool = False
-    """Whether there are features of observations, because most values are missing."""
 
     # What only a trained model has. Streams, the service and reports ask every kind of fitted value for it.
     neural_model = windows = blend = None
     members, history = 1, ()
 
     def __post_init__(self):
-        least = least_features(self.inputs.n_channels, self.sparse) + self.inputs.static_numbers
-        check_whole("features", self.features, low=least, high=2**31)
+        check_counts(self.counts, self.inputs.n_channels, self.inputs.static_numbers)
+
+    @property
+    def features(self) -> int:
+        return sum(self.counts.values())
 
     def of(self, series: Series, static: np.ndarray | None = None) -> Float[np.ndarray, "samples features"]:
         assert self.model is not None
@@ -246,8 +247,7 @@ class FittedFeatures:
 
     def shapes(self) -> SeriesFeatures:
         """The model's shapes, without its numbers."""
-        sizes = (self.inputs.n_channels, self.features, self.sizes)
-        return SeriesFeatures.template(*sizes, sparse=self.sparse, static=self.inputs.static_numbers)
+        return SeriesFeatures.template(self.inputs.n_channels, self.counts, self.sizes)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -382,7 +382,6 @@ class FittedNeural(Predictor):
                 f"Got windows with shifts and a target at every point; expected {setting('shifts', 1)}, because "
                 "predictions come at the windows' ends, which differ from shift to shift."
             )
-        check_augmentation(self.augmentation, self.targets.task)
         if self.augmentation is not None and per_time:
             raise ValueError(
                 f"Got {setting('augmentation', self.augmentation)} and a target at every point; expected "
@@ -505,6 +504,10 @@ class FittedNeural(Predictor):
         A user's own model is not checked, because its sizes are unknown until it is built; a model without weight is
         never built.
         """
+        after = self.transform.channels_after(self.inputs.n_channels)
+        ours = (type(part).__module__.startswith("neuralrde.") for part in self.transform.parts)
+        if after != self.n_path_channels and all(ours):
+            raise ValueError(f"Got n_path_channels={self.n_path_channels}; expected {after}, those of the transform")
         if not self.config.cls.__module__.startswith("neuralrde.") or self.blend.only_closed_form:
             return {}
         sizes = {name: value for name, value in params_of(self.config).items() if type(value) is int}

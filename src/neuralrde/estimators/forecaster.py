@@ -1,7 +1,6 @@
 """Forecasts in closed form: features of the past and of the question, and a ridge regression for each channel."""
 
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import Any, NamedTuple, Self
 
 import equinox as eqx
@@ -34,6 +33,8 @@ _ORIGINS, _AFTER, _BINS = 4000, 64, 8
 _BLOCKS, _FEWEST = 10, 40
 # Errors are kept as quantiles at multiples of half a percent.
 _LEVELS = 200
+# Questions of each channel for the map that all share, its penalty, and how far off a value may be to it, in spreads.
+_SHARED, _FIRM, _FAR = 1000, 1e-3, 8.0
 # Questions that are answered at a time.
 _AT_ONCE = 2**15
 
@@ -213,13 +214,19 @@ class LogSignatureForecaster(Forecaster, SeriesEstimator):
             inputs=inputs, horizon=horizon, lookback=lookback, period=period, step=_usual_step(series), model=None
         )
         model, left_out = fitted.shapes(), [np.full(len(one.value), np.nan) for one in targets]
-        for channel, (questions, rows) in enumerate(zip(asked, chosen, strict=True)):
+        standard = [
+            (one.value[rows] - level) / spread
+            for one, rows, level, spread in zip(targets, chosen, features.level, features.spread, strict=True)
+        ]
+        common = _CommonMap.fit(fitted, features, past, asked, standard, owner)
+        for channel, (questions, rows, target) in enumerate(zip(asked, chosen, standard, strict=True)):
             held = owner[questions.origin]
             if len(np.unique(held)) < 2:
                 continue  # the channel's level is the answer, with intervals without ends
-            target = (targets[channel].value[rows] - features.level[channel]) / features.spread[channel]
             design = features.design(past, others, questions, channel, horizon, period)
-            ridge = _regression(design, target[:, None], held)
+            ridge = _regression(design, target, held)
+            if common is not None:
+                ridge = common.joined(ridge, features, channel, design, target)
             model.coefficients[:, channel], model.intercept[channel] = ridge.coefficients[:, 0], ridge.intercept[0]
             room = 0.5 * (target.max() - target.min())
             model.lowest[channel], model.highest[channel] = target.min() - room, target.max() + room
@@ -232,7 +239,7 @@ class LogSignatureForecaster(Forecaster, SeriesEstimator):
         fitted = replace(fitted, model=ForecastModel(features, **arrays))
         return Lesson(fitted, series, origins, past, targets, left_out, owner, blocks is None)
 
-    def _check_parameters(self) -> SimpleNamespace:
+    def _check_parameters(self) -> Self:
         for name in ("horizon", "lookback", "period"):
             if name == "horizon" or getattr(self, name) is not None:
                 as_duration(name, getattr(self, name), dated=True)
@@ -241,12 +248,76 @@ class LogSignatureForecaster(Forecaster, SeriesEstimator):
         return super()._check_parameters()
 
 
+class _CommonMap(NamedTuple):
+    """One map for all channels in their standard units. It knows of no channel in particular, so it needs few values of
+    one: a channel takes its own map, that one, or a mixture, by what both say of series that were left out."""
+
+    ridge: Ridge
+    rows: dict[int, slice]
+    """Of each channel's questions, those it is fitted to."""
+    left_out: dict[int, Float[np.ndarray, "rows"]]
+
+    @staticmethod
+    def fit(
+        fitted: FittedForecast,
+        features: ForecastFeatures,
+        past: Past,
+        asked: list[Questions],
+        standard: list[np.ndarray],
+        owner: np.ndarray,
+    ) -> "_CommonMap | None":
+        """None where there is one channel, and nothing to share."""
+        count = {channel: len(one.origin) for channel, one in enumerate(asked) if len(one.origin)}
+        rows = {channel: slice(None, None, -(-number // _SHARED)) for channel, number in count.items()}
+        some = {channel: asked[channel].take(own) for channel, own in rows.items()}
+        if len(some) < 2 or len(np.unique(groups := owner[np.concatenate([one.origin for one in some.values()])])) < 2:
+            return None
+        design = np.concatenate(
+            [features.common_design(past, one, channel, fitted.horizon, fitted.period) for channel, one in some.items()]
+        )
+        target = np.concatenate([standard[channel][own] for channel, own in rows.items()])
+        scale = design.std(axis=0) + 1e-6
+        ridge = Ridge.fit(design / scale, np.clip(target, -_FAR, _FAR)[:, None], groups=groups, penalties=[_FIRM])
+        ends = np.cumsum([len(one.origin) for one in some.values()])[:-1]
+        left_out = dict(zip(some, np.split(ridge.left_out[:, 0], ends), strict=True))
+        return _CommonMap(replace(ridge, coefficients=ridge.coefficients / scale[:, None]), rows, left_out)
+
+    def joined(
+        self, own: Ridge, features: ForecastFeatures, channel: int, design: np.ndarray, target: np.ndarray
+    ) -> Ridge:
+        """The mixture of a channel's own map and this one."""
+        coefficients, more = features.of_common(self.ridge.coefficients[:, 0], channel)
+        intercept = float(self.ridge.intercept[0]) + more
+        found, rows = design @ coefficients + intercept, self.rows[channel]
+        found[rows] = self.left_out[channel]
+        apart = found - own.left_out[:, 0]
+        square = float((apart[rows] ** 2).sum())
+        share = float(np.clip(apart[rows] @ (target - own.left_out[:, 0])[rows] / max(square, 1e-300), 0.0, 1.0))
+        return replace(
+            own,
+            coefficients=own.coefficients + share * (coefficients[:, None] - own.coefficients),
+            intercept=own.intercept + share * (intercept - own.intercept),
+            left_out=own.left_out + share * apart[:, None],
+        )
+
+
 def _regression(design: np.ndarray, target: np.ndarray, groups: np.ndarray) -> Ridge:
+    """With the mean of all penalties, each as likely as what it said of the groups that were left out.
+
+    Many groups leave one or two of them; of a few blocks of time the best one is best by chance.
+    """
+    found: list[float] = []
     some = slice(None, None, -(-len(design) // _CHOOSING))
-    ridge = Ridge.fit(design[some], target[some], groups=groups[some], penalties=_PENALTIES)
-    if some.step == 1:
-        return ridge
-    return Ridge.fit(design, target, groups=groups, penalties=[ridge.penalty / design.var(axis=0).sum()])
+
+    def loss(left_out: np.ndarray, rows: np.ndarray) -> float:
+        found.append(float(((left_out[:, 0] - target[some][rows]) ** 2).mean()))
+        return found[-1]
+
+    Ridge.fit(design[some], target[some, None], groups=groups[some], penalties=_PENALTIES, loss=loss)
+    error = np.log(np.array(found) + 1e-9)
+    likely = np.exp(-0.5 * len(np.unique(groups)) * (error - error.min()))
+    penalty = np.exp(likely @ np.log(_PENALTIES) / likely.sum())
+    return Ridge.fit(design, target[:, None], groups=groups, penalties=[penalty])
 
 
 def _usual_step(series: Series) -> float:

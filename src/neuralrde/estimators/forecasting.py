@@ -12,7 +12,8 @@ from ..errors import ParameterError, setting
 from ..features.forecast import Origins, Questions
 from ..online.stream import FORMAT, MOST, as_array, as_points, check_head, to_plain
 from ..paths import Series
-from ..paths.checks import as_numbers, check_number
+from ..paths.checks import check_number
+from ..paths.series import as_numbers
 from .inputs import InputDescription, described_series, is_table
 from .saving import digest_of
 

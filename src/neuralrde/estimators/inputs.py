@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from .._types import Options
+from .._types import Options, SeriesLike, TableLike, TargetLike
 from ..paths import Series, concatenate
 
 _FORMS = "X is (n, length, channels), (n, length) of one channel, or a list of arrays (length, channels)."
@@ -51,7 +51,7 @@ class StaticCoding:
             raise ValueError(f"Got widths {self.width}; expected numbers above 0")
 
     @classmethod
-    def fit(cls, table: Any, count: int) -> Self:
+    def fit(cls, table: TableLike, count: int) -> Self:
         """Learn from the table of the training set, with a row for each of `count` series."""
         columns = _static_columns(table, count)
         if not columns:
@@ -85,7 +85,7 @@ class StaticCoding:
         sizes = [max(1, len(words)) + gaps for words, gaps in zip(self.words, self.gaps, strict=True)]
         return np.repeat(np.arange(self.size), sizes)
 
-    def __call__(self, table: Any, count: int) -> Float[np.ndarray, "samples numbers"]:
+    def __call__(self, table: TableLike, count: int) -> Float[np.ndarray, "samples numbers"]:
         """The numbers of a table with `count` rows, or of `{name: value}` for one. A column that it lacks is a gap."""
         columns = _static_columns(table, count)
         if unknown := sorted({*columns} - {*self.names}):
@@ -112,7 +112,7 @@ class StaticCoding:
         return np.clip(coded, -_FARTHEST, _FARTHEST)
 
 
-def _static_columns(table: Any, count: int) -> dict[str, np.ndarray]:
+def _static_columns(table: TableLike, count: int) -> dict[str, np.ndarray]:
     """Each column as numbers with NaN, or as words with None."""
     if not isinstance(table, Mapping) and not is_table(table):
         raise ValueError(
@@ -171,7 +171,7 @@ class InputDescription:
         """How many numbers the table beside the series becomes."""
         return 0 if self.static is None else len(self.static.owners)
 
-    def coded(self, static: Any, count: int) -> Float[np.ndarray, "samples numbers"] | None:
+    def coded(self, static: TableLike, count: int) -> Float[np.ndarray, "samples numbers"] | None:
         """The table beside some series as numbers, if that of `fit` had one."""
         if self.static is None and static is not None:
             raise ValueError(
@@ -190,7 +190,7 @@ class InputDescription:
         return None if self.column_names is None else np.array(self.column_names, object)
 
 
-def as_series(X: Any, described: InputDescription | None = None, *, estimator: str = "") -> Series:
+def as_series(X: SeriesLike, described: InputDescription | None = None, *, estimator: str = "") -> Series:
     """A Series from `(n, length, channels)`, from `(n, length)` of one channel, or from a list of arrays or DataFrames.
 
     Args:
@@ -202,7 +202,7 @@ def as_series(X: Any, described: InputDescription | None = None, *, estimator: s
 
 
 def described_series(
-    X: Any, described: InputDescription | None = None, *, estimator: str = ""
+    X: SeriesLike, described: InputDescription | None = None, *, estimator: str = ""
 ) -> tuple[Series, InputDescription]:
     """A Series, and its description, which in `fit` is new and later the given one.
 
@@ -264,7 +264,7 @@ def looks_transposed(shape: tuple[int, ...]) -> bool:
     return points < 100 and channels >= 20 and channels > 3 * points
 
 
-def check_as_many(series: Series, y: Any) -> None:
+def check_as_many(series: Series, y: TargetLike) -> None:
     """Raise unless there are as many targets as series; say what X was taken for, and how one series is written."""
     targets = len(y) if hasattr(y, "__len__") and getattr(y, "ndim", 1) else np.atleast_1d(np.asarray(y)).shape[0]
     if targets == len(series):
@@ -279,7 +279,7 @@ def check_as_many(series: Series, y: Any) -> None:
     raise ValueError(f"Got {len(series)} series and {targets} targets; expected one target per series.{hint}")
 
 
-def dimensions(X: Any) -> int:
+def dimensions(X: SeriesLike) -> int:
     """The number of dimensions of what can be made an array (a sparse matrix cannot, and is refused later)."""
     try:
         return X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
@@ -290,14 +290,14 @@ def dimensions(X: Any) -> int:
         ) from None
 
 
-def is_list_of_series(X: Any) -> bool:
+def is_list_of_series(X: SeriesLike) -> bool:
     """Whether X is a list of arrays. A list of lists is a table, as in scikit-learn."""
     if isinstance(X, np.ndarray):
         return X.dtype == object and X.ndim == 1 and len(X) > 0 and isinstance(X[0], np.ndarray)
     return _is_list(X, np.ndarray)
 
 
-def is_table(X: Any) -> bool:
+def is_table(X: SeriesLike) -> bool:
     """Whether X is a DataFrame, of pandas or polars: neither is imported for that."""
     return hasattr(X, "columns") and hasattr(X, "to_numpy")
 
@@ -349,7 +349,7 @@ def _check_list_not_transposed(arrays: list[np.ndarray]) -> None:
 
 
 def _checked_table(
-    X: Any, described: InputDescription | None, estimator: str, **checks: Any
+    X: SeriesLike, described: InputDescription | None, estimator: str, **checks: Any
 ) -> tuple[np.ndarray, int, tuple[str, ...] | None]:
     """The table, its number of columns and their names. scikit-learn compares them with those of `fit`."""
     remembered: Any = type(estimator or "The estimator", (BaseEstimator,), {})()

@@ -3,15 +3,14 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from jax.sharding import Mesh
 from sklearn.utils import check_random_state
 
-from .._types import Options, Record
-from ..devices import keep_programs, try_all_cores
+from .._types import OnePerSeries, Options, Part, Record, Seed, SeriesLike, TableLike, TargetLike
+from ..devices import device_mesh, keep_programs, try_all_cores
 from ..errors import ParameterError, setting
 from ..models import MultiScaleRDE
 from ..paths import Windows
@@ -31,16 +30,13 @@ from .base import Predicting, SeriesEstimator
 from .closed_form import LogSignatureClassifier, LogSignatureRegressor
 from .division import Samples, check_several_groups
 from .fitted import FittedNeural
-from .parameters import Learned, check_augmentation
-from .saving import check_transform
+from .parameters import Learned
 from .sources import HasSource
 from .targets import ClassTargets, NumberTargets, check_threshold_suits, class_weights
 from .trainer import Trainer
 
 # A fitted estimator was built from these parameters. `warm_start` and `partial_fit` refuse to continue with others.
 ARCHITECTURE_PARAMETERS = ("model", "members", "transform", "windows", "loss")
-_SCALARS = ("members", "closed_form", "epochs", "batch_size", "validation_fraction", "shuffle", "patience")
-_SCALARS += ("time_budget", "class_weight", "threshold")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -63,7 +59,8 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
         augmentation: `TimeStretch(rate=True, ...)`, its short name, or one of your own. Training then sees changed
             versions of the series and targets, and predictions may combine several versions. None changes nothing.
         epochs: the largest number of passes over the training set; None takes the model's usual number of steps, and
-            ends after a tenth of them if the model promises no better than the closed form.
+            ends after a tenth of them if the model promises no better than the closed form. The default model is not
+            trained on fewer than 500 series with classes, unless epochs or members are given.
         batch_size: examples per step.
         validation_fraction: the share of the series that is held out, to decide when to stop and which weights to keep.
             Fewer than 30 series, or 30 groups, are too few to tell epochs apart, so none are held out then: training
@@ -95,14 +92,14 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
         label_share_: with labels at points, the share of labels that stand at windows' ends and are trained on.
     """
 
-    model: Any = Config(MultiScaleRDE)  # noqa: RUF009 (immutable)
+    model: Part = Config(MultiScaleRDE)  # noqa: RUF009 (immutable)
     members: int | None = None
     closed_form: bool = True
-    transform: Any = "standard"
-    windows: Any = None
-    loss: Any = None
-    optimizer: Any = "adamw"
-    augmentation: Any = None
+    transform: Part = "standard"
+    windows: Part = None
+    loss: Part = None
+    optimizer: Part = "adamw"
+    augmentation: Part = None
     epochs: int | None = None
     batch_size: int = 32
     validation_fraction: float = 0.15
@@ -110,7 +107,7 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
     patience: int | None = 20
     time_budget: float | None = None
     warm_start: bool = False
-    random_state: Any = None
+    random_state: Seed = None
     verbose: bool | None = None
 
     _parts: ClassVar = {name: name for name in ("model", "transform", "windows", "loss", "optimizer", "augmentation")}
@@ -142,12 +139,12 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
+        X: SeriesLike,
+        y: TargetLike = None,
+        sample_weight: OnePerSeries = None,
         *,
-        groups: Any = None,
-        static: Any = None,
+        groups: OnePerSeries = None,
+        static: TableLike = None,
         validation: Any = None,
         checkpoint: str | os.PathLike | None = None,
         resume: bool = False,
@@ -177,9 +174,9 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
         """
         previous = getattr(self, "fitted_", None) if self.warm_start else None
         previous = None if previous is None or previous.model is None else previous
+        beside: Options = {"sample_weight": sample_weight, "groups": groups, "static": static}
         with interrupts_between_steps():
-            told: Options = {"listeners": listeners, "mesh": mesh, "static": static}
-            trainer, samples = self._trainer(X, y, sample_weight, groups, previous, **told)
+            trainer, samples = self._trainer(X, y, previous, listeners, mesh, **beside)
             others = None
             if validation is not None:
                 arguments = (validation, None) if isinstance(validation, HasSource) else validation
@@ -194,19 +191,18 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
                         f"Got a validation set of another kind than the training set; expected {kind} too."
                     )
                 beside = dict(zip(("sample_weight", "static"), arguments[2:], strict=False))
-                like = {"described": trainer.inputs, "coding": trainer.targets}
-                others, _, _ = self._samples(*arguments[:2], **beside, **like)
+                others = self._samples(*arguments[:2], described=trainer.inputs, coding=trainer.targets, **beside)[0]
             self.fitted_ = trainer.fit(samples, others, checkpoint=checkpoint, resume=resume)
         return self
 
     def partial_fit(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
+        X: SeriesLike,
+        y: TargetLike,
+        sample_weight: OnePerSeries = None,
         *,
-        classes: Any = None,
-        static: Any = None,
+        classes: TargetLike = None,
+        static: TableLike = None,
         listeners: Sequence[Listener] = (),
     ) -> Self:
         """Continue training with one pass over these series, at a constant learning rate, without weight decay.
@@ -222,52 +218,47 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
                 "first."
             )
         with interrupts_between_steps():
-            told: Options = {"classes": classes, "listeners": listeners, "static": static}
-            trainer, samples = self._trainer(X, y, sample_weight, None, previous, **told)
+            beside: Options = {"sample_weight": sample_weight, "classes": classes, "static": static}
+            trainer, samples = self._trainer(X, y, previous, listeners, **beside)
             self.fitted_ = trainer.partial_fit(samples)
         return self
 
     def _trainer(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        groups: Any,
+        X: SeriesLike,
+        y: TargetLike,
         previous: FittedNeural | None,
-        *,
-        classes: Any = None,
-        static: Any = None,
-        listeners: Sequence[Listener] = (),
+        listeners: Sequence[Listener],
         mesh: Mesh | None = None,
+        **beside: Any,
     ) -> tuple[Trainer, Samples]:
         """A trainer, and the samples to fit to. Everything is checked here, before anything is computed."""
         if mesh is None:
             try_all_cores()
         keep_programs()
-        parts = self._check_parameters()
+        parameters = self._check_parameters()
         like: Options = {} if previous is None else {"described": previous.inputs, "coding": previous.targets}
-        like |= {"classes": classes, "static": static}
-        samples, inputs, targets = self._samples(X, y, sample_weight, groups, **like)
+        samples, inputs, targets = self._samples(X, y, **beside, **like)
         # Classes without weight are left out here; the others are weighted later, by what is trained on.
         weight = class_weights(self.class_weight, targets, samples.target, samples.target)
         samples = samples.weighted_by(None if weight is None else (weight > 0).astype(np.float32))
         check_several_groups(samples)
         check_threshold_suits(self.threshold, targets)
-        given = {name: vars(self)[name] for name in ARCHITECTURE_PARAMETERS}
+        given, processes = {name: vars(self)[name] for name in ARCHITECTURE_PARAMETERS}, Processes(device_mesh(mesh))
         trainer = Trainer(
-            **vars(parts),
-            **{name: getattr(self, name) for name in _SCALARS},
+            parameters=parameters,
+            transform=vars(parameters)["transform"].expanded(),
             # Without `agree`, every process would draw another seed.
-            seed=Processes(mesh).agree(int(check_random_state(self.random_state).randint(2**31 - 1))),
+            seed=processes.agree(int(check_random_state(self.random_state).randint(2**31 - 1))),
             given=given,
             inputs=inputs,
             targets=targets,
             listeners=[*listeners, *([] if self.verbose is False else [ProgressBar(always=self.verbose is True)])],
             mesh=mesh,
+            processes=processes,
             previous=previous,
         )
-        warm = self.warm_start and hasattr(self, "fitted_")
-        samples.source.check_possible(trainer, per_time=targets.per_time, warm=warm)
+        samples.source.check_possible(trainer)
         if previous is None:
             vars(self).pop("fitted_", None)  # so that an interrupted `fit` leaves nothing behind
         for name, first in ((previous and previous.given) or {}).items():
@@ -283,50 +274,65 @@ class BaseNeuralRDE(Predicting, SeriesEstimator):
 
     # Parameters.
 
-    def _check_parameters(self) -> SimpleNamespace:
-        parts = super()._check_parameters()
-        config = parts.model
+    def _check_parameters(self) -> Self:
+        checked = super()._check_parameters()
+        config, loss = checked.model, checked.loss
         config.made_options()  # a short name that there is none of is found here
-        given = set(config.options) & set(FROM_DATA)
-        if given:
+        if given := set(config.options) & set(FROM_DATA):
             raise ParameterError(
                 "model",
                 self.model,
                 f"it without {sorted(given)}, which the estimator knows from the data and from windows",
                 remedy="Write for example windows=Windows(step=16, depth=3).",
             )
-        if not callable(parts.loss):
-            raise ParameterError("loss", parts.loss, f"one of {list(LOSSES)}, a loss such as Huber(), or a function")
-        parts.loss = parts.loss if isinstance(parts.loss, AbstractLoss) else FunctionLoss(parts.loss)
-        if parts.loss.task not in (None, self._task):
+        if not callable(loss):
+            raise ParameterError("loss", loss, f"one of {list(LOSSES)}, a loss such as Huber(), or a function")
+        checked.loss = loss if isinstance(loss, AbstractLoss) else FunctionLoss(loss)
+        if checked.loss.task not in (None, self._task):
             fitting = [name for name, cls in LOSSES.items() if cls.task == self._task]
             raise ValueError(
                 f"Got {setting('loss', self.loss)} for {self._task}; expected one of {fitting}, or a loss of your own "
                 "for it."
             )
-        check_augmentation(parts.augmentation, self._task)
-        check_whole("members", self.members, high=1000, also=(None,))
-        check_flag("closed_form", self.closed_form)
-        check_whole("batch_size", self.batch_size)
-        check_whole("epochs", self.epochs, also=(None,))
+        _check_augmentation(checked.augmentation, self._task)
         check_number("validation_fraction", self.validation_fraction, high=0.9)
-        check_flag("shuffle", self.shuffle)
-        check_flag("warm_start", self.warm_start)
         check_number("time_budget", self.time_budget, above=True, also=(None,))
-        check_whole("patience", self.patience, also=(None,))
-        return parts
+        check_whole("members", self.members, high=1000, also=(None,))
+        for name in ("epochs", "patience"):
+            check_whole(name, getattr(self, name), also=(None,))
+        check_whole("batch_size", self.batch_size)
+        for name in ("closed_form", "shuffle", "warm_start"):
+            check_flag(name, getattr(self, name))
+        return checked
 
     def _fitted_parameters(self) -> Options:
         # A part that was set after `fit` has no part in what was fitted.
         return super()._fitted_parameters() | (self.fitted_.given or {})
 
-    def _check_loaded(self, fitted: FittedNeural, parts: SimpleNamespace) -> FittedNeural:
-        channels = check_transform(fitted.transform, parts.transform, fitted.inputs)
-        if channels is not None and len(channels) != fitted.n_path_channels:
-            raise ValueError(
-                f"Got n_path_channels={fitted.n_path_channels}; expected {len(channels)}, those of the transform"
-            )
-        return replace(fitted, given={name: vars(self)[name] for name in ARCHITECTURE_PARAMETERS})
+    @classmethod
+    def _of(cls, fitted: FittedNeural, parameters: Options | None = None) -> Self:
+        estimator = super()._of(fitted, parameters)
+        given = {name: vars(estimator)[name] for name in ARCHITECTURE_PARAMETERS}
+        estimator.fitted_ = fitted if fitted.given is not None else replace(fitted, given=given)
+        return estimator
+
+
+def _check_augmentation(augmentation: object, task: str) -> None:
+    """Raise unless it is None, or an augmentation that suits the task."""
+    if augmentation is None:
+        return
+    if not isinstance(augmentation, AbstractAugmentation):
+        raise ParameterError(
+            "augmentation",
+            augmentation,
+            "None, an augmentation such as TimeStretch(), or one of your own, a subclass of AbstractAugmentation",
+        )
+    if augmentation.scales_targets and task == "classification":
+        raise ValueError(
+            f"Got {setting('augmentation', augmentation)} for classification; expected one that "
+            "leaves targets alone, because classes cannot be multiplied. Write for example "
+            "TimeStretch(rate=False)."
+        )
 
 
 def _no_attribute(estimator: BaseNeuralRDE) -> Any:
@@ -407,7 +413,9 @@ class NeuralRDERegressor(NumberTargets, BaseNeuralRDE):
     _closed_form = LogSignatureRegressor
     _defaults: ClassVar = {**BaseNeuralRDE._defaults, "loss": "squared-error"}
 
-    def calibrate(self, X: Any, y: Any, *, groups: Any = None, static: Any = None) -> "NeuralRDERegressor":
+    def calibrate(
+        self, X: SeriesLike, y: TargetLike, *, groups: OnePerSeries = None, static: TableLike = None
+    ) -> "NeuralRDERegressor":
         """Learn from series that were not trained on how wide intervals must be. Returns the estimator.
 
         `fit` does so with its validation set, if it has one. Series must be drawn as those to come: where they come

@@ -10,7 +10,6 @@ there are honest forecasts of both for all series, and they decide the shares an
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
@@ -21,15 +20,16 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int
 
 from .._types import Options, Record
-from ..devices import keep_programs, try_all_cores
+from ..devices import device_mesh, keep_programs, try_all_cores
 from ..errors import setting
 from ..features.forecast import CONTROLS, Origins, Past, Questions, others_features, own_features
 from ..models import CrossFitted, Ensemble, ForecastRDE, out_of_fold
 from ..models.conditioning import LogSignatureSizes
 from ..paths import Series
 from ..paths.checks import check_flag, check_whole
+from ..processes import Processes
 from ..registry import Config
-from ..training import AdamW, Examples, Listener, ProgressBar, Settings, fit, predict
+from ..training import AdamW, Examples, Listener, ProgressBar, Settings, TrainingState, fit, predict
 from ..training.archive import arrays_of, with_arrays
 from ..training.listeners import Listeners
 from .division import folds
@@ -41,15 +41,18 @@ from .parameters import Learned
 _PASTS, _ASKED = 3000, 8
 # Epochs and steps of a training, at least; epochs that may pass without a better one; and of how many rows one tells,
 # by the member that has left it out.
-_EPOCHS, _STEPS, _PATIENCE, _JUDGED = 12, 1000, 4, 4
+_EPOCHS, _STEPS, _PATIENCE, _JUDGED = 12, 350, 4, 4
 # Rows and questions of a row, to which answers are padded, so that little is compiled.
 _ROWS, _QUESTIONS = (8, 64, 512), (8, 64)
 # The channel's own features, and what all others tell, in units of their spreads.
 _OF_OWN, _OF_OTHERS = 0.5, 0.1
 # Spreads between which an answer's lies, in logarithms; how much their likelihood counts beside the squared error.
 _WIDEST, _OF_SPREAD = 4.0, 0.5
-# A channel's own share counts against that of all as so many questions; what all gain must be so many standard errors.
-_PRIOR, _CLEAR = 200.0, 2.0
+# A channel's own share counts against that of all as so many questions. What all gain must be so many standard errors,
+# and such a share of the closed form's squared error: less is not worth ten times the time of a forecast. After a tenth
+# of the training one standard error will do.
+_PRIOR, _CLEAR, _WORTH = 200.0, 2.0, 0.005
+_TRIAL, _PROMISING = 0.1, 1.0
 
 
 class NeuralPast(NamedTuple):
@@ -232,7 +235,7 @@ class NeuralRDEForecaster(LogSignatureForecaster):
     The log-signatures of a channel's past drive a state, with what all channels tell at its start; beyond the present
     time alone drives it, and it is decoded at any moment into a correction of what `LogSignatureForecaster` says, and
     into how far off that may be. Series that were left out decide how much of its correction each channel takes. If
-    that gains nothing, forecasts are the closed form's, and `fit` says so.
+    that gains too little, which a tenth of the training shows, forecasts are the closed form's, and `fit` says so.
 
     X, `predict`, `evaluate` and `stream` are those of `LogSignatureForecaster`.
 
@@ -248,7 +251,8 @@ class NeuralRDEForecaster(LogSignatureForecaster):
         members: models that are trained side by side, each without a part of the series.
         state, width: of the model, see `ForecastRDE`.
         optimizer: `AdamW(learning_rate=..., weight_decay=...)`, or any of Optax's; None is AdamW at 0.003.
-        epochs: passes over what is learned from; None takes at least 12, and 1,000 steps.
+        epochs: passes over what is learned from; None takes at least 12, and 350 steps, but ends after a tenth of them
+            if these promise too little beyond the closed form.
         batch_size: pasts of a channel per step.
         verbose: False shows no progress bar; None shows one on a terminal and in a notebook.
 
@@ -320,6 +324,23 @@ class NeuralRDEForecaster(LogSignatureForecaster):
         steps = -(-len(fold) // self.batch_size)
         epochs = max(_EPOCHS, -(-_STEPS // steps)) if self.epochs is None else self.epochs
         heard = [*listeners, *([] if self.verbose is False else [ProgressBar(always=self.verbose is True)])]
+        owner = np.unique(lesson.owner[rows.origin], return_inverse=True)[1]
+        trial = max(1, round(_TRIAL * epochs)) if self.epochs is None else 0
+
+        def corrections(model: CrossFitted, some: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+            """For some rows what members say of what they left out, shares, what is missed then, and the gain."""
+            found = out_of_fold(predict(model, examples.take(some), batch=512, mesh=mesh), fold[some]).astype(float)
+            wanted, channel = target[some], rows.channel[some]
+            known = np.bincount(channel, (~np.isnan(wanted)).sum(axis=1), fitted.inputs.n_channels)
+            shares = shares_of(found[..., 0], wanted, channel, known)
+            rest = wanted - shares[channel][:, None] * found[..., 0]
+            return found, shares, rest, _clearness(wanted, rest, known[channel], owner[some])
+
+        def fails_trial(state: TrainingState) -> bool:
+            if not trial or state.epoch != trial:
+                return False
+            failed = corrections(state.best, slice(None, None, _JUDGED))[-1] <= _PROMISING
+            return Processes(device_mesh(mesh)).agree(failed)
 
         state = fit(
             CrossFitted(_scaled(fitted.built(int(self.random_state) % 2**31), inputs[1])),
@@ -333,21 +354,20 @@ class NeuralRDEForecaster(LogSignatureForecaster):
                 patience=_PATIENCE,
                 seed=int(self.random_state),
             ),
+            enough=fails_trial,
             checkpoint=checkpoint,
             resume=resume,
             listeners=heard,
             mesh=mesh,
         )
         fitted = replace(fitted, history=list(state.history))
-        found = out_of_fold(predict(state.best, examples, batch=512, mesh=mesh), fold).astype(np.float64)
-        shares = shares_of(found[..., 0], target, rows.channel, known)
-        rest = target - shares[rows.channel][:, None] * found[..., 0]
-        gains = np.nansum(target**2 - rest**2, axis=1) / np.maximum(known, 1)[rows.channel]
-        gains = np.bincount(np.unique(lesson.owner[rows.origin], return_inverse=True)[1], gains)
-        if gains.sum() <= _CLEAR * max(np.sqrt(len(gains)) * gains.std(), 1e-300):
+        found, shares, rest, clear = corrections(state.best, slice(None))
+        if fails_trial(state) or clear <= _CLEAR:
             Listeners(heard).say(
-                "On left-out series the neural model brings nothing beyond what the closed form forecasts, so that "
-                f"forecasts are the closed form's. {setting('epochs', 2 * epochs)} trains for longer."
+                f"After {state.epoch} of {epochs} epochs the neural model brings too little beyond what the closed "
+                f"form forecasts of left-out series (expected: {_WORTH:.1%} of its error, and more than chance), "
+                "so that forecasts are the closed form's. "
+                f"{setting('epochs', epochs if state.epoch < epochs else 2 * epochs)} trains for longer."
             )
             self.fitted_ = fitted
             return self
@@ -395,7 +415,7 @@ class NeuralRDEForecaster(LogSignatureForecaster):
             target[mine] = np.where(rows.place[mine] >= 0, missed[channel][rows.place[mine]], np.nan)
         return rows, fitted.inputs_of(past, rows, asked, before), target
 
-    def _check_parameters(self) -> SimpleNamespace:
+    def _check_parameters(self) -> Self:
         for name in ("windows", "members", "state", "width", "batch_size"):
             check_whole(name, getattr(self, name))
         check_whole("epochs", self.epochs, also=(None,))
@@ -423,6 +443,20 @@ def shares_of(
     mean = max(float((square / count)[known > 0].mean()), 1e-300)
     of_all = np.clip((both / count)[known > 0].mean() / mean, 0.0, 1.0)
     return np.clip((both + _PRIOR * of_all * mean) / (square + _PRIOR * mean), 0.0, 1.0)
+
+
+def _clearness(
+    target: Float[np.ndarray, "rows asked"],
+    rest: Float[np.ndarray, "rows asked"],
+    known: Float[np.ndarray, "rows"],
+    owner: Int[np.ndarray, "rows"],
+) -> float:
+    """By how many standard errors corrections gain; 0 if that is not worth it."""
+    before, gain = (np.nansum(one, axis=1) / np.maximum(known, 1) for one in (target**2, target**2 - rest**2))
+    if gain.sum() <= _WORTH * before.sum():
+        return 0.0
+    of_each = np.bincount(owner, gain)
+    return float(of_each.sum() / max(np.sqrt(len(of_each)) * of_each.std(), 1e-300))
 
 
 def _joined(rows: list[Rows]) -> Rows:

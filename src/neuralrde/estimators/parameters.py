@@ -9,10 +9,8 @@ import inspect
 import operator
 from typing import Any, ClassVar, Generic, TypeVar
 
-from .._types import Options
-from ..errors import ParameterError, setting
+from .._types import Options, Part
 from ..registry import FROM_DATA, Registry, accepted, did_you_mean, make, params_of
-from ..training import AbstractAugmentation
 
 T = TypeVar("T")
 
@@ -56,7 +54,7 @@ class Parameters:
             setattr(self, first, make(self._parts[first], self._part(first), **options))
         return self
 
-    def _part(self, name: str) -> Any:
+    def _part(self, name: str) -> Part:
         """The object that a parameter stands for."""
         value = vars(self)[name]
         return make(self._parts[name], self._defaults[name] if value is None and name in self._defaults else value)
@@ -115,21 +113,3 @@ def part_with(name: str, parts: dict[str, str]) -> tuple[str, str] | None:
                 made = f"Config({cls.__name__}, {name}=...)" if family == "model" else f"{cls.__name__}({name}=...)"
                 return parameter, f"{parameter}={made}"
     return None
-
-
-def check_augmentation(augmentation: object, task: str) -> None:
-    """Raise unless it is None, or an augmentation that suits the task."""
-    if augmentation is None:
-        return
-    if not isinstance(augmentation, AbstractAugmentation):
-        raise ParameterError(
-            "augmentation",
-            augmentation,
-            "None, an augmentation such as TimeStretch(), or one of your own, a subclass of AbstractAugmentation",
-        )
-    if augmentation.scales_targets and task == "classification":
-        raise ValueError(
-            f"Got {setting('augmentation', augmentation)} for classification; expected one that "
-            "leaves targets alone, because classes cannot be multiplied. Write for example "
-            "TimeStretch(rate=False)."
-        )

@@ -16,13 +16,13 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from ..paths import Series, Windows
+from .._types import Options, Plain
+from ..paths import Windows
 from ..paths.checks import is_number
 from ..registry import Config, make, to_plain
 from ..training import AbstractAugmentation, AbstractLoss, FileRefused
 from ..training.archive import arrays_of, read_archive, with_arrays, write_archive
-from ..transforms import BasePoint, FillForward, FillLinear, ObservationCounts, Scale, TimeChannel, Transform
-from .inputs import InputDescription
+from ..transforms import Transform
 
 KIND, FORMAT = "model", 7
 # Fields that are not plain: a model is arrays, and the others belong to a process or are parameters.
@@ -36,11 +36,9 @@ _FAMILIES: dict[type, str] = {
 }
 # Labels and column names as arrays: the types they may have, beside objects and text.
 _ARRAYS = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"}
-# What "standard" transforms are made of: they can be tried on a series of two points.
-_STANDARD = {ObservationCounts, FillForward, FillLinear, Scale, TimeChannel, BasePoint}
 
 
-def save_estimator(path: str | os.PathLike, estimator: Any, parameters: dict[str, Any]) -> None:
+def save_estimator(path: str | os.PathLike, estimator: Any, parameters: Options) -> None:
     """Write an estimator's name, its parameters and what it has learned."""
     given = {}
     for name, value in parameters.items():
@@ -58,7 +56,7 @@ def save_estimator(path: str | os.PathLike, estimator: Any, parameters: dict[str
     write_archive(path, KIND, format=FORMAT, header=header, arrays=arrays)
 
 
-def load_estimator(path: str | os.PathLike, kinds: dict[str, Any]) -> Any:
+def load_estimator(path: str | os.PathLike, kinds: Options) -> Any:
     """The estimator in a file, which must be one of `kinds`."""
     header, arrays = read_archive(path, KIND, format=FORMAT)
     name = header.get("estimator")
@@ -71,10 +69,7 @@ def load_estimator(path: str | os.PathLike, kinds: dict[str, Any]) -> Any:
             if isinstance(value, dict):
                 is_part = name in kind._parts
                 parameters[name] = make(kind._parts[name], value["part"]) if is_part else dict(value["pairs"])
-        estimator = kind(**parameters)
-        parts = estimator._check_parameters()
-        fitted = from_parts(kind._kind, header["fitted"], arrays)
-        return kind._of(estimator._check_loaded(fitted, parts), parameters)
+        return kind._of(from_parts(kind._kind, header["fitted"], arrays), parameters)
     except FileRefused as error:
         raise FileRefused(f"Got the file {str(path)!r}, whose parts do not fit together: {_brief(error)}") from None
     except Exception as error:  # whatever strange settings make a constructor stumble over
@@ -83,11 +78,11 @@ def load_estimator(path: str | os.PathLike, kinds: dict[str, Any]) -> Any:
         ) from None
 
 
-def to_parts(value: Any) -> tuple[Any, dict[str, np.ndarray]]:
+def to_parts(value: Any) -> tuple[Plain, dict[str, np.ndarray]]:
     """A fitted value, or a parameter, as JSON can hold it; and the arrays of its models."""
     arrays: dict[str, np.ndarray] = {}
 
-    def plain(value: Any, prefix: str) -> Any:
+    def plain(value: Any, prefix: str) -> Plain:
         if isinstance(value, Transform):
             return value.state()
         for cls, family in _FAMILIES.items():
@@ -123,11 +118,11 @@ def digest_of(fitted: Any) -> str:
     return digest.hexdigest()[:32]
 
 
-def from_parts(cls: type, plain: Any, arrays: dict[str, np.ndarray]) -> Any:
+def from_parts(cls: type, plain: Plain, arrays: dict[str, np.ndarray]) -> Any:
     """The fitted value that `to_parts` was given, checked: all arrays must be used, and all numbers be finite."""
     used: dict[str, np.ndarray] = {}
 
-    def made(plain: Any, declared: Any, where: str, prefix: str) -> Any:
+    def made(plain: Plain, declared: Any, where: str, prefix: str) -> Any:
         """A value of the declared type."""
         origin, inner = get_origin(declared), get_args(declared)
         if origin in (Union, types.UnionType):
@@ -157,7 +152,7 @@ def from_parts(cls: type, plain: Any, arrays: dict[str, np.ndarray]) -> Any:
         values = {name: made(plain[name], hints[name], name, f"{prefix}{name}.") for name in plain}
         return model_in(declared, values, f"{prefix}model") if "model" in fields else declared(**values)
 
-    def model_in(declared: Any, values: dict[str, Any], prefix: str) -> Any:
+    def model_in(declared: Any, values: Options, prefix: str) -> Any:
         """Everything but the numbers of the model, whose sizes are checked before anything is built of them."""
         fitted = declared(**values, model=None)
         mine = {name: array for name, array in arrays.items() if name.startswith(prefix)}
@@ -167,7 +162,8 @@ def from_parts(cls: type, plain: Any, arrays: dict[str, np.ndarray]) -> Any:
                 raise ValueError(f"Got {numbers} weights; expected many more, for {size} {name}")
         model = with_arrays(fitted.shapes(), mine, prefix)
         used.update(arrays_of(model, prefix))
-        return dataclasses.replace(fitted, model=model)
+        object.__setattr__(fitted, "model", model)  # all else has been checked
+        return fitted
 
     fitted = made(plain, cls, "fitted", "")
     if unused := sorted(set(arrays) - set(used)):
@@ -178,23 +174,7 @@ def from_parts(cls: type, plain: Any, arrays: dict[str, np.ndarray]) -> Any:
     return fitted
 
 
-def check_transform(transform: Transform, expected: Transform, inputs: InputDescription) -> tuple[str, ...] | None:
-    """Raise unless the fitted transform of a file is that of its settings. The channels that a standard one makes.
-
-    What was learned is the file's, all else is not: two transforms of the same class and text differ in nothing else.
-    """
-    kinds = [type(part) for part in transform.parts]
-    if kinds != [type(part) for part in expected.parts] or repr(transform) != repr(expected):
-        raise ValueError(f"Got the transform {transform!r}; expected {expected!r}, which these settings make")
-    if not set(kinds) <= _STANDARD:
-        return None
-    with np.errstate(all="ignore"):
-        times = [[0.0, 1.0]] if transform.timed else None
-        series = Series(np.zeros((1, 2, inputs.n_channels)), times=times, channels=inputs.channels)
-        return transform(series).channels
-
-
-def _array_of(plain: dict[str, Any]) -> np.ndarray:
+def _array_of(plain: Options) -> np.ndarray:
     """An array of labels or names, never larger than its items: strings are as long as the longest."""
     items, kind = plain["array"], plain["type"]
     if not isinstance(items, list) or not all(isinstance(item, bool | int | float | str) for item in items):

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Int
 
-from .._types import Selection
+from .._types import Selection, TargetLike
 from ..models import AbstractModel
 from ..paths import Series, Windows, window_counts
 from ..training import Examples, Source, targets_at_cuts
@@ -43,11 +43,11 @@ class SampleSource(Protocol):
         """What is known of each series as a whole, as numbers; None if nothing is."""
         ...
 
-    def targets(self, y: Any, task: str) -> Any:
+    def targets(self, y: TargetLike, task: str) -> Any:
         """The targets that were given, or the source's own; None if there are none."""
         ...
 
-    def check_possible(self, trainer: Any, *, per_time: bool, warm: bool) -> None:
+    def check_possible(self, trainer: Any) -> None:
         """Raise if a `Trainer` is asked for something that this source cannot give."""
         ...
 
@@ -134,10 +134,10 @@ class SeriesInMemory:
     def __getitem__(self, rows: Selection) -> "SeriesInMemory":
         return SeriesInMemory(self.series[rows], None if self.static is None else self.static[rows])
 
-    def targets(self, y: Any, task: str) -> Any:
+    def targets(self, y: TargetLike, task: str) -> Any:
         return y
 
-    def check_possible(self, trainer: Any, *, per_time: bool, warm: bool) -> None:
+    def check_possible(self, trainer: Any) -> None:
         pass
 
     def whole(self) -> Series:

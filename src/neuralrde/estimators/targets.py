@@ -5,8 +5,7 @@ Targets at every point are one array, as long as the longest series, or an array
 
 import warnings
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
@@ -16,6 +15,7 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, column_or_1d
 
+from .._types import OnePerSeries, Options, Plain, SeriesLike, TableLike, TargetLike
 from ..errors import ParameterError
 from ..paths import Series, Windows, window_counts
 from ..paths.checks import check_number, check_whole
@@ -64,17 +64,19 @@ class ClassTargets(ClassifierMixin):
     threshold_ = Learned[float | None]("threshold")
     _task = "classification"
 
-    def predict_proba(self, X: Any, *, static: Any = None) -> np.ndarray:
+    def predict_proba(self, X: SeriesLike, *, static: TableLike = None) -> np.ndarray:
         """The probability of each class, `(n, classes)`, or `(n, length, classes)` for labels at each point."""
         outputs = self._outputs(X, static)  # type: ignore
         return self.fitted_.probabilities(outputs)  # type: ignore
 
-    def predict(self, X: Any, *, static: Any = None) -> np.ndarray:
+    def predict(self, X: SeriesLike, *, static: TableLike = None) -> np.ndarray:
         """The label of each series, or of each point: the most likely one, or as `threshold_` says."""
         probabilities = self.predict_proba(X, static=static)
         return self.fitted_.labels(probabilities)  # type: ignore
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, static: Any = None) -> float:
+    def score(
+        self, X: SeriesLike, y: TargetLike = None, sample_weight: OnePerSeries = None, *, static: TableLike = None
+    ) -> float:
         """The share of series, or of points, whose label is right."""
         predicted = self.predict(X, static=static)
         source, y = self._source_and_targets(X, y, static)  # type: ignore
@@ -88,7 +90,7 @@ class ClassTargets(ClassifierMixin):
         return float(np.average((predicted == labels)[known], weights=weights[known]))
 
     def _code_targets(
-        self, y: Any, series: Series, coding: TargetCoding | None, classes: Any = None
+        self, y: TargetLike, series: Series, coding: TargetCoding | None, classes: TargetLike = None
     ) -> tuple[np.ndarray, TargetCoding]:
         """Labels as numbers from 0, -1 where none is known, by the coding of an earlier `fit` or a new one.
 
@@ -128,7 +130,7 @@ class ClassTargets(ClassifierMixin):
             )
         return np.where(unknown | ~known, -1, target).astype(np.int32), coding
 
-    def _check_parameters(self) -> SimpleNamespace:
+    def _check_parameters(self) -> Self:
         if not isinstance(self.class_weight, dict) and self.class_weight not in ("balanced", None):
             raise ParameterError("class_weight", self.class_weight, 'None, "balanced" or a dictionary of weights')
         check_threshold(self.threshold)
@@ -160,7 +162,7 @@ def class_weights(
 _GOALS, _SHARES = ("f1", "balanced_accuracy"), ("sensitivity", "specificity")
 
 
-def check_threshold(goal: Any) -> None:
+def check_threshold(goal: Plain) -> None:
     """Raise unless `chosen_threshold` knows this goal."""
     good = goal is None or (isinstance(goal, str) and goal in _GOALS)
     if isinstance(goal, dict) and len(goal) == 1 and next(iter(goal)) in _SHARES:
@@ -170,7 +172,7 @@ def check_threshold(goal: Any) -> None:
         raise ParameterError("threshold", goal, 'None, "f1", "balanced_accuracy" or such as {"sensitivity": 0.9}')
 
 
-def check_threshold_suits(goal: Any, coding: TargetCoding) -> None:
+def check_threshold_suits(goal: Plain, coding: TargetCoding) -> None:
     """Raise if a threshold is asked for where there is no single one."""
     if goal is None or (coding.outputs == 2 and not coding.per_time):
         return
@@ -228,7 +230,7 @@ class NumberTargets(RegressorMixin):
     class_weight: ClassVar[None] = None
     threshold: ClassVar[None] = None
 
-    def predict(self, X: Any, interval: float | None = None, *, static: Any = None) -> Any:
+    def predict(self, X: SeriesLike, interval: float | None = None, *, static: TableLike = None) -> Any:
         """A number, or one for each output, of each series; or of each point of it.
 
         Args:
@@ -240,7 +242,9 @@ class NumberTargets(RegressorMixin):
         outputs = self._outputs(X, static)  # type: ignore
         return self.fitted_.predictions(outputs, interval)  # type: ignore
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, static: Any = None) -> float:
+    def score(
+        self, X: SeriesLike, y: TargetLike = None, sample_weight: OnePerSeries = None, *, static: TableLike = None
+    ) -> float:
         """The coefficient of determination, R squared, where targets are known; the mean over outputs."""
         predicted = self.predict(X, static=static)
         source, y = self._source_and_targets(X, y, static)  # type: ignore
@@ -266,13 +270,13 @@ class NumberTargets(RegressorMixin):
         return float(np.mean(scores))
 
     def _code_targets(
-        self, y: Any, series: Series, coding: TargetCoding | None, classes: None = None
+        self, y: TargetLike, series: Series, coding: TargetCoding | None, classes: None = None
     ) -> tuple[np.ndarray, TargetCoding]:
         """Targets in float32, NaN where none is known, by the coding of an earlier `fit` or a new one."""
         y = numbers_at_points(y, series, expected=coding is not None and coding.per_time)
         per_time = dimensions(y) == 3
         check_as_many(series, y)
-        checks: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+        checks: Options = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
         target = check_array(y, ensure_2d=False, allow_nd=True, input_name="y", **checks)
         if not per_time and target.size == len(target):  # of several outputs some may be unknown
             assert_all_finite(target, input_name="y")
@@ -317,7 +321,7 @@ class NumberTargets(RegressorMixin):
         return tags
 
 
-def are_at_points(y: Any, series: Series, *, expected: bool = False) -> bool:
+def are_at_points(y: TargetLike, series: Series, *, expected: bool = False) -> bool:
     """Whether there is one label per point: rows as wide as the series are long, or an array for each series.
 
     With `expected` rows may be wider: some of the series may be shorter than the rows that were made for all.
@@ -332,7 +336,7 @@ def are_at_points(y: Any, series: Series, *, expected: bool = False) -> bool:
 
 
 def labels_at_points(
-    y: Any, series: Series
+    y: TargetLike, series: Series
 ) -> tuple[Shaped[np.ndarray, "samples length"], Bool[np.ndarray, "samples length"]]:
     """Labels, and where they are known: not in padding, and not where they are NaN, None or empty.
 
@@ -356,7 +360,7 @@ def labels_at_points(
     return np.array(labels.tolist()) if labels.dtype == object else labels, known
 
 
-def numbers_at_points(y: Any, series: Series, *, expected: bool = False) -> Any:
+def numbers_at_points(y: TargetLike, series: Series, *, expected: bool = False) -> Any:
     """Targets `(n, length, outputs)`, NaN in padding, from an array for each series or from rows that are too long.
 
     Arrays are `(length, outputs)`, or `(length,)` where they differ in length. All else is given back as it came.
@@ -402,13 +406,13 @@ def share_at_cuts(prepared: Series, known: Bool[np.ndarray, "samples length"], w
     return float(1 - missed.sum() / known.sum())
 
 
-def point_weights(weights: Any, series: Series) -> Float[np.ndarray, "samples length"]:
+def point_weights(weights: OnePerSeries, series: Series) -> Float[np.ndarray, "samples length"]:
     """A weight for every point, from one per series, one per point, or none."""
     given = np.ones(len(series)) if weights is None else np.asarray(weights, np.float64)
     return np.broadcast_to(given.reshape(len(series), -1), series.valid.shape)
 
 
-def _check_lengths(y: Any, series: Series) -> None:
+def _check_lengths(y: TargetLike, series: Series) -> None:
     lengths = np.array([len(targets) for targets in y])
     if (lengths != series.lengths).any():
         wrong = int(np.argmax(lengths != series.lengths))

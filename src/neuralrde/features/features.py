@@ -1,24 +1,36 @@
-"""Features of whole series for linear models: random log-signature features, plain statistics, and steps of these."""
+"""Features of whole series for linear models: random log-signature features, statistics, and features of places."""
 
 from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from ..paths import Series
+from ..signatures import log_signatures
 from . import observations
 from . import statistics as summaries
 from .observations import QUANTILES, Steps, mostly_missing, observation_statistics
-from .random_windows import FeatureSizes, RandomFeatures, RandomWindows
+from .random_windows import EACH, PARTS, FeatureSizes, RandomFeatures, RandomWindows
 from .statistics import summary_statistics
 
 # Standardised features beyond this many standard deviations are cut off: a linear model has no bounds.
 _FARTHEST = 8.0
-# By which blocks may be scaled where most values are missing; leaving out series decides, in the ridge. Elsewhere all
-# count alike: of a few dozen series that are easily told apart, any choice looks perfect, and some are too sure.
-_SCALES = {"shares": (1.0,), "statistics": (0.5, 1.5), "steps": (1.0, 3.0), "static": (1.0,)}
+# The blocks in the order of their columns, with the scales that the ridge chooses from by leaving out series.
+# Statistics have a choice only where most values are missing: elsewhere they are few.
+_SCALES = {
+    "shares": (1.0,),
+    "statistics": (0.5, 1.5),
+    "steps": (1.0, 3.0),
+    "static": (1.0,),
+    "parts": (0.0, 1.0),
+    "path": (0.0, 1.0),
+}
+# Where features that know a place are tried: they double the work of the ridge, and every choice decomposes anew.
+_MOST_PLACED = 1500
+# The whole series, its halves, quarters, eighths and sixteenths; with areas up to so many channels.
+_LEVELS, _WITH_AREAS = 5, 6
 # Rows that are worked on at once, in the cache; and bytes of features that are kept, and not computed again.
 _ROWS, _KEPT = 128, 2**30
 
@@ -32,6 +44,11 @@ class Standardised(eqx.Module):
 
     mean: Float[Any, "features"]
     factor: Float[Any, "features"]
+
+    @staticmethod
+    def empty(count: int) -> "Standardised":
+        """The shapes, without the numbers."""
+        return Standardised(np.zeros(count, np.float32), np.zeros(count, np.float32))
 
     @staticmethod
     def fit(features: Float[np.ndarray, "samples features"]) -> "Standardised":
@@ -65,89 +82,133 @@ class SeriesFeatures(eqx.Module):
     statistics    of each channel of the raw ones
     steps         the statistics once more, if most values are missing; see `observations.py`
     static        numbers of a table beside the series, if there is one
+    parts         shares of each third of the regular series
+    path          log-signatures of the regular series, of its halves, quarters, ...
+
+    The last two know where something happens. They are for a ridge that may leave them out (`without`).
     """
 
     random: RandomFeatures
-    shares: Standardised
-    statistics: Standardised
+    blocks: dict[str, Standardised]
     steps: Steps | None = None
-    stepped: Standardised | None = None
-    static: Standardised | None = None
 
     @staticmethod
     def fit(
-        series: Series, regular: Series, sizes: FeatureSizes, static: np.ndarray | None = None, *, seed: int
+        series: Series,
+        regular: Series,
+        sizes: FeatureSizes,
+        static: np.ndarray | None = None,
+        *,
+        placed: bool = False,
+        seed: int,
     ) -> tuple["SeriesFeatures", "Float[np.ndarray, 'samples features'] | ManyFeatures"]:
         """With the training set's own features, which need not be computed twice.
 
         Those of so many series that they do not fit into memory are standardised by a part of them.
+
+        Args:
+            placed: whether to have features that know a place, if series are few and their values are not mostly
+                missing.
         """
         random, sparse = RandomFeatures.fit(regular, sizes, seed=seed), mostly_missing(series)
-        count = random.count + sum(_numbers(len(series.channels), sparse))
+        count = random.count + len(statistic_names(len(series.channels), sparse))
         apart = -(-4 * count * len(series) // _KEPT)
-        shares, statistics = random(regular[::apart]), all_statistics(series[::apart], sparse)
-        fitted = SeriesFeatures(random, Standardised.fit(shares), Standardised.fit(statistics))
-        if sparse:
-            steps = Steps.fit(statistics)
-            fitted = replace(fitted, steps=steps, stepped=Standardised.fit(steps(statistics)))
-        if static is not None:
-            fitted = replace(fitted, static=Standardised.fit(static))
-        if apart > 1:
-            return fitted, ManyFeatures(fitted, series, regular, static)
-        return fitted, fitted._joined(shares, statistics, static)
+        names = ["shares", "statistics"] + ["steps"] * sparse + ["static"] * (static is not None)
+        if placed and not sparse and len(series) <= _MOST_PLACED and apart == 1:
+            names += ["parts", "path"]
+        some = slice(None, None, apart)
+        steps = Steps.fit(all_statistics(series[some], sparse)) if sparse else None
+        plain = SeriesFeatures(random, dict.fromkeys(names, Standardised.empty(0)), steps)
+        raw = plain.raw(series[some], regular[some], None if static is None else static[some])
+        blocks = {name: Standardised.fit(values) for name, values in raw.items()}
+        fitted = SeriesFeatures(random, blocks, steps)
+        return fitted, ManyFeatures(fitted, series, regular, static) if apart > 1 else fitted.joined(raw)
 
     def __call__(
         self, series: Series, regular: Series, static: np.ndarray | None = None
     ) -> Float[np.ndarray, "samples features"]:
-        return self._joined(self.random(regular), all_statistics(series, self.steps is not None), static)
+        return self.joined(self.raw(series, regular, static))
 
-    def _joined(self, shares: np.ndarray, statistics: np.ndarray, static: np.ndarray | None) -> np.ndarray:
-        blocks = self.blocks
-        out = np.empty((len(shares), max(block.stop for block in blocks.values())), np.float32)
-        self.shares(shares, out[:, blocks["shares"]])
-        self.statistics(statistics, out[:, blocks["statistics"]])
-        if self.steps is not None and self.stepped is not None:
-            self.stepped(self.steps(statistics), out[:, blocks["steps"]])
-        if self.static is not None and static is not None:
-            self.static(static, out[:, blocks["static"]])
+    def raw(self, series: Series, regular: Series, static: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """Each block's features before they are standardised."""
+        found = {"statistics": all_statistics(series, self.steps is not None)}
+        found["shares"], found["parts"] = self.random.shares(regular, PARTS if "parts" in self.blocks else 1)
+        if self.steps is not None:
+            found["steps"] = self.steps(found["statistics"])
+        if "static" in self.blocks and static is not None:
+            found["static"] = static
+        if "path" in self.blocks:
+            found["path"] = path_log_signatures(self.random.seen(regular)[EACH], regular.lengths)
+        return {name: found[name] for name in _SCALES if name in self.blocks}
+
+    def joined(self, raw: dict[str, np.ndarray]) -> Float[np.ndarray, "samples features"]:
+        columns = self.columns
+        out = np.empty((len(raw["shares"]), max(own.stop for own in columns.values())), np.float32)
+        for name, own in columns.items():
+            self.blocks[name](raw[name], out[:, own])
         return out
 
     @property
-    def blocks(self) -> dict[str, slice]:
+    def columns(self) -> dict[str, slice]:
         """Where each block of features is."""
-        parts = {"shares": self.shares, "statistics": self.statistics, "steps": self.stepped, "static": self.static}
-        sizes = {name: len(part.mean) for name, part in parts.items() if part is not None}
+        sizes = self.counts
         ends = np.cumsum(list(sizes.values())).tolist()
         return {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
 
     @property
+    def counts(self) -> dict[str, int]:
+        """How many features each block has."""
+        return {name: len(self.blocks[name].mean) for name in _SCALES if name in self.blocks}
+
+    @property
     def scales(self) -> list[tuple[slice, tuple[float, ...]]]:
         """The blocks, with the scales that the ridge may choose from."""
-        return [(block, _SCALES[name] if self.steps is not None else (1.0,)) for name, block in self.blocks.items()]
+        fixed = ("statistics",) if self.steps is None else ()
+        return [(own, (1.0,) if name in fixed else _SCALES[name]) for name, own in self.columns.items()]
+
+    def without(
+        self, coefficients: Float[np.ndarray, "features outputs"]
+    ) -> tuple["SeriesFeatures", Float[np.ndarray, "kept outputs"]]:
+        """The blocks that know a place only if the ridge gave them weight, and the coefficients of what is left."""
+        kept = {name: own for name, own in self.columns.items() if 0.0 not in _SCALES[name] or coefficients[own].any()}
+        blocks = {name: self.blocks[name] for name in kept}
+        return replace(self, blocks=blocks), np.concatenate([coefficients[own] for own in kept.values()])
 
     @staticmethod
-    def template(
-        channels: int, features: int, sizes: FeatureSizes, *, sparse: bool = False, static: int = 0
-    ) -> "SeriesFeatures":
-        """The shapes, without the numbers, for loading. How many features there are, the plan in the file decides."""
+    def template(channels: int, counts: dict[str, int], sizes: FeatureSizes) -> "SeriesFeatures":
+        """The shapes, without the numbers, for loading."""
         shape = lambda *sizes: np.zeros(sizes, np.float32)
         random = RandomFeatures(RandomWindows.empty(channels, sizes), shape(channels), shape(channels), shape(channels))
-        block = lambda size: Standardised(shape(size), shape(size))
-        statistics, steps = _numbers(channels, sparse)
-        plain = SeriesFeatures(random, block(features - statistics - steps - static), block(statistics))
-        plain = replace(plain, static=block(static)) if static else plain
-        return replace(plain, steps=Steps(shape(QUANTILES, statistics)), stepped=block(steps)) if sparse else plain
+        steps = Steps(shape(QUANTILES, counts["statistics"])) if "steps" in counts else None
+        return SeriesFeatures(random, {name: Standardised.empty(size) for name, size in counts.items()}, steps)
 
 
-def least_features(channels: int, sparse: bool) -> int:
-    """The number of features of any number of random windows, and one more."""
-    return sum(_numbers(channels, sparse)) + 1
+def check_counts(counts: dict[str, int], channels: int, static: int) -> None:
+    """Refuse numbers of features that `fit` cannot have found, as a file may have them."""
+    statistics = len(statistic_names(channels, "steps" in counts))
+    known = {"statistics": statistics, "steps": (QUANTILES + 1) * statistics, "static": static}
+    wrong = {*counts} - {*_SCALES} | {"shares", "statistics"} - {*counts}
+    wrong |= {name for name, count in counts.items() if not 0 < count < 2**31 or known.get(name, count) != count}
+    if wrong or ("static" in counts) != (static > 0):
+        raise ValueError(f"Got features {counts} of {channels} channels, which `fit` cannot have found.")
 
 
-def _numbers(channels: int, sparse: bool) -> tuple[int, int]:
-    """How many statistics there are, and how many steps."""
-    statistics = len(statistic_names(channels, sparse))
-    return statistics, (QUANTILES + 1) * statistics * sparse
+def path_log_signatures(
+    values: Float[np.ndarray, "samples channels length"], lengths: Int[np.ndarray, " samples"]
+) -> Float[np.ndarray, "samples features"]:
+    """Log-signatures of series with their share of time, as a whole and in 2, 4, 8 and 16 parts."""
+    samples, channels, length = values.shape
+    clock = np.arange(length) / np.maximum(lengths - 1, 1)[:, None]
+    path = np.concatenate([clock[..., None], np.swapaxes(values, 1, 2)], axis=2).astype(np.float32)
+    found = []
+    for level in range(_LEVELS):
+        cuts = np.arange(2**level + 1) * (lengths - 1)[:, None] // 2**level
+        found.append(log_signatures(path, path_depth(channels), cuts=cuts).reshape(samples, -1))
+    return np.concatenate(found, axis=1)
+
+
+def path_depth(channels: int) -> int:
+    return 2 if channels <= _WITH_AREAS else 1
 
 
 @dataclass(frozen=True)
@@ -162,7 +223,7 @@ class ManyFeatures:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return len(self.series), max(block.stop for block in self.model.blocks.values())
+        return len(self.series), sum(self.model.counts.values())
 
     def __len__(self) -> int:
         return len(self.series)

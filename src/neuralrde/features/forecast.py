@@ -29,8 +29,9 @@ _BENDS = 100
 _OF_OWN, _OF_OTHERS, _OF_AHEAD, _OF_BENDS = 0.5, 0.05, 0.3, 0.1
 CONTROLS = 5
 """Numbers that each window of `increments` has."""
-_MOST = 5.0
-"""Standard deviations beyond which a feature says no more."""
+# Standard deviations beyond which a feature says no more: of other channels, and of a channel for itself, some of whose
+# values are far out, but what follows them is, too.
+_MOST, _FARTHEST = 5.0, 30.0
 
 
 class Origins(NamedTuple):
@@ -200,23 +201,48 @@ class ForecastFeatures(eqx.Module):
         self, past: Past, others: np.ndarray, questions: Questions, channel: int, horizon: float, period: float | None
     ) -> Float[np.ndarray, "questions features"]:
         """The features of questions about one channel."""
-        own = _clipped(self._own(past, questions, channel, period), self.centre[channel], self.width[channel])
-        ahead = questions.ahead / horizon
-        fades = np.stack([ahead, *(np.exp(-ahead / fade) for fade in _AHEAD)], axis=1)
-        one = np.ones((len(own), 1))
-        crossed = np.concatenate([own, one], axis=1)[:, :, None] * fades[:, None]
+        own, ahead = self._standard(past, questions, channel, period), questions.ahead / horizon
         bent = np.concatenate([own, np.log1p(24 * ahead)[:, None] - 2], axis=1) @ self.bends + self.thresholds
-        parts = [_OF_OTHERS * others[questions.origin], _OF_OWN * own, _OF_AHEAD * crossed.reshape(len(own), -1)]
+        parts = [_OF_OTHERS * others[questions.origin], _OF_OWN * own, _OF_AHEAD * _crossed(own, ahead)]
         return np.concatenate([*parts, _OF_BENDS * np.maximum(bent, 0.0)], axis=1)
+
+    def common_design(
+        self, past: Past, questions: Questions, channel: int, horizon: float, period: float | None
+    ) -> Float[np.ndarray, "questions common"]:
+        """What means the same in every channel: its own past, and this times the time ahead, in its standard units."""
+        own = self.centre[channel] + self.width[channel] * self._standard(past, questions, channel, period)
+        return np.concatenate([own, _crossed(own, questions.ahead / horizon)], axis=1)
+
+    def of_common(
+        self, coefficients: Float[np.ndarray, "common"], channel: int
+    ) -> tuple[Float[np.ndarray, "features"], float]:
+        """The coefficients of `design`, and the intercept, that say what those of `common_design` do."""
+        centre, width = self.centre[channel], self.width[channel]
+        own, crossed = coefficients[: len(centre)], coefficients[len(centre) :].reshape(len(centre) + 1, -1).copy()
+        crossed[-1] += centre @ crossed[:-1]
+        crossed[:-1] *= width[:, None]
+        others = np.zeros(others_features(len(self.level)))
+        parts = [others, width * own / _OF_OWN, crossed.ravel() / _OF_AHEAD, np.zeros(_BENDS)]
+        return np.concatenate(parts), float(centre @ own)
 
     def own(self, past: Past, origin: Any, channel: Any) -> Float[np.ndarray, "rows own"]:
         """What a channel's own past tells, whatever the question."""
         own = past.own[origin, channel]
         return _clipped(own, *(each[channel, : own.shape[-1]] for each in (self.centre, self.width)))
 
+    def _standard(self, past: Past, questions: Questions, channel: int, period: float | None) -> np.ndarray:
+        own = self._own(past, questions, channel, period)
+        return np.clip((own - self.centre[channel]) / self.width[channel], -_FARTHEST, _FARTHEST)
+
     def _own(self, past: Past, questions: Questions, channel: int, period: float | None) -> np.ndarray:
         own = past.own[questions.origin, channel]
         return own if period is None else np.concatenate([own, seasonal(past, questions, channel, period)], axis=1)
+
+
+def _crossed(own: np.ndarray, ahead: np.ndarray) -> Float[np.ndarray, "questions crossed"]:
+    """Each feature, and 1, times how far ahead the question is: linearly, and fading."""
+    fades = np.stack([ahead, *(np.exp(-ahead / fade) for fade in _AHEAD)], axis=1)
+    return (np.concatenate([own, np.ones((len(own), 1))], axis=1)[:, :, None] * fades[:, None]).reshape(len(own), -1)
 
 
 def _clipped(values: np.ndarray, centre: np.ndarray, width: np.ndarray) -> np.ndarray:

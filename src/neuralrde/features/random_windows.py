@@ -6,9 +6,9 @@ window rises, bends or turns in a certain way. A feature is the share of windows
 threshold, which is a random quantile of the training set, or for which a map is the largest or smallest of eight. Draws
 reach from neighbouring points to the whole series.
 
-Shares need no training and no equal lengths, and those of a series can be kept up to date as it grows. That they are
-shares and not means is what makes simple linear models on them strong (Dempster, Petitjean and Webb 2020, ROCKET, for
-thresholds; Dempster, Schmidt and Webb 2023, HYDRA, for competitions).
+Shares need no training and no equal lengths. Those of the thirds of a series also say where something happens, which
+decides where series are aligned. That they are shares and not means is what makes simple linear models on them strong
+(Dempster, Petitjean and Webb 2020, ROCKET, for thresholds; Dempster, Schmidt and Webb 2023, HYDRA, for competitions).
 
 The kernel follows one draw over one series while both are in the cache. NumPy does the same where there is no kernel.
 """
@@ -28,6 +28,7 @@ from ..paths.checks import check_whole
 from ..signatures import _library, log_signature_channels, log_signatures
 
 GROUP = 8  # maps of a competition
+PARTS = 3  # of a series, each with shares of its own
 # The largest sizes that a user may choose.
 _MOST = {"draws": 2**16, "maps": 2**12, "thresholds": 8, "competitions": 2**9, "windows": 2**20}
 # What a draw sees: series scaled as a whole, each series scaled by itself, or the changes from point to point.
@@ -163,7 +164,7 @@ class RandomFeatures(eqx.Module):
         floats = (one.astype(np.float32) for one in (mean, spread, _positive(moved)))
         features = RandomFeatures(drawn, *floats)
         most = max(1, _SEEN_WINDOWS // len(some))
-        logs = window_log_signatures(drawn, features._seen(some), some.lengths, most)
+        logs = window_log_signatures(drawn, features.seen(some), some.lengths, most)
         return dataclasses.replace(features, drawn=_learned(drawn, logs, quantiles))
 
     @property
@@ -172,13 +173,24 @@ class RandomFeatures(eqx.Module):
         return sum(self.drawn.counts)
 
     def __call__(self, series: Series) -> Float[np.ndarray, "samples features"]:
+        return self.shares(series, 1)[0]
+
+    def shares(
+        self, series: Series, parts: int = PARTS
+    ) -> tuple[Float[np.ndarray, "samples features"], Float[np.ndarray, "samples parts_of_features"]]:
+        """The features; and for each part of the series, those shares that need the first threshold only.
+
+        A part in which no window starts has none: NaN.
+        """
         check_drawn(self.drawn)
         rows = max(1, _PIECE // series.values[0].size)
-        parts = [series[slice(first, first + rows)] for first in range(0, len(series), rows)]
-        found = [shares(self.drawn, self._seen(part), part.lengths) for part in parts]
-        return found[0] if len(found) == 1 else np.concatenate(found)
+        blocks = [series[slice(first, first + rows)] for first in range(0, len(series), rows)]
+        found = [shares(self.drawn, self.seen(block), block.lengths, parts) for block in blocks]
+        if len(found) == 1:
+            return found[0]
+        return np.concatenate([total for total, _ in found]), np.concatenate([of_parts for _, of_parts in found])
 
-    def _seen(self, series: Series) -> Seen:
+    def seen(self, series: Series) -> Seen:
         """What draws see, channel by channel: scaled, each by itself, changes."""
         values, real = np.swapaxes(series.values, 1, 2), series.valid[:, None, :]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -281,36 +293,59 @@ def window_log_signatures(
     return found
 
 
-def shares(
-    drawn: RandomWindows, seen: Seen, lengths: Int[np.ndarray, " samples"]
-) -> Float[np.ndarray, "samples features"]:
-    """Shares of windows in which a number is above a threshold, and roots of shares that a competitor wins.
+def count_windows(
+    drawn: RandomWindows, seen: Seen, lengths: Int[np.ndarray, " samples"], parts: int
+) -> Float[np.ndarray, "samples parts features"]:
+    """Count the windows in which a number is above a threshold, or a competitor wins, in equal parts of each series.
 
-    Each draw's features are those of the first threshold, of the next, ..., of the largest and of the smallest
-    competitors.
-    Where competitors are equal, all of them win. Most competitors seldom win: the root of their shares varies about
-    as much as the other shares do. (Dempster, Schmidt and Webb 2023, HYDRA, let convolutions compete so.)
+    Each draw's counts are those of the first threshold, of the next, ..., of the largest and of the smallest
+    competitors. Where competitors are equal, all of them win.
     """
-    out = np.zeros((len(lengths), sum(drawn.counts)), np.float32)
+    out = np.zeros((len(lengths), parts, sum(drawn.counts)), np.float32)
     if _library.available():
-        _Kernel(drawn, seen, lengths).write_shares(out)
+        _Kernel(drawn, seen, lengths).write_counts(out)
         return out
     first = 0
     for draw, count in enumerate(drawn.counts):
         own = _own_windows(lengths, int(drawn.plan[draw, SPAN]), drawn.windows)
         logs = _by_numpy(drawn, draw, seen, lengths, drawn.windows)
-        real = (np.arange(logs.shape[1]) < own[:, None])[..., None]
         scaled, words = logs * drawn.scales[draw, : logs.shape[2]], logs.shape[2]
         values = np.concatenate([scaled, scaled @ drawn.maps[draw, :words]], axis=2)
-        above = [((values > row[: values.shape[2]]) & real).sum(axis=1) for row in drawn.thresholds[draw]]
+        above = [values > row[: values.shape[2]] for row in drawn.thresholds[draw]]
         competitors = scaled @ drawn.competitors[draw, :words]
         groups = competitors.reshape(*competitors.shape[:2], -1, GROUP)
         ends = (groups == groups.max(axis=3, keepdims=True), groups == groups.min(axis=3, keepdims=True))
-        won = [(one.reshape(competitors.shape) & real).sum(axis=1) for one in ends]
-        found = [np.concatenate(above, axis=1) / own[:, None], np.sqrt(np.concatenate(won, axis=1) / own[:, None])]
-        out[:, first : first + count] = np.concatenate(found, axis=1)
+        happened = np.concatenate([*above, *(one.reshape(competitors.shape) for one in ends)], axis=2)
+        window = np.arange(logs.shape[1])
+        part = np.where(window < own[:, None], window * parts // own[:, None], parts)
+        for number in range(parts):
+            out[:, number, first : first + count] = (happened & (part == number)[..., None]).sum(axis=1)
         first += count
     return out
+
+
+def shares(
+    drawn: RandomWindows, seen: Seen, lengths: Int[np.ndarray, " samples"], parts: int = 1
+) -> tuple[Float[np.ndarray, "samples features"], Float[np.ndarray, "samples parts_of_features"]]:
+    """Shares of all windows, and of those of each part.
+
+    Most competitors seldom win: the root of their shares varies about as much as the other shares do. (Dempster,
+    Schmidt and Webb 2023, HYDRA, let convolutions compete so.)
+    """
+    counts = count_windows(drawn, seen, lengths, parts)
+    total, of_parts, first = counts[:, 0] if parts == 1 else counts.sum(axis=1), [], 0
+    for draw, (words, count) in enumerate(zip(drawn.words, drawn.counts, strict=True)):
+        own = _own_windows(lengths, int(drawn.plan[draw, SPAN]), drawn.windows)
+        each, above = words + drawn.maps.shape[2], count - 2 * drawn.competitors.shape[2]
+        total[:, first : first + count] /= own[:, None].astype(np.float32)
+        competitors = total[:, first + above : first + count]
+        np.sqrt(competitors, out=competitors)
+        if parts > 1:
+            windows = np.diff(-(-np.arange(parts + 1) * own[:, None] // parts), axis=1)[..., None].astype(np.float32)
+            known = np.where(windows > 0, windows, np.nan)
+            of_parts.append(counts[:, :, first : first + each] / known)
+        first += count
+    return total, np.concatenate(of_parts, axis=2).reshape(len(total), -1) if of_parts else total[:, :0]
 
 
 @once_per_model
@@ -352,7 +387,7 @@ class _Kernel:
         one = slice(draw, draw + 1)
         self._call(self.plan[one], self.mixtures[one], [None] * 4, np.zeros(1, np.int64), out, out.shape[1])
 
-    def write_shares(self, out: Float[np.ndarray, "samples features"]) -> None:
+    def write_counts(self, out: Float[np.ndarray, "samples parts features"]) -> None:
         learned, firsts = _as_the_kernel_takes(self.drawn)
         self._call(self.plan, self.mixtures, learned, firsts, out, self.drawn.windows)
 
@@ -370,7 +405,7 @@ class _Kernel:
             drawn.thresholds.shape[1],
             drawn.competitors.shape[2],
         )
-        sizes += (out.shape[-1], self.threads)
+        sizes += (out.shape[-1], out.shape[1], self.threads)
         arrays = [*self.series, plan, mixtures, *learned, firsts, out]
         pointers = [None if array is None else ctypes.c_void_p(array.ctypes.data) for array in arrays]
         if _library.library().neuralrde_look(*pointers, *map(ctypes.c_int64, sizes)):  # type: ignore

@@ -26,8 +26,15 @@ PENALTIES = np.logspace(-5, 2, 15)
 # A larger matrix is not decomposed, which would take minutes, but factorised for one penalty. A part of the samples
 # chooses it: the best penalty is the ratio of noise to signal, and hardly depends on their number.
 _LARGEST, _PART = 2500, 1500
+# By how much a block that may be left out has to lower the loss: of a few dozen series that are easily told apart, any
+# choice looks perfect.
+_CLEARLY = 0.002
 # Multiples of the mean squared length from which float32 is fine enough for a factorisation.
 _COARSE = 1e-3
+# Samples for which a logistic regression is fitted, at most; its steps, at most; the change of logits that is none; the
+# least curvature of a sample's loss; multiples of the ridge's penalty; and the scores of two classes.
+_NEWTON, _STEPS, _CLOSE, _FLAT, _MORE = 6000, 12, 0.1, 1e-4, np.logspace(0.5, 1.5, 3)
+_BOTH = np.array([[-0.5, 0.5]])
 # Rows of features that are worked on at once where there are many.
 _BLOCK = 4096
 
@@ -46,6 +53,8 @@ class Ridge:
     intercept: Float[np.ndarray, "outputs"]
     penalty: float
     left_out: Float[np.ndarray, "samples outputs"]
+    scales: tuple[float, ...] = ()
+    """Of the blocks of features, as chosen."""
 
     def __call__(self, features: Float[np.ndarray, "samples features"]) -> Float[np.ndarray, "samples outputs"]:
         return features @ self.coefficients + self.intercept
@@ -76,7 +85,7 @@ class Ridge:
                 squared error.
             penalties: to choose from, as multiples of the mean squared length of a centred row of `features`.
             blocks: of features, with the scales that each may have: the larger, the smaller is the penalty of its
-                coefficients. None takes features as they are.
+                coefficients; 0 leaves it out, unless that is clearly worse. None takes features as they are.
         """
         targets = np.asarray(targets, np.float64)
         weight = np.ones(len(targets)) if weight is None else np.asarray(weight, np.float64)
@@ -90,13 +99,14 @@ class Ridge:
         if len(penalties) == 1 and all(len(scales) == 1 for _, scales in blocks):
             ridge = _factorised(features, targets, weight, members, rows, float(penalties[0]))
         elif min(len(rows), features.shape[1]) <= _LARGEST:
-            ridge, *_ = _decomposed(features, targets, weight, rows, *choice)
+            ridge, _, scales = _decomposed(features, targets, weight, rows, *choice)
+            ridge = replace(ridge, scales=tuple(scales))
         else:
             _, number, scales = _decomposed(features, targets, weight, _part(rows, members), *choice)
             each = _repeated(scales, blocks, features.shape[1]).astype(features.dtype)
             scaled = _Scaled(features, each)
             ridge = _factorised(scaled, targets, weight, members, rows, float(penalties[number]))
-            ridge = replace(ridge, coefficients=ridge.coefficients * each[:, None])
+            ridge = replace(ridge, coefficients=ridge.coefficients * each[:, None], scales=tuple(scales))
         left_out = np.empty((len(targets), targets.shape[1]))
         left_out[rows] = ridge.left_out
         if len(rest := np.flatnonzero(~(weight > 0))):  # predicted as they are
@@ -114,11 +124,12 @@ def _decomposed(features, targets, weight, rows, members, penalties, loss, block
     best: Any = None
     for scales in product(*(scales for _, scales in blocks)):
         solver = centred.decomposed(scales)
+        cost = _CLEARLY * sum(scale > 0 for scale, (_, options) in zip(scales, blocks, strict=True) if 0.0 in options)
         unit = max(float(solver.w.sum()) / len(x), 1e-300)
         for number, penalty in enumerate(penalties * unit):
             block = partial(solver.block, penalty)
             left_out = y - _missed(solver.residuals(penalty), solver.own(penalty), block, root, len(y), inside) / root
-            found = loss(left_out, rows)
+            found = loss(left_out, rows) + cost
             if best is None or found < best[0]:
                 best = found, number, left_out, float(penalty), solver, scales
     _, number, left_out, penalty, solver, scales = best
@@ -208,7 +219,8 @@ def _factorised(features, targets, weight, members, rows, penalty: float) -> Rid
         one, thin, residuals_of = hat(block)
         sign = 1.0 - 2.0 * one
         own = one + sign * np.einsum("ij,ij->j", thin, thin).astype(np.float64)
-        across = lambda of, one=one, sign=sign, thin=thin: one * np.eye(len(of)) + sign * (thin[:, of].T @ thin[:, of])
+        squares = lambda of, thin=thin: thin.T[of] @ thin.T[of].swapaxes(1, 2)
+        across = lambda of, one=one, sign=sign, squares=squares: one * np.eye(of.shape[1]) + sign * squares(of)
         missed = _missed(residuals_of, own, across, root[block], count, groups)
         left_out[order[block]] = (y[block] - missed) / root[block] + level
     return Ridge(coefficients, level - mean @ coefficients, penalty, left_out)
@@ -296,9 +308,10 @@ class _Decomposed:
         """The diagonal of 1 - H."""
         return 1.0 - (self.u**2) @ (self.w / (self.w + penalty))
 
-    def block(self, penalty: float, rows: np.ndarray) -> np.ndarray:
-        """A group's block of 1 - H."""
-        return np.eye(len(rows)) - (self.u[rows] * (self.w / (self.w + penalty))) @ self.u[rows].T
+    def block(self, penalty: float, rows: Int[np.ndarray, "groups rows"]) -> Float[np.ndarray, "groups rows rows"]:
+        """The blocks of 1 - H of groups of one size."""
+        u = self.u[rows]
+        return np.eye(rows.shape[1]) - (u * (self.w / (self.w + penalty))) @ u.swapaxes(1, 2)
 
     def coefficients(self, penalty: float) -> np.ndarray:
         solved = self.along / (self.w + penalty)[:, None]
@@ -320,17 +333,19 @@ def _missed(
     Rows are weighted. A sample also has a weight in the mean, which is not penalised.
 
     Args:
-        own, across: the diagonal of 1 - H, and its block of some rows.
+        own, across: the diagonal of 1 - H, and its blocks of groups of rows `(groups, rows)`.
         root, count: roots of the weights, which sum to `count` over all blocks.
         members: the rows that are left out together; None leaves out one at a time.
     """
     if members is None:
         # A sample that alone decides its own prediction says nothing when it is left out.
         return residuals / np.maximum(own - root[:, 0] ** 2 / count, 1e-6)[:, None]
-    missed = np.empty_like(residuals)
-    for rows in members:
-        apart = across(rows) - root[rows] @ root[rows].T / count
-        missed[rows] = np.linalg.solve(apart + 1e-9 * np.eye(len(rows)), residuals[rows])
+    missed, sizes = np.empty_like(residuals), np.array([len(rows) for rows in members])
+    # Groups of one size at once: there may be thousands of small ones.
+    for size in np.unique(sizes):
+        rows = np.stack([members[number] for number in np.flatnonzero(sizes == size)])
+        apart = across(rows) - root[rows] @ root[rows].swapaxes(1, 2) / count
+        missed[rows] = np.linalg.solve(apart + 1e-9 * np.eye(size), residuals[rows])
     return missed
 
 
@@ -374,7 +389,85 @@ def ridge_of_classes(
     each = np.ones(len(target)) if weight is None else weight
     loss = lambda scores, rows: calibrated(scores, target[rows], each[rows])[1]
     ridge = Ridge.fit(features, targets, weight=weight, groups=groups, loss=loss, blocks=blocks)
-    return ridge, calibrated(ridge.left_out, target, weight)[0]
+    sharpness, before = calibrated(ridge.left_out, target, weight)
+    # Where blocks have scales to choose from, there are enough samples for the right loss; see `features.py`.
+    if (
+        blocks is not None
+        and any(len(scales) > 1 for _, scales in blocks)
+        and classes == 2
+        and isinstance(features, np.ndarray)
+        and (each > 0).sum() <= _NEWTON
+    ):
+        logistic = _logistic(features, target, each, groups, ridge, sharpness, blocks)
+        of_logistic, after = calibrated(logistic.left_out, target, weight)
+        if after < before:
+            return logistic, of_logistic
+    return ridge, sharpness
+
+
+def _logistic(
+    features: Float[np.ndarray, "samples features"],
+    target: Int[np.ndarray, " samples"],
+    weight: Float[np.ndarray, " samples"],
+    groups: np.ndarray | None,
+    ridge: Ridge,
+    sharpness: float,
+    blocks: Blocks,
+) -> Ridge:
+    """The logistic regression of two classes with the ridge regression's scales of blocks, by Newton's method.
+
+    Each step is a ridge regression with other weights and targets, in the space of the samples, and the last one says
+    what it would have predicted without each sample, or group. A ridge regression chooses its penalty by a part of many
+    samples; larger ones are tried here on all of them, as long as the loss of what is left out falls.
+    """
+    rows, members = np.flatnonzero(weight > 0), None if groups is None else _members(groups)
+    inside, count = None if members is None else _inside(members, rows), len(rows)
+    scales = _repeated(ridge.scales, blocks, features.shape[1]).astype(features.dtype)
+    x, y, own = features[rows] * scales, target[rows, None] == 1, weight[rows, None]
+    center = x.mean(axis=0)
+    x -= center
+    square = (x @ x.T).astype(np.float64)
+    *_, potrf, potrs, trtri, _ = _lapack(np.float64)
+    logit = sharpness * (ridge.left_out[rows, 1:] - ridge.left_out[rows, :1])
+
+    def step(penalty: float, logit: np.ndarray) -> tuple[Any, ...]:
+        likely = scipy.special.expit(logit)
+        curvature = np.maximum(likely * (1 - likely), _FLAT)
+        wanted, w = logit + (y - likely) / curvature, own * curvature
+        w *= count / w.sum()
+        root, level, mean = np.sqrt(w), (w * wanted).sum() / count, square @ w / count
+        factor = potrf(root * (square - mean - mean.T + (mean * w).sum() / count) * root.T, penalty)
+        dual = potrs(factor, root * (wanted - level))
+        return wanted - penalty * dual / root, wanted, w, level, dual, factor
+
+    def solved(penalty: float, logit: np.ndarray) -> tuple[Any, ...]:
+        """Logits, those without each group, and the weights, the level and the dual coefficients of the last step."""
+        found = step(penalty, logit)
+        for _ in range(_STEPS):
+            before, found = found[0], step(penalty, found[0])
+            if abs(found[0] - before).max() < _CLOSE:
+                break
+        logit, wanted, w, level, dual, factor = found
+        inverse, root = trtri(factor) * np.sqrt(penalty), np.sqrt(w)  # 1 - H = penalty (x x' + penalty)^-1
+        across = lambda of: inverse.T[of] @ inverse.T[of].swapaxes(1, 2)
+        missed = _missed(penalty * dual, np.einsum("ij,ij->j", inverse, inverse), across, root, count, inside)
+        return logit, wanted - missed / root, w, level, root * dual
+
+    loss = lambda left_out: calibrated(left_out * _BOTH, target[rows], weight[rows])[1]
+    penalty = ridge.penalty
+    found = solved(penalty, logit)
+    for more in ridge.penalty * _MORE:
+        other = solved(more, found[0])
+        if loss(other[1]) >= loss(found[1]):
+            break
+        penalty, found = more, other
+    _, known, w, level, dual = found
+    coefficients = (x.T @ dual.astype(x.dtype)).astype(np.float64)
+    intercept = level - (w.T @ x / count + center) @ coefficients
+    coefficients = scales[:, None] * coefficients
+    left_out = features @ coefficients + intercept
+    left_out[rows] = known
+    return Ridge(coefficients * _BOTH, (intercept * _BOTH)[0], float(penalty), left_out * _BOTH, ridge.scales)
 
 
 def ridge_of_numbers(

@@ -20,6 +20,7 @@ import jax
 import jax.export
 import numpy as np
 
+from .._types import Options
 from .._version import __version__
 from .._write import private_folder, writing
 from ..errors import setting
@@ -71,7 +72,7 @@ def export_model(
     if unknown := [one for one in formats if one not in FORMATS]:
         raise ValueError(f"Got the format {unknown[0]!r}; expected some of {list(FORMATS)}.")
     fitted, got = estimator.fitted_, f"Got {type(estimator).__name__}"
-    if getattr(fitted, "windows", None) is None:  # a forecaster has none to ask for
+    if not estimator._task or fitted.windows is None:
         raise ValueError(
             f"{got}, which has no state to advance; expected a neural estimator. It looks at series as a whole: load "
             "it with neuralrde where it is to predict."
@@ -185,7 +186,7 @@ def _check(call: Callable, function: _Function, expected: list[Arrays], name: st
                 raise ValueError(f"Got {name}, which computes other numbers than the model. It was not written.")
 
 
-def _manifest(estimator: Any, stream_model: StreamModel, functions: dict[str, _Function]) -> dict[str, Any]:
+def _manifest(estimator: Any, stream_model: StreamModel, functions: dict[str, _Function]) -> Options:
     fitted, step, windows = estimator.fitted_, functions["step"], estimator.fitted_.windows
     windows_of_stream, (_, *state) = stream_model.shifts[0], step.examples[0]
     classes = None if fitted.targets.classes is None else fitted.targets.classes.tolist()

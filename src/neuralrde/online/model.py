@@ -15,8 +15,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from .._types import Model, Options, State
 from ..errors import setting
 from ..models import MODELS, Ensemble
 from ..models.base import model_class
@@ -24,7 +25,8 @@ from ..paths import Series
 from ..paths.checks import check_whole
 from ..signatures.streams import LogSignatureStreams
 
-StreamStates = Any
+StreamStates = PyTree
+"""Arrays whose first axis is the stream."""
 # New points of all streams, with padding, that are followed at a time: of long histories, one piece after the other.
 _POINTS = 2**17
 SIZES = (1, 4, 16, 64, 256)
@@ -95,7 +97,15 @@ class StreamModel:
             ]
         return {"prepare": prepare, "shifts": shifts}
 
-    def _on_shift(self, shift: LogSignatureStreams, own: Any, path: Any, clock: Any, lengths: Any, static: Any) -> Any:
+    def _on_shift(
+        self,
+        shift: LogSignatureStreams,
+        own: Options,
+        path: np.ndarray,
+        clock: np.ndarray,
+        lengths: np.ndarray,
+        static: Any,
+    ) -> Options:
         """The windows and states of one shift after new points; streams with long gaps are followed apart."""
         hidden = [leaf.copy() for leaf in own["hidden"]]
         after = {name: array.copy() for name, array in own["windows"].items()}
@@ -155,13 +165,13 @@ def select_rows(rows: StreamStates, places: Any) -> StreamStates:
     return jax.tree.map(lambda array: array[places], rows)
 
 
-def begin(model: Any, x0: Float[Array, "batch channels"]) -> Any:
+def begin(model: Model, x0: Float[Array, "batch channels"]) -> State:
     return jax.vmap(model.start)(x0)
 
 
 def advance(
-    model: Any, states: Any, driving: Float[Array, "batch windows controls"], counts: Int[Array, " batch"]
-) -> Any:
+    model: Model, states: State, driving: Float[Array, "batch windows controls"], counts: Int[Array, " batch"]
+) -> State:
     """Each state after its own number of windows."""
 
     def window(carried):
@@ -173,7 +183,7 @@ def advance(
 
 
 def output(
-    model: Any, states: Any, running: Float[Array, "batch controls"], unfinished: Bool[Array, " batch"]
+    model: Model, states: State, running: Float[Array, "batch controls"], unfinished: Bool[Array, " batch"]
 ) -> Float[Array, "batch outputs"]:
     """Predictions with a look into the running windows, which nobody keeps."""
     return jax.vmap(model.output)(_where(unfinished, jax.vmap(model.advance)(states, running), states))
@@ -185,7 +195,7 @@ _begin, _advance, _output = eqx.filter_jit(begin), eqx.filter_jit(advance), eqx.
 class Programs:
     """A model's states as plain arrays, the first axis of each the stream, and what is done with them."""
 
-    def __init__(self, model: Any, channels: int, controls: int):
+    def __init__(self, model: Model, channels: int, controls: int):
         arrays, rest = eqx.partition(model, eqx.is_array)
         # It may have been trained on several devices.
         self.model = eqx.combine(jax.device_put(arrays, jax.local_devices()[0]), rest)
@@ -256,7 +266,7 @@ def _most_at_once(size: int) -> int:
     return max(AT_ONCE, MANY_AT_ONCE // size)
 
 
-def _where(chosen: Bool[Array, " batch"], new: Any, old: Any) -> Any:
+def _where(chosen: Bool[Array, " batch"], new: State, old: State) -> State:
     pick = lambda new, old: jnp.where(chosen.reshape(-1, *[1] * (new.ndim - 1)), new, old)
     return jax.tree.map(pick, new, old)
 

@@ -5,7 +5,7 @@ because members and blocks are few, and loops whose length depends on the data b
 has the rest: from the graph, an equation's parameters, the shapes of its inputs and their names to the names of its
 outputs; None stands for a form that nobody has needed yet.
 
-jax2onnx 0.17 was tried instead. Five of the models that the tests export failed, in their loops and derivatives, and
+jax2onnx 0.17.1 was tried instead. Five of the models that the tests export failed, in their loops and derivatives, and
 `expm1` and `log1p` lost their digits near zero.
 """
 
@@ -19,8 +19,10 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from .._types import Options
+
 Names = list[str]
-Params = dict[str, Any]
+Params = Options
 Shapes = list[Any]
 """Of JAX's abstract values, which have a shape and a type."""
 # ONNX slices up to the end with this.

@@ -15,14 +15,16 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
+from .._types import Options, Plain, TableLike
 from ..errors import setting
 from ..paths import Series
-from ..paths.checks import as_numbers, check_whole
+from ..paths.checks import check_whole
+from ..paths.series import as_numbers
 from ..signatures.streams import MOST_AT_ONCE
 from ..training.archive import arrays_of
-from .model import SIZES, StreamModel, chunk_points, select_rows
+from .model import SIZES, StreamModel, StreamStates, chunk_points, select_rows
 
 FORMAT = 1
 # Whole numbers above this are not exact in JSON, which other languages read as floats.
@@ -48,45 +50,41 @@ def fingerprint(fitted: Any) -> str:
     return digest.hexdigest()[:32]
 
 
-def to_plain(tree: Any) -> Any:
+def to_plain(tree: PyTree) -> Plain:
     """One row of a tree of arrays; NaN, which JSON has not, becomes None."""
-    if isinstance(tree, dict):
-        return {name: to_plain(part) for name, part in tree.items()}
-    if isinstance(tree, list | tuple):
-        return [to_plain(part) for part in tree]
-    array = np.asarray(tree)
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        missing, array = np.isnan(array), array.astype(object)
-        array[missing] = None
-    return array.tolist()
+
+    def listed(leaf: Any) -> Plain:
+        array = np.asarray(leaf)
+        if array.dtype.kind == "f" and np.isnan(array).any():
+            return np.where(np.isnan(array), np.array(None), array).tolist()
+        return array.tolist()
+
+    return jax.tree.map(listed, tree)
 
 
-def from_plain(template: Any, plain: Any, where: str = "carried") -> Any:
+def from_plain(template: PyTree, plain: Plain, where: str = "carried") -> PyTree:
     """What `to_plain` was given: a tree like the template, every number of it checked."""
-    if isinstance(template, dict):
-        if not isinstance(plain, Mapping) or set(plain) != set(template):
-            raise ValueError(f"{where} is {_brief(plain)}; expected the names {sorted(template)}")
-        return {name: from_plain(part, plain[name], f"{where}.{name}") for name, part in template.items()}
-    if isinstance(template, list | tuple):
-        if not isinstance(plain, list) or len(plain) != len(template):
-            raise ValueError(f"{where} is {_brief(plain)}; expected a list of {len(template)}")
-        return [
-            from_plain(part, one, f"{where}[{i}]") for i, (part, one) in enumerate(zip(template, plain, strict=True))
-        ]
-    array = as_array(plain, template.shape, where)
-    if not np.isfinite(array).all():
-        raise ValueError(f"{where} has numbers that are not finite")
-    kind = template.dtype.kind
-    if kind in "ib":
-        most = 1 if kind == "b" else min(_MOST, int(np.iinfo(template.dtype).max))
-        if (array != np.round(array)).any() or array.min(initial=0) < 0 or array.max(initial=0) > most:
-            raise ValueError(f"{where} is {_brief(plain)}; expected whole numbers from 0 to {most}")
-    elif np.abs(array).max(initial=0) > np.finfo(template.dtype).max:
-        raise ValueError(f"{where} has numbers beyond {template.dtype}")
-    return array.astype(template.dtype)
+
+    def checked(path: Any, template: Any, plain: Plain) -> np.ndarray:
+        place = where + jax.tree_util.keystr(path)
+        array, kind = as_array(plain, template.shape, place), template.dtype.kind
+        if not np.isfinite(array).all():
+            raise ValueError(f"{place} has numbers that are not finite")
+        if kind in "ib":
+            most = 1 if kind == "b" else min(_MOST, int(np.iinfo(template.dtype).max))
+            if (array != np.round(array)).any() or array.min(initial=0) < 0 or array.max(initial=0) > most:
+                raise ValueError(f"{place} is {_brief(plain)}; expected whole numbers from 0 to {most}")
+        elif np.abs(array).max(initial=0) > np.finfo(template.dtype).max:
+            raise ValueError(f"{place} has numbers beyond {template.dtype}")
+        return array.astype(template.dtype)
+
+    try:
+        return jax.tree_util.tree_map_with_path(checked, template, plain)
+    except (ValueError, TypeError) as error:  # JAX says where a tree is not like the template
+        raise ValueError(_brief(error)) from None
 
 
-def as_array(plain: Any, shape: tuple[int | None, ...], where: str) -> np.ndarray:
+def as_array(plain: Plain, shape: tuple[int | None, ...], where: str) -> np.ndarray:
     """Nested lists of numbers as an array of a shape; None in it stands for any size, and in the lists for NaN."""
     try:
         array = np.array(plain, np.float64)
@@ -99,7 +97,7 @@ def as_array(plain: Any, shape: tuple[int | None, ...], where: str) -> np.ndarra
     return array
 
 
-def check_head(state: Any, mark: str, last: int | None) -> Mapping:
+def check_head(state: Plain, mark: str, last: int | None) -> Mapping:
     """Raise unless a state is one of this format, of this model, and of a stream that looks back as far."""
     if not isinstance(state, Mapping) or state.get("stream") != "neuralrde":
         raise ValueError(f"Got the state {_brief(state)}; expected what `stream.state()` returned, unchanged.")
@@ -120,12 +118,12 @@ def check_head(state: Any, mark: str, last: int | None) -> Mapping:
     return state
 
 
-def _brief(what: Any) -> str:
+def _brief(what: object) -> str:
     try:
-        text = repr(what)
+        text = str(what) if isinstance(what, ValueError) else repr(what)
     except RecursionError:
         return "something too deep"
-    return text if len(text) <= 80 else f"{text[:80]} ..."
+    return text if len(text) <= 400 else f"{text[:400]} ..."
 
 
 # What a push can be refused for.
@@ -167,7 +165,7 @@ class Stream:
         static: what is known of the series as a whole, by column, for estimators that were fitted with such a table.
     """
 
-    def __init__(self, fitted: Any, state: Any = None, *, last: int | None = None, static: Any = None):
+    def __init__(self, fitted: Any, state: Plain = None, *, last: int | None = None, static: TableLike = None):
         if last is None and isinstance(state, dict) and type(state.get("last")) is int:
             last = state["last"]  # whether it may say so is checked later
         self._streams = StreamBatch(fitted, last=last)
@@ -202,7 +200,7 @@ class Stream:
         """How many points have been seen."""
         return self._streams.points(_NAME)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Options:
         """The whole state as plain numbers, lists and strings, which `json.dumps` keeps exactly.
 
         `estimator.stream(state)` goes on from there. A state holds the fingerprint of its model, and no other takes it.
@@ -237,11 +235,11 @@ class StreamBatch:
         self._free: list[int] = []
         self._rows = self._started(0, carries=self._carries)
         self._buffers: dict[str, Points | None] = {}
-        self._before: dict[str, tuple[Any, int, Points | None]] = {}  # of each stream of the last push, what it was
+        self._before: dict[str, tuple[StreamStates, int, Points | None]] = {}  # the last push
 
     # Which streams there are.
 
-    def open(self, name: str, state: Any = None, static: Any = None) -> None:
+    def open(self, name: str, state: Plain = None, static: TableLike = None) -> None:
         """Begin a stream, with what is known of it as a whole; or go on with one from its `state`."""
         if name in self._slots:
             raise ValueError(f"Got the name {name!r}, which is open already; expected a new one, or `close` it first.")
@@ -254,7 +252,7 @@ class StreamBatch:
         self._slots[name], self._buffers[name] = self._free.pop(), buffer
         _put(self._rows, [self._slots[name]], row)
 
-    def close(self, name: str) -> dict[str, Any]:
+    def close(self, name: str) -> Options:
         """End a stream, and give its last state."""
         state = self.state(name)
         self.discard(name)
@@ -317,7 +315,7 @@ class StreamBatch:
             _put(self._rows, [self._slots[name]], select_rows(rows, slice(place, place + 1)))
 
     def _checked(self, arrivals: Mapping[str, Any]) -> tuple[dict[str, Points], dict[str, str]]:
-        """The points and times of each stream, and an error for each that cannot be taken: one look at all of them."""
+        """The points and times of each stream, and an error for each that cannot be taken."""
         ready: dict[str, Points] = {}
         errors: dict[str, str] = {}
         for name, given in arrivals.items():
@@ -330,27 +328,53 @@ class StreamBatch:
                 ready[name] = as_points(*given, channels=self._channels)
             except _REFUSED as error:
                 errors[name] = str(error)
-        if not ready:
-            return ready, errors
+        errors |= self._refused(ready) if ready else {}
+        return {name: given for name, given in ready.items() if name not in errors} if errors else ready, errors
+
+    def _refused(self, ready: Mapping[str, Points]) -> dict[str, str]:
+        """An error for each stream whose numbers or times cannot come next: one look at all of them."""
+        errors: dict[str, str] = {}
         names, slots = list(ready), [self._slots[name] for name in ready]
         points, last, was_timed = (self._rows[name][slots] for name in ("points", "time", "timed"))
         owners = np.repeat(np.arange(len(names)), [len(values) for values, _ in ready.values()])
+        infinite = np.isinf(np.concatenate([values for values, _ in ready.values()]))
+        for k, place in _first_of(infinite.any(axis=1), owners):
+            errors[names[k]] = (
+                f"Got infinity in channel {int(infinite[place].argmax())}; expected finite numbers, or NaN for missing "
+                "values, because no path runs through infinity."
+            )
         timed = np.array([times is not None for _, times in ready.values()])
         expected = np.where(points > 0, was_timed, timed) if self._timed is None else self._timed
-        errors |= _refuse_infinity(names, owners, np.concatenate([values for values, _ in ready.values()]))
-        errors |= _refuse_untimed(names, points, timed, expected)
-        if timed.any():
-            owners = owners[timed[owners]]
-            times = np.concatenate([times for _, times in ready.values() if times is not None])
-            first = np.diff(owners, prepend=-1) > 0
-            before = np.concatenate([times[:1], times[:-1]])
-            before[first] = np.where(points > 0, last, -np.inf)[owners[first]]
-            with np.errstate(invalid="ignore", over="ignore"):
-                steps = times - before
-            errors |= _refuse_clock(names, owners, times, before, steps)
-            if self._stream_model is not None and self._stream_model.every is not None:
-                errors = _refuse_gaps(names, owners, before, steps, self._stream_model.every) | errors
-        return {name: given for name, given in ready.items() if name not in errors} if errors else ready, errors
+        for k in np.flatnonzero(timed != expected).tolist():
+            errors[names[k]] = (
+                f"Got points {'with' if timed[k] else 'without'} times; expected them "
+                f"{'without' if timed[k] else 'with'}, as {'before' if points[k] else 'in training'}. Write "
+                f"`push(values{'' if timed[k] else ', times'})`."
+            )
+        if not timed.any():
+            return errors
+        owners = owners[timed[owners]]
+        times = np.concatenate([times for _, times in ready.values() if times is not None])
+        first = np.diff(owners, prepend=-1) > 0
+        before = np.concatenate([times[:1], times[:-1]])
+        before[first] = np.where(points > 0, last, -np.inf)[owners[first]]
+        with np.errstate(invalid="ignore", over="ignore"):
+            steps = times - before
+        for k, place in _first_of(~(steps > 0) | ~np.isfinite(times), owners):
+            errors[names[k]] = (
+                f"Got the time {times[place]} at point {place - np.searchsorted(owners, k)} of this push, after "
+                f"{before[place]}; expected finite times that increase, because a stream cannot go back. Sort the "
+                "points, and merge those of one time."
+            )
+        every = None if self._stream_model is None else self._stream_model.every
+        if every is not None:  # not more windows at once than a model can be driven through
+            for k, place in _first_of(np.isfinite(before) & ~(steps / every < MOST_AT_ONCE), owners):
+                message = (
+                    f"Got a gap of {steps[place]:g} between points, {steps[place] / every:.3g} windows of {every:g}; "
+                    f"expected fewer than {MOST_AT_ONCE}. Close the stream and begin another after such a gap."
+                )
+                errors.setdefault(names[k], message)
+        return errors
 
     def _take_in(self, names: list[str], ready: Mapping[str, Points], errors: dict[str, str]) -> None:
         """Take in all of them at once; if that fails, in halves, until those that are wrong are alone."""
@@ -390,7 +414,7 @@ class StreamBatch:
             values, times = values[-self.last :].copy(), None if times is None else times[-self.last :].copy()
         return values, times
 
-    def _advanced(self, rows: Any, arrivals: Sequence[Points]) -> Any:
+    def _advanced(self, rows: StreamStates, arrivals: Sequence[Points]) -> StreamStates:
         """Rows after new points of each stream: of long histories, one piece after the other."""
         lengths, first = np.array([len(values) for values, _ in arrivals]), 0
         while len(left := np.flatnonzero(lengths > first)):
@@ -421,7 +445,7 @@ class StreamBatch:
 
     # Predictions.
 
-    def predict(self, names: Iterable[str], interval: float | None = None) -> dict[str, Any]:
+    def predict(self, names: Iterable[str], interval: float | None = None) -> Options:
         """What the estimator would predict for the series so far of each stream: a number, a label or a list.
 
         With `interval`, regressors give a pair: the prediction, and the interval's lower and upper end.
@@ -468,7 +492,7 @@ class StreamBatch:
 
     # States.
 
-    def state(self, name: str) -> dict[str, Any]:
+    def state(self, name: str) -> Options:
         """A stream's whole state as plain numbers, lists and strings, which `json.dumps` keeps exactly."""
         row = select_rows(self._rows, self._slot(name))
         state = {"stream": "neuralrde", "format": FORMAT, "model": self.model, "last": self.last}
@@ -481,13 +505,13 @@ class StreamBatch:
             state["times"] = None if times is None else times.tolist()
         return state
 
-    def _begun(self, static: Any) -> Any:
+    def _begun(self, static: TableLike) -> StreamStates:
         """The row of a stream that begins with this table of one row."""
         row = self._started(1, carries=self._carries)
         coded = self.fitted.inputs.coded(static, 1)
         return row if coded is None else row | {"static": coded}
 
-    def _restored(self, state: Any, static: Any) -> tuple[Any, Points | None]:
+    def _restored(self, state: Plain, static: TableLike) -> tuple[StreamStates, Points | None]:
         """The row and the kept points of a state; an error unless it is one of this model's."""
         state = check_head(state, self.model, self.last)
         if static is not None:
@@ -495,7 +519,7 @@ class StreamBatch:
         parts = jax.tree.map(lambda array: array[0], self._started(1, carries=self._carries))
         parts |= {"carried": parts.pop("model")} if self._carries else {}
         try:
-            row: Any = from_plain(parts, {name: state.get(name) for name in parts}, "state")
+            row = from_plain(parts, {name: state.get(name) for name in parts}, "state")
             row = jax.tree.map(lambda array: array[None], row)
             points, timed = int(row["points"][0]), bool(row["timed"][0])
             if points and self._timed not in (None, timed):
@@ -539,9 +563,9 @@ class StreamBatch:
             raise ValueError(f"Got the stream {name!r}, which is not open; write `streams.open({name!r})` first.")
         return self._slots[name]
 
-    def _started(self, streams: int, *, carries: bool) -> dict[str, Any]:
+    def _started(self, streams: int, *, carries: bool) -> Options:
         """Rows of streams that have seen nothing; "time" is the last point's time, or its number."""
-        rows: dict[str, Any] = {"points": np.zeros(streams, np.int64), "time": np.zeros(streams)}
+        rows: Options = {"points": np.zeros(streams, np.int64), "time": np.zeros(streams)}
         rows["timed"] = np.zeros(streams, bool)
         if numbers := self.fitted.inputs.static_numbers:
             rows["static"] = np.zeros((streams, numbers), np.float32)
@@ -550,7 +574,7 @@ class StreamBatch:
         )
 
 
-def _put(rows: Any, places: Any, part: Any) -> None:
+def _put(rows: StreamStates, places: Any, part: StreamStates) -> None:
     for whole, new in zip(jax.tree.leaves(rows), jax.tree.leaves(part), strict=True):
         whole[places] = new
 
@@ -560,57 +584,6 @@ def _first_of(wrong: Any, owners: np.ndarray) -> list[tuple[int, int]]:
     places = np.flatnonzero(wrong)
     found, firsts = np.unique(owners[places], return_index=True)
     return list(zip(found.tolist(), places[firsts].tolist(), strict=True))
-
-
-def _refuse_infinity(names: Sequence[str], owners: np.ndarray, values: np.ndarray) -> dict[str, str]:
-    return {
-        names[k]: (
-            f"Got infinity in channel {int(np.isinf(values[place]).argmax())}; expected finite numbers, or NaN "
-            "for missing values, because no path runs through infinity."
-        )
-        for k, place in _first_of(np.isinf(values).any(axis=1), owners)
-    }
-
-
-def _refuse_untimed(
-    names: Sequence[str], points: np.ndarray, timed: np.ndarray, expected: np.ndarray | bool
-) -> dict[str, str]:
-    """Refuse points without times where times are expected, and points with times where they are not."""
-    return {
-        names[k]: (
-            f"Got points {'with' if timed[k] else 'without'} times; expected them "
-            f"{'without' if timed[k] else 'with'}, as {'before' if points[k] else 'in training'}. Write "
-            f"`push(values{'' if timed[k] else ', times'})`."
-        )
-        for k in np.flatnonzero(timed != expected).tolist()
-    }
-
-
-def _refuse_clock(
-    names: Sequence[str], owners: np.ndarray, times: np.ndarray, before: np.ndarray, steps: np.ndarray
-) -> dict[str, str]:
-    """Refuse times that do not increase; `before` holds the time of the point before each, `steps` the difference."""
-    return {
-        names[k]: (
-            f"Got the time {times[place]} at point {place - np.searchsorted(owners, k)} of this push, after "
-            f"{before[place]}; expected finite times that increase, because a stream cannot go back. Sort the "
-            "points, and merge those of one time."
-        )
-        for k, place in _first_of(~(steps > 0) | ~np.isfinite(times), owners)
-    }
-
-
-def _refuse_gaps(
-    names: Sequence[str], owners: np.ndarray, before: np.ndarray, steps: np.ndarray, every: float
-) -> dict[str, str]:
-    """Refuse gaps that span too many windows to drive a model through."""
-    return {
-        names[k]: (
-            f"Got a gap of {steps[place]:g} between points, {steps[place] / every:.3g} windows of {every:g}; expected "
-            f"fewer than {MOST_AT_ONCE}. Close the stream and begin another after such a gap."
-        )
-        for k, place in _first_of(np.isfinite(before) & ~(steps / every < MOST_AT_ONCE), owners)
-    }
 
 
 def as_points(values: Any, times: Any, *, channels: int) -> Points:

@@ -1,7 +1,6 @@
 """Series, and where to cut them into windows."""
 
-from .checks import check_finite
-from .series import Series, concatenate
+from .series import Series, check_finite, concatenate
 from .windows import Windows, cuts_by_count, cuts_by_time, even_shifts, window_counts, window_cuts
 
 __all__ = [

@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 from numpy.typing import ArrayLike
 
-from .checks import as_numbers, check_fits, check_not_infinite
+from ..errors import python_only
+from .checks import check_fits
 
 
 def rows_of_table(
@@ -424,3 +425,79 @@ def unshared(array: np.ndarray) -> np.ndarray:
 
 def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def check_finite(values: ArrayLike, *, channels: Sequence[str] | None = None) -> None:
+    """Raise unless an array `(..., length, channels)` is free of NaN and infinity; name the first bad value.
+
+    >>> import numpy as np
+    >>> check_finite(np.zeros((2, 5, 3)))
+    >>> check_finite(np.array([[[1.0], [np.nan]]]), channels=["heart rate"])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: Got NaN in sample 0, channel 'heart rate', at point 1; expected finite numbers, ...
+    """
+    values = as_numbers(values)
+    if values.ndim < 2:
+        raise ValueError(f"Got values of shape {values.shape}; expected (..., length, channels).")
+    check_not_infinite(values, channels=channels)
+    missing = np.isnan(values)
+    if missing.any():
+        raise ValueError(
+            f"Got NaN in {_place(missing, channels)}; expected finite numbers, because one NaN makes the "
+            "log-signature of its window NaN and every state after it. If NaN means missing, fill it first: "
+            "`FillForward()` looks only back, `FillLinear()` interpolates; for example "
+            "`fill = FillForward().fit(training); series = fill(series)`."
+        )
+
+
+def check_not_infinite(values: np.ndarray, *, channels: Sequence[str] | None = None) -> None:
+    infinite = np.isinf(values)
+    if infinite.any():
+        raise ValueError(
+            f"Got infinity in {_place(infinite, channels)}; expected finite numbers, or NaN for missing "
+            "values, because no path runs through infinity. Where such a value is missing, leave its cell of a table "
+            f"empty{python_only(', or write `np.where(np.isinf(values), np.nan, values)` and `FillForward()`')}."
+        )
+
+
+def _place(bad: Bool[np.ndarray, "*batch length channels"], channels: Sequence[str] | None) -> str:
+    *sample, point, channel = (int(i) for i in np.unravel_index(np.argmax(bad), bad.shape))
+    number = sample[0] if len(sample) == 1 else tuple(sample)
+    name = f"{channel}" if channels is None else repr(channels[channel])
+    others = int(bad.sum()) - 1
+    return (
+        (f"sample {number}, " if sample else "")
+        + f"channel {name}, at point {point}"
+        + (f" (and {others} more such values)" if others else "")
+    )
+
+
+def as_numbers(values: Any, *, name: str = "values") -> Float[np.ndarray, "..."]:
+    """A NumPy array of float32 or float64: whole numbers become float64, other things are refused."""
+    if isinstance(values, np.ma.MaskedArray):
+        # np.asarray would drop the mask and let the numbers under it through.
+        raise TypeError(
+            f"Got {name} as a masked array; expected NaN where values are missing. "
+            "Write `x.astype(float).filled(np.nan)`."
+        )
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(
+            f"Got {name} that make no rectangular array ({error}). Series of different lengths go into "
+            "`Series.from_arrays([...])`, which pads them."
+        ) from None
+    if array.dtype.kind in "mM":
+        raise TypeError(
+            f"Got {name} of type {array.dtype}; expected numbers, because only you know the unit to count "
+            "in. Write, for seconds, `(x - x.min()) / np.timedelta64(1, 's')`."
+        )
+    if array.dtype.kind not in "fiub":
+        raise TypeError(
+            f"Got {name} of type {array.dtype}; expected real numbers, because a path is followed in "
+            "R^channels. Convert them first, for example `np.asarray(x, dtype=np.float64)` with None "
+            "written as NaN, and categories as one-hot channels."
+        )
+    if array.dtype in (np.float32, np.float64):
+        return array
+    return array.astype(np.float32 if array.dtype == np.float16 else np.float64)

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from ..errors import ParameterError, setting
 from ..registry import Config, Registry
-from .checks import as_numbers, check_number, check_whole
-from .series import Series, as_lengths
+from .checks import check_number, check_whole
+from .series import Series, as_lengths, as_numbers
 
 # The most windows by time: more of them come of a mistaken unit of time.
 _MOST_WINDOWS = 2**24

@@ -3,14 +3,14 @@
 Each file is imported when a name of it is first asked for: `neuralrde.torch` uses some of them without JAX.
 """
 
-from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _CHECKING
+
+from .lyndon import Basis, basis_channels, bracketing, log_signature_channels, lyndon_words, signature_channels
 
 if _CHECKING:
     from ._log_signature import log_signature, log_signatures
     from .bases import change_basis
     from .events import EventLogSignature, event_log_signatures, frequent_pairs
-    from .lyndon import Basis, basis_channels, bracketing, log_signature_channels, lyndon_words, signature_channels
     from .rounding import without_padding, without_rounding
     from .streams import LogSignatureStream
     from .tensor import chen_inverse, chen_product, signature, tensor_exp, tensor_log
@@ -37,23 +37,26 @@ __all__ = [
     "without_padding",
     "without_rounding",
 ]
-_FILES = {
-    "_log_signature": "log_signature log_signatures",
-    "bases": "change_basis",
-    "events": "EventLogSignature event_log_signatures frequent_pairs",
-    "lyndon": "Basis basis_channels bracketing log_signature_channels lyndon_words signature_channels",
-    "rounding": "without_padding without_rounding",
-    "streams": "LogSignatureStream",
-    "tensor": "chen_inverse chen_product signature tensor_exp tensor_log",
-}
-_HOMES = {name: file for file, names in _FILES.items() for name in names.split()}
 
 
 def __getattr__(name: str):
-    if name in _HOMES:
-        return getattr(_import_module(f".{_HOMES[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    match name:
+        case "log_signature" | "log_signatures":
+            import neuralrde.signatures._log_signature as file
+        case "change_basis":
+            import neuralrde.signatures.bases as file
+        case "EventLogSignature" | "event_log_signatures" | "frequent_pairs":
+            import neuralrde.signatures.events as file
+        case "without_padding" | "without_rounding":
+            import neuralrde.signatures.rounding as file
+        case "LogSignatureStream":
+            import neuralrde.signatures.streams as file
+        case "chen_inverse" | "chen_product" | "signature" | "tensor_exp" | "tensor_log":
+            import neuralrde.signatures.tensor as file
+        case _:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(file, name)
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *_FILES]
+    return [*__all__]

@@ -21,7 +21,7 @@ from ._spans import Spans, WindowSpan
 from .lyndon import log_signature_channels
 
 MOST_DEPTH = 16  # of the C++ side
-INTERFACE = 7  # of the library; one that was built from older sources would read other arguments than it is given
+INTERFACE = 8  # of the library; one that was built from older sources would read other arguments than it is given
 
 
 @functools.cache

@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from ..paths.checks import as_numbers, check_number
+from ..paths.checks import check_number
+from ..paths.series import as_numbers
 from ..paths.windows import Windows, as_scales, cuts_by_count, depths_of, positions_in_windows
 from ._log_signature import _numpy_runs, log_signatures
 from ._spans import WindowSpan

@@ -14,7 +14,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Float
 
-from ..paths.checks import as_numbers, check_finite
+from ..paths.series import as_numbers, check_finite
 from .lyndon import check_channels_and_depth, signature_channels
 
 

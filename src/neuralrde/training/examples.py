@@ -14,7 +14,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float, Int, Shaped
 
-from .._types import AnyArray, Devices, Model, Selection
+from .._types import AnyArray, Devices, Model, OnePerSeries, Selection
 from ..devices import check_process, device_mesh, keep_programs, local_rows, replicate, shard_batch
 from ..frozen import once_per_model
 from ..processes import Processes
@@ -220,24 +220,28 @@ def batches(
         yield batch, weights if batch.weight is None else (weights * np.asarray(batch.weight)).astype(np.float32)
 
 
-def check_weights(examples: Source, what: str) -> None:
-    """Refuse weights with which a weighted mean would mean nothing."""
-    if examples.weight is None:
-        return
+def as_weights(
+    weight: OnePerSeries, count: int, what: str = "weight", each: str = "example", of: str = ""
+) -> Float[np.ndarray, " examples"]:
+    """Weights in float32, as they are used; an error for those with which a weighted mean would mean nothing."""
     with np.errstate(over="ignore"):
-        weight = np.asarray(examples.weight, np.float32)  # as they are used
-    if weight.shape != (len(examples),):
+        weight = np.asarray(weight, np.float64).astype(np.float32)
+    if weight.shape != (count,):
+        raise ValueError(f"Got {what} of shape {weight.shape}{of}; expected ({count},), one weight per {each}.")
+    if (wrong := ~(np.isfinite(weight) & (weight >= 0))).any():
         raise ValueError(
-            f"Got weights of shape {weight.shape} for the {what}; expected ({len(examples)},), one weight per example."
+            f"Got {what} {weight[wrong][0]:g} for {each} {int(wrong.argmax())}{of}; expected finite numbers of 0 or "
+            f"more, because a weight says how often one counts. Write 0 for one that should not count."
         )
-    wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
-    if wrong.size or not weight.any():
-        got = (
-            f"the weight {weight[wrong[0]]:g} for example {wrong[0]} of" if wrong.size else "weights that are all 0 for"
-        )
+    return weight
+
+
+def check_weights(examples: Source, what: str) -> None:
+    """Refuse wrong weights of examples, and those of which none is above 0."""
+    if examples.weight is not None and not as_weights(examples.weight, len(examples), of=f" of the {what}").any():
         raise ValueError(
-            f"Got {got} the {what}; expected finite weights of 0 or more, and at least one above 0, because a weight "
-            "says how much an example counts. Look at class_weight or sample_weight, if they were given."
+            f"Got weights that are all 0 for the {what}; expected at least one above 0, to learn from. Look at "
+            "class_weight or sample_weight, if they were given."
         )
 
 

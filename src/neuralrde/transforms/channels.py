@@ -10,8 +10,7 @@ from jaxtyping import Bool
 
 from ..paths.checks import check_number
 from ..paths.series import Series, frozen
-from .statistics import Statistics
-from .transform import Carried, Transform, check_fitted
+from .transform import Carried, Statistics, Transform, check_fitted
 
 
 @dataclass(frozen=True)

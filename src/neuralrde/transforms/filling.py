@@ -9,8 +9,7 @@ from jaxtyping import Bool, Float, Int
 
 from ..paths.checks import check_number
 from ..paths.series import Series, frozen
-from .statistics import Statistics
-from .transform import Carried, Transform, check_channels, check_fitted, check_one_each
+from .transform import Carried, Statistics, Transform, check_channels, check_fitted, check_one_each
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,6 @@ class Fill(Transform, abc.ABC):
         return self._filled(series, self._defaults(len(series), len(series.channels)))
 
     def _defaults(self, samples: int, channels: int) -> Float[np.ndarray, "samples channels"]:
-        if self.default is None:
-            check_fitted(self, self.means_)
         numbers = np.asarray(self.means_ if self.default is None else self.default, np.float64)
         return np.broadcast_to(numbers, (samples, channels))
 
@@ -92,6 +89,7 @@ class FillForward(Fill):
         return np.where(last < 0, np.nan, column[rows, last])
 
     def begin(self, streams: int, channels: int) -> Carried:
+        check_fitted(self, self.means_ if self.default is None else self.default)
         return {"last": self._defaults(streams, channels).copy()}
 
     def step(self, carried: Carried, series: Series) -> tuple[Carried, Series]:

@@ -6,8 +6,8 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Int
 
-from ..paths.checks import check_finite, check_number
-from ..paths.series import Series, frozen
+from ..paths.checks import check_number
+from ..paths.series import Series, check_finite, frozen
 from ..paths.windows import check_timed, cuts_by_time, positions_in_windows
 from .filling import FillLinear
 from .transform import Carried, Transform, check_fitted

@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..paths.series import Series, frozen
-from .statistics import Statistics
-from .transform import Carried, Transform, check_channels, check_fitted, check_one_each
+from .transform import Carried, Statistics, Transform, check_channels, check_fitted, check_one_each
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from jaxtyping import Float, Int
 
 from ..paths.checks import check_whole
 from ..paths.series import Series, frozen
-from .statistics import Statistics
-from .transform import Transform, check_channels, check_one_each
+from .transform import Statistics, Transform, check_channels, check_one_each
 
 _PIECE = 2**22  # numbers of frames at a time
 _LONGEST = 2**20  # points in a frame, each of which takes memory however short the series
@@ -81,6 +80,9 @@ class Spectrogram(Transform):
         check_one_each(self.channels_, floors_=self.floors_)
         if not self.floor > 0:
             raise ValueError(f"Got floor={self.floor}; expected a number above 0, for example floor=1e-4.")
+
+    def channels_after(self, channels: int) -> int:
+        return channels * (self.mean + len(self._edges))
 
     @property
     def _frequencies(self) -> np.ndarray:

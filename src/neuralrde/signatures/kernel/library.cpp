@@ -10,7 +10,7 @@ using neuralrde::Work;
 extern "C" {
 
 // Which arguments the functions take: `INTERFACE` of _kernel.py.
-int neuralrde_interface() { return 7; }
+int neuralrde_interface() { return 8; }
 
 int neuralrde_vector_bytes() { return neuralrde::this_processor().bytes; }
 
@@ -45,10 +45,10 @@ int neuralrde_look(const float* scaled, const float* each, const float* changes,
                    const int32_t* plan, const float* mixtures, const float* scales, const float* map, const float* at,
                    const float* rival, const int64_t* firsts, float* out, int64_t samples, int64_t length,
                    int64_t channels, int64_t draws, int64_t most, int64_t maps, int64_t thresholds, int64_t rivals,
-                   int64_t features, int64_t threads) {
+                   int64_t features, int64_t parts, int64_t threads) {
   const neuralrde::Looks looks = {{scaled, each, changes}, lengths, plan, mixtures, scales, map,  at,
                                   rival, firsts, out, samples, length, channels, draws, most, maps,
-                                  thresholds, rivals, features};
+                                  thresholds, rivals, features, parts};
   return neuralrde::look(neuralrde::this_processor(), looks, threads);
 }
 

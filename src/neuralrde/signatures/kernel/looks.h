@@ -1,6 +1,6 @@
-// Random looks at series: a mixture of channels, thinned out, the log-signatures of its windows, and the shares of windows
-// that lie above thresholds or win contests. Everything about one look at one series happens while it is in the cache:
-// nothing but the shares is written.
+// Random looks at series: a mixture of channels, thinned out, the log-signatures of its windows, and how many windows
+// lie above thresholds or win contests, in each part of a series. Everything about one look at one series happens while
+// it is in the cache: nothing but the counts is written.
 //
 // Lanes are windows. A window has few points and few channels, time among them, so that Chen's relation is written out by
 // the compiler: channels and depth are constants.
@@ -177,15 +177,13 @@ struct Looker {
     return at;
   }
 
-  // All windows of one look at one series, block after block; `use(block's first window, its windows, words)`.
+  // Windows [begin, end) of one look at one mixed series, block after block; `use(block's first window, its windows, words)`.
   template <class Use>
-  void each_block(int64_t s, int64_t draw, const Use& use) {
-    const Look look = looks.look(draw);
-    mix(s, draw);
+  void each_block(int64_t s, const Look& look, int64_t begin, int64_t end, const Use& use) {
     const int64_t last = looks.lengths[s] - 1, own = looks.windows_of(s, look.span);
     const int64_t room = last > look.span ? last - look.span : 0;
-    for (int64_t first = 0; first < own; first += BLOCK * n) {
-      const int64_t count = own - first < BLOCK * n ? own - first : BLOCK * n;
+    for (int64_t first = begin; first < end; first += BLOCK * n) {
+      const int64_t count = end - first < BLOCK * n ? end - first : BLOCK * n;
       int64_t width = 0;
       for (int64_t g = 0; g * n < count; g++) {
         const Starts starts(first + g * n, first + count, own, room);
@@ -198,29 +196,35 @@ struct Looker {
 
   // Log-signatures themselves, (samples, windows, words), of the first look.
   void write_words(int64_t begin, int64_t end) {
-    for (int64_t s = begin; s < end; s++)
-      each_block(s, 0, [&](int64_t first, int64_t count, int64_t width) {
+    const Look look = looks.look(0);
+    for (int64_t s = begin; s < end; s++) {
+      mix(s, 0);
+      each_block(s, look, 0, looks.windows_of(s, look.span), [&](int64_t first, int64_t count, int64_t width) {
         for (int64_t w = 0; w < count; w++)
           for (int64_t k = 0; k < width; k++)
             looks.out[(s * looks.most + first + w) * width + k] = words[(w / n) * most_words + k][w % n];
       });
+    }
   }
 
-  // Shares, (samples, features).
-  void write_shares(int64_t begin, int64_t end) {
+  // Counts, (samples, parts, features).
+  void write_counts(int64_t begin, int64_t end) {
     for (int64_t s = begin; s < end; s++)
       for (int64_t draw = 0; draw < looks.draws; draw++) {
-        std::memset(counts, 0, looks.counted() * sizeof(int32_t));
-        int64_t known = 0, won = 0;
-        each_block(s, draw, [&](int64_t, int64_t count, int64_t width) {
-          known = count_above(draw, count, width);
-          won = count_winners(draw, count, width, counts + known);
-        });
-        const float own = float(looks.windows_of(s, looks.look(draw).span));
-        float* const to = looks.out + s * looks.features + looks.firsts[draw];
-        for (int64_t i = 0; i < known; i++) to[i] = float(counts[i]) / own;
-        // Most rivals seldom win: the root of their shares varies about as much as the others do.
-        for (int64_t i = known; i < known + won; i++) to[i] = __builtin_sqrtf(float(counts[i]) / own);
+        const Look look = looks.look(draw);
+        const int64_t own = looks.windows_of(s, look.span);
+        mix(s, draw);
+        for (int64_t part = 0; part < looks.parts; part++) {
+          std::memset(counts, 0, looks.counted() * sizeof(int32_t));
+          int64_t all = 0;
+          each_block(s, look, looks.first_of(part, own), looks.first_of(part + 1, own),
+                     [&](int64_t, int64_t count, int64_t width) {
+                       all = count_above(draw, count, width);
+                       all += count_winners(draw, count, width, counts + all);
+                     });
+          float* const to = looks.out + (s * looks.parts + part) * looks.features + looks.firsts[draw];
+          for (int64_t i = 0; i < all; i++) to[i] = float(counts[i]);
+        }
       }
   }
 
@@ -316,7 +320,7 @@ struct Looker {
 inline void look(const Looks& looks, int64_t begin, int64_t end, void* space) {
   Looker looker(looks, space);
   if (looks.map)
-    looker.write_shares(begin, end);
+    looker.write_counts(begin, end);
   else
     looker.write_words(begin, end);
 }

@@ -79,8 +79,8 @@ struct Looks {
   const float* at;         // (draws, thresholds, most_words + maps)
   const float* rival;      // (draws, most_words, rivals)
   const int64_t* firsts;   // (draws,): where each look's features begin
-  float* out;              // (samples, features), or (samples, most, words)
-  int64_t samples, length, channels, draws, most, maps, thresholds, rivals, features;
+  float* out;              // (samples, parts, features), or (samples, most, words)
+  int64_t samples, length, channels, draws, most, maps, thresholds, rivals, features, parts;
 
   Look look(int64_t draw) const {
     const int32_t* const row = plan + 5 * draw;
@@ -91,6 +91,8 @@ struct Looks {
     const int64_t room = lengths[s] - 1 - span;
     return room < 0 ? 1 : room + 1 < most ? room + 1 : most;
   }
+  // The windows of a part of a series: those from first_of(part) to first_of(part + 1).
+  int64_t first_of(int64_t part, int64_t windows) const { return (part * windows + parts - 1) / parts; }
   static int64_t start(int64_t window, int64_t windows, int64_t room) {
     return windows > 1 ? window * room / (windows - 1) : 0;
   }

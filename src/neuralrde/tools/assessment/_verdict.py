@@ -5,10 +5,10 @@ The verdict is read at a shell, so what to try is named by its flags.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ..._write import Values
 from ._baselines import CHEAP, CLOSED_FORM, Baseline
 from .metrics import Predictions, accuracy_interval, bootstrap_interval, calibration_error, measures, title_of, wilson
 
@@ -30,11 +30,11 @@ class Assessment:
     """
 
     metric: str
-    measures: dict[str, Any]
+    measures: Values
     intervals: dict[str, tuple[float, float] | None]
     units: int
     unit: str
-    baselines: tuple[tuple[Baseline, dict[str, Any]], ...]
+    baselines: tuple[tuple[Baseline, Values], ...]
     same: str | None
     """What all predictions are, if all are the same class or nearly the same number."""
 
@@ -56,7 +56,7 @@ class Assessment:
         """Whether another value lies outside the interval, so that the difference is hardly due to chance."""
         return self.interval is not None and not self.interval[0] <= other <= self.interval[1]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Values:
         """The assessment as a JSON file has it."""
         return {
             "metric": self.metric,
@@ -126,7 +126,7 @@ class Training:
     epochs: int
     best: int
     out_of_time: bool
-    parts: Mapping[str, Mapping[str, Any]]
+    parts: Mapping[str, Values]
     folds: int = 0
 
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
+
+from ..._write import Values
 
 _BINS = 10  # of the calibration error
 _RARE = 0.2  # A class with a smaller share is rare, and accuracy says little of it.
@@ -41,7 +42,7 @@ class Predictions:
         return self.true.dtype.kind not in "fc"
 
 
-def measures(found: Predictions) -> dict[str, Any]:
+def measures(found: Predictions) -> Values:
     """Accuracy and its kin, or errors in the unit of the target.
 
     >>> found = Predictions(np.array([[1.0], [2.0]]), np.array([[1.0], [4.0]]), np.arange(2))
@@ -50,7 +51,7 @@ def measures(found: Predictions) -> dict[str, Any]:
     """
     from sklearn import metrics
 
-    result: dict[str, Any] = {"samples": len(found.true)}
+    result: Values = {"samples": len(found.true)}
     if found.is_classes:
         true, predicted = found.true.astype(str), found.predicted.astype(str)
         result["accuracy"] = float((true == predicted).mean())

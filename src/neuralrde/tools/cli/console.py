@@ -7,10 +7,10 @@ Tables are plain text, which looks right in a terminal, a log and an e-mail. Out
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
 
-from ..._write import strict_json
+from ..._write import Values, strict_json
 
 FAILED, WRONG_USE, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 
@@ -34,7 +34,7 @@ def how_stopped(error: BaseException) -> tuple[str, int]:
     return ("Terminated", TERMINATED) if terminated else ("Interrupted", INTERRUPTED)
 
 
-def table(rows: Sequence[Sequence[Any]], *, header: Sequence[str] | None = None, indent: int = 2) -> str:
+def table(rows: Sequence[Sequence[object]], *, header: Sequence[str] | None = None, indent: int = 2) -> str:
     """Columns as wide as their widest cell; numbers to the right.
 
     >>> print(table([["a", 1], ["bc", 10]], header=["name", "count"]))
@@ -55,12 +55,12 @@ def table(rows: Sequence[Sequence[Any]], *, header: Sequence[str] | None = None,
     return "\n".join(" " * indent + line.rstrip() for line in lines)
 
 
-def pairs(values: Mapping[str, Any], *, indent: int = 2) -> str:
+def pairs(values: Values, *, indent: int = 2) -> str:
     """Names and values, one pair per line."""
     return table([[name, str(value)] for name, value in values.items()], indent=indent)
 
 
-def number(value: Any) -> str:
+def number(value: object) -> str:
     """Four digits are enough for people."""
     return f"{value:#.4g}" if isinstance(value, float) else str(value)
 
@@ -74,7 +74,7 @@ def count(n: int, noun: str) -> str:
     return f"{n:,} {noun}{ending}"
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """One object on one line, for scripts."""
     print(strict_json(value))
 
@@ -92,7 +92,7 @@ def going_on_unread() -> Iterator[None]:
         sys.stdout, sys.stderr = old
 
 
-def drop(stream: Any) -> None:
+def drop(stream: IO[str]) -> None:
     """Let a stream whose reader has gone write to nowhere, also what it still holds."""
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())
@@ -101,7 +101,7 @@ def drop(stream: Any) -> None:
 class _Unread:
     """A stream that is dropped when its reader goes."""
 
-    def __init__(self, stream: Any):
+    def __init__(self, stream: IO[str]):
         self._stream = stream
 
     def write(self, text: str) -> int:

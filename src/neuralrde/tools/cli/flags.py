@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..._write import Values
 from ...errors import as_python, has_value
 
 # Flags of `fit` for parameters of the estimators, and switches that have a name when they are off.
@@ -30,7 +31,7 @@ def _switch(names: str, help: str) -> Any:
 
 
 # By the names that `neuralrde.datasets.read` has for them.
-TABLE: dict[str, Any] = {
+TABLE: Values = {
     "target": _table("The column to predict, or several separated by commas."),
     "id": _table("The column that says which series a row belongs to."),
     "time": _table("The column of times: numbers, dates or clock times."),
@@ -52,7 +53,7 @@ TABLE: dict[str, Any] = {
     "duplicates": _table("What to do with rows of the same time: mean, first, last or error. [error]", "HOW"),
     "drop_unlabelled": _switch("--drop-unlabelled", "Leave out series without a target instead of refusing them."),
 }
-Table = dict[str, Any]
+Table = Values
 
 Task = Annotated[str | None, option("classification or regression. [guessed from the target]", "TASK")]
 Data = Annotated[
@@ -84,7 +85,7 @@ def with_table(command: Callable, *, names: tuple[str, ...] = tuple(TABLE)) -> C
     return wrapped
 
 
-def given(flags: dict[str, Any]) -> Table:
+def given(flags: Values) -> Table:
     """The flags that were given, with lists as lists; a single target stays a string.
 
     >>> given({"columns": "a, b", "one_hot": "all", "target": "x,y", "id": None})

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from ..._write import Values
 from . import flags
 from .console import WRONG_USE, Refusal, count, number, pairs, print_json
 from .flags import option
@@ -102,7 +103,7 @@ def forecast(
 
 
 def fit_forecaster(
-    data: str, table: dict[str, Any], horizon: str, *, neural: bool, out: Path | None, json: bool, **options: Any
+    data: str, table: Values, horizon: str, *, neural: bool, out: Path | None, json: bool, **options: Any
 ) -> None:
     """Fit a forecaster, and write it into a folder with its trial: `neuralrde fit --forecast`."""
     from ...estimators import LogSignatureForecaster, NeuralRDEForecaster
@@ -123,7 +124,7 @@ def fit_forecaster(
         _print_trial(judged)
 
 
-def _print_trial(judged: dict[str, Any] | None) -> None:
+def _print_trial(judged: Values | None) -> None:
     if judged is not None:
         print("\nThe last stretch of the series, forecast by what came before (standard deviations squared)")
         naive = {f"{name} instead": number(one["mse"]) for name, one in judged["naive"].items()}
@@ -138,7 +139,7 @@ def _duration(text: str | None) -> float | str | None:
         return text
 
 
-def _judged(dataset: Any, make: Callable[[], Any], interval: float) -> dict[str, Any] | None:
+def _judged(dataset: Any, make: Callable[[], Any], interval: float) -> Values | None:
     """How another forecaster, which has seen only what came before, does on the last stretch; None if it is short."""
     from ...datasets import Dataset
     from ...paths import Series

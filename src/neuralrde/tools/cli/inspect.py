@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from ..._write import Values
 from ...errors import few
 from . import flags
 from .console import WRONG_USE, Refusal, count, number, pairs, print_json
@@ -88,7 +89,7 @@ def card(
     print(text, end="") if out is None else write(out, text)
 
 
-def card_of(name: str, estimator: Any, folder: "RunFolder") -> str:
+def card_of(name: str, estimator: "Estimator", folder: "RunFolder") -> str:
     """The card; what a folder does not say, as of a model file alone, is left out."""
     about = {**about_model(estimator), "channels": ", ".join(estimator.fitted_.inputs.channels)}
     sections = [f"# {name}", _markdown(["", ""], [[key, str(value)] for key, value in about.items()])]
@@ -195,12 +196,12 @@ def task_hints(data: "Dataset", table: flags.Table) -> Iterator[str]:
             )
 
 
-def about_data(data: "Dataset") -> dict[str, Any]:
+def about_data(data: "Dataset") -> Values:
     """Lengths, times, gaps, missing values and duplicates."""
     from ...datasets import duplicates
 
     series, lengths, timed = data.series, data.series.lengths, data.time_unit is not None
-    found: dict[str, Any] = {"samples": len(series)}
+    found: Values = {"samples": len(series)}
     apart = f"{lengths.min():,} to {lengths.max():,}, median {np.median(lengths):,.0f}"
     found["lengths"] = apart if series.ragged else f"{lengths[0]:,}, all the same"
     gaps = _gaps(data)
@@ -227,7 +228,7 @@ def about_data(data: "Dataset") -> dict[str, Any]:
     return found
 
 
-def about_channels(data: "Dataset") -> list[dict[str, Any]]:
+def about_channels(data: "Dataset") -> list[Values]:
     """A row per channel: its missing values, in percent, and its mean, spread, lowest and highest value."""
     values, missing = data.series.values[data.series.valid].astype(float), _missing(data)
     rows = []
@@ -277,13 +278,13 @@ def suggestions(data: "Dataset") -> Iterator[str]:
         yield f"{count(single, 'sample')} {has} one point only, from which nothing about time can be learned"
 
 
-def about_model(estimator: "Estimator") -> dict[str, Any]:
+def about_model(estimator: "Estimator") -> Values:
     """What it is, how it was trained, and what it expects."""
     from ...estimators import NeuralRDEClassifier, NeuralRDERegressor
     from .settings import blend_of
 
     neural = isinstance(estimator, NeuralRDEClassifier | NeuralRDERegressor)
-    found: dict[str, Any] = {
+    found: Values = {
         "estimator": type(estimator).__name__,
         "model": str(estimator.config_) if neural else "random log-signature features and ridge, in closed form",
         "predicts": "for each point" if estimator.per_time_ else "for each series",

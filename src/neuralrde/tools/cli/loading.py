@@ -1,17 +1,17 @@
 """From a word on the command line to series, or to a store of them; their targets, and their parts."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...datasets import Dataset, Split, column_names, duplicates, endings, folds, given, in_order, load, read
+from ..._write import Values
+from ...datasets import Dataset, Split, column_names, endings, folds, given, in_order, load, read
 from ...datasets.splits import USUAL as FRACTIONS
-from ...datasets.splits import WAYS, TooFewSamples, usual_way
+from ...datasets.splits import WAYS, usual_way
 from ...datasets.table import USUAL
 from ...errors import few
 from ...paths import Series
@@ -134,7 +134,7 @@ def open_for(run: Path, word: str | None, flags: Table, *, task: str) -> Dataset
     return open_data(word, {**table, **flags, "task": task} if Path(word).expanduser().exists() else flags)
 
 
-def static_of(model: Any, data: Dataset) -> dict[str, Any]:
+def static_of(model: Any, data: Dataset) -> Values:
     """The table beside the series, as an argument, if the model was fitted with one."""
     return {} if model.fitted_.inputs.static is None else {"static": {} if data.static is None else data.static}
 
@@ -150,12 +150,12 @@ def _settings_in(run: Path) -> RunSettings | None:
     return settings_of(file, table={}, estimator={}) if file.exists() else None
 
 
-def _lacking(channels: Any, names: list[str]) -> list[str]:
+def _lacking(channels: Iterable[str], names: list[str]) -> list[str]:
     """The channels that no column holds. `sex=f` is the word f of the column sex."""
     return [name for name in channels if name not in names and name.partition("=")[0] not in names]
 
 
-def _listed(value: Any) -> list[str]:
+def _listed(value: object) -> list[str]:
     """One name or several, as strings."""
     return [] if value is None else list(map(str, value)) if isinstance(value, list) else [str(value)]
 
@@ -216,46 +216,14 @@ def divided_into_folds(data: Dataset, number: int, how: str, seed: int) -> tuple
             f"Got --folds with --divide {how}; expected group, class or random, because each sample is tested once.",
             WRONG_USE,
         )
-    different = len(np.unique(np.asarray(data.groups) if how == "group" else duplicates(data.series)))
-    if different < number:
-        what = count(different, "group" if how == "group" else "different sample")
-        raise Refusal(f"Got --folds {number} for {what}; expected at most one fold for each.", WRONG_USE)
     sentence = {"group": "by group", "class": "each class in proportion", "random": "at random"}[how]
-    with _too_few(data, how):
-        return folds(data, number, by=how, validation=_VALIDATION, seed=seed), sentence  # type: ignore
+    return folds(data, number, by=how, validation=_VALIDATION, seed=seed), sentence  # type: ignore
 
 
 def _divide(data: Dataset, how: str, fractions: tuple[float, float, float], seed: int) -> Split:
-    """Refuse a way to divide that the data do not allow, or divide them so."""
-    wrong = ""
-    if how == "given" and data.split is None:
-        wrong = "whose source gives no split; expected one. Give --divide random, class, group or order."
-    elif how == "group" and data.groups is None:
-        wrong = "without groups; expected them. Name their column with --group."
-    elif how == "class" and (data.classes is None or data.per_time):
-        wrong = f"with the task {data.task}; expected one class for each sample. Give --divide random."
-    if wrong:
-        raise Refusal(f"Got a data set {wrong}")
-    with _too_few(data, how):
-        if how == "given":
-            own = data.split is not None and (data.split == "validation").any()
-            return given(data, validation=0.0 if own else _VALIDATION, seed=seed)
-        if how == "order":  # groups may be in several parts: a forecast is of those that are known
-            return in_order(data, fractions, by_time=True, keep_groups=False)
-        return WAYS[how](data, fractions, seed=seed)
-
-
-@contextmanager
-def _too_few(data: Dataset, how: str) -> Iterator[None]:
-    """Say in the command line's words that there is not enough to divide."""
-    try:
-        yield
-    except TooFewSamples:
-        what, different = count(len(data), "sample"), len(np.unique(duplicates(data.series)))
-        what += f", of which {different:,} {'is' if different == 1 else 'are'} different" * (different < len(data))
-        by_group = how == "group" or (how == "given" and data.groups is not None)
-        what += f" of {count(len(np.unique(np.asarray(data.groups))), 'group')}" if by_group else ""
-        raise Refusal(
-            f"Got {what}, too few for a training, a validation and a test part; expected some for each. Give more "
-            "samples, or a column with --split that says train, validation or test."
-        ) from None
+    if how == "given":
+        own = data.split is not None and (data.split == "validation").any()
+        return given(data, validation=0.0 if own else _VALIDATION, seed=seed)
+    if how == "order":  # groups may be in several parts: a forecast is of those that are known
+        return in_order(data, fractions, by_time=True, keep_groups=False)
+    return WAYS[how](data, fractions, seed=seed)

@@ -1,9 +1,10 @@
 """`neuralrde predict`, `evaluate`, `explain` and `export`: use a trained model."""
 
 import sys
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from . import flags
 from .console import WRONG_USE, Refusal, count, number, pairs, print_json
@@ -131,7 +132,7 @@ def explain(
     print(f"\nPicture: {out}")
 
 
-def _row_of(ids: Any, count: int, wanted: str | None) -> int:
+def _row_of(ids: Iterable[object] | None, count: int, wanted: str | None) -> int:
     """The place of the series with this id, or of this number where series have no ids."""
     names = [str(one) for one in (range(count) if ids is None else ids)]
     if wanted is None or wanted in names:

@@ -3,13 +3,17 @@
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..._write import Values
 from . import flags
 from .console import WRONG_USE, Refusal, print_json
 from .flags import option
+
+if TYPE_CHECKING:
+    from ...paths import Windows
 
 _windows = partial(option, panel="Windows")
 _COLUMNS = ("target", "id", "time", "group", "columns")
@@ -21,7 +25,7 @@ def prepare(
     data: Annotated[
         str, typer.Argument(metavar="DATA", help="A .parquet, .csv or .npy file, or a folder.", show_default=False)
     ],
-    store: Annotated[str, typer.Argument(metavar="STORE", help="The folder to write, or a URL.", show_default=False)],
+    store: Annotated[str, typer.Argument(metavar="STORE", help="The folder to write.", show_default=False)],
     table: flags.Table,
     labels: Annotated[str | None, option("For .npy data, the targets as .npy.", "FILE", panel="Tables")] = None,
     groups: Annotated[str | None, option("For .npy data, the groups as .npy.", "FILE", panel="Tables")] = None,
@@ -81,12 +85,12 @@ def prepare(
         print(f"{made!r}\n{made.windows!r}\n{store}")
 
 
-def _windows_of(step: int | None, every: float | None, *, whole: int | None, **several: str | None) -> Any:
+def _windows_of(step: int | None, every: float | None, *, whole: int | None, **several: str | None) -> "Windows | None":
     from ...paths import Windows
 
     if step is every is whole is None and not any(several.values()):
         return None
-    given: dict[str, Any] = {"step": step, "every": every, "whole": whole}
+    given: Values = {"step": step, "every": every, "whole": whole}
     for flag, text in several.items():
         if text is not None:
             try:
@@ -100,7 +104,7 @@ def _windows_of(step: int | None, every: float | None, *, whole: int | None, **s
 
 def _bar() -> Callable[[str, int, int], None]:
     """A progress bar for each stage."""
-    bars: dict[str, Any] = {}
+    bars: Values = {}
 
     def show(stage: str, done: int, of: int) -> None:
         from tqdm import tqdm

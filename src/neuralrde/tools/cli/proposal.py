@@ -5,16 +5,16 @@ Every guess is shown, none is acted on. A proposal is made only if the table can
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ...datasets import Dataset, ReadError, read
 from ...datasets._read import reader_of
-from ...datasets.table import USUAL, TableOptions, load_table, numbered
-from ...datasets.times import DayOrMonth, WrongTime, are_times, as_times
+from ...datasets.columns import Column, Frame
+from ...datasets.table import USUAL
+from ...datasets.times import are_times
 from .console import FAILED, Refusal, count
 from .console import table as as_table
 from .flags import OFF, Table
@@ -26,8 +26,6 @@ _GROUP = rf"{_ID}|pat\w*|subj\w*|person\w*|proband\w*|speaker|participant\w*|don
 _TARGET = (
     r"target|label\w*|class\w*|klasse|outcome|ergebnis|diagnos\w*|ill|sick|krank|died|state|status|fault|fail\w*|y"
 )
-_SENSOR = r"sensor|variable|parameter|channel|kanal|signal|feature|item|measure"
-_VALUE = r"val|value|wert|measurement|reading"
 _STATIC = r"age|alter|sex|gender|geschlecht|weight|gewicht|height|bmi"
 # More values than this are hardly classes, and fewer hardly patients.
 _FEW = 10
@@ -59,16 +57,17 @@ def proposed(word: str | None, table: Table, *, refused: bool = False) -> str | 
         open_table = reader_of(path).table if word and path.is_file() else None
         if open_table is None:
             return None
-        how = {name: table[name] for name in ("header", "decimal", "thousands") if name in table}
-        options = TableOptions(**how)
-        frame = load_table(open_table(path, options.header), options, channels_needed=False).frame
-        kinds = {name: _kind(frame[name]) for name in frame}
-        options, notes = guessed(frame, kinds, table)
-        words = ["neuralrde", "fit", str(path)]
-        if "labels_id" in options and "labels" not in table:
-            words[2:] = ["SERIES", "--labels", str(path)]
-            notes = [f"{path.name} has a row per series and no points: SERIES is the table that has them"]
-        elif options == table or (read(path, **options).target is None and not refused):
+        source, signs = (
+            open_table(path, table.get("header")),
+            [table] if "decimal" in table else [table, {"decimal": ","}],
+        )
+        frames = [source.frame(source.names, text=(), **_signs(one)) for one in signs]
+        kinds = [{name: _kind(frame[name]) for name in frame} for frame in frames]
+        words_in = [list(one.values()).count("words") for one in kinds]
+        best = words_in.index(min(words_in))  # decimal commas, if they make numbers of words
+        frame, kinds = frames[best], kinds[best]
+        options = guessed(frame, kinds, table | _signs(signs[best]))
+        if options == table or (read(path, **options).target is None and not refused):
             return None
     except (ReadError, TypeError, ValueError):
         return None
@@ -76,6 +75,7 @@ def proposed(word: str | None, table: Table, *, refused: bool = False) -> str | 
     for name in [*frame][:_COLUMNS]:
         some = [str(cell)[:20] for cell in frame[name].drop_duplicates().iloc[:4]]
         columns.append((name, f"{frame[name].nunique():,} {kinds[name]}", ", ".join(filter(None, some))))
+    words = ["neuralrde", "fit", str(path)]
     for name, value in options.items():
         if isinstance(value, bool):
             words.append(f"--{name.replace('_', '-')}" if value else OFF[name])
@@ -85,82 +85,56 @@ def proposed(word: str | None, table: Table, *, refused: bool = False) -> str | 
     lines += [as_table(columns, header=["name", "what is in it", "samples"])]
     lines += [f"  ... and {len(kinds) - _COLUMNS} more"] if len(kinds) > _COLUMNS else []
     lines += ["", "It can be read like this; change what was guessed wrongly:", f"  {shlex.join(words)}"]
-    return "\n".join([*lines, *(f"  ({note})" for note in notes)])
+    if left := [name for name in kinds if "columns" in options and kinds[name] == "words" and name not in words]:
+        lines.append(f"  (left out, because they hold no numbers: {', '.join(left)})")
+    if not {"target", "labels"} & {*options}:
+        lines.append("  (no column looks like the target: name it with --target, and --per-time if it changes)")
+    return "\n".join(lines)
 
 
-def guessed(frame: Any, kinds: dict[str, str], given: Table) -> tuple[Table, list[str]]:
-    """Options of `read` for a table, a DataFrame, and what speaks against them. What is given is kept."""
-    roles = (*USUAL, "sensor", "value", "columns")
+def _signs(table: Table) -> Table:
+    return {name: table[name] for name in ("decimal", "thousands") if name in table}
+
+
+def guessed(frame: Frame, kinds: dict[str, str], given: Table) -> Table:
+    """Options of `read` for a table of points, a DataFrame. What is given is kept, unless it names no column."""
     listed = lambda value: [str(one) for one in value] if isinstance(value, list) else [str(value)]
-    wrong = [role for role in roles if role in given and not {*listed(given[role])} <= {*frame}]  # misspelt, perhaps
-    guess, rows = {role: value for role, value in given.items() if role not in wrong}, len(frame)
+    roles = (*USUAL, "sensor", "value", "columns")
+    guess = {role: value for role, value in given.items() if role not in roles or {*listed(value)} <= {*frame}}
     taken = {name for role in roles if role in guess for name in listed(guess[role])}
-    distinct = frame.nunique()
+    distinct, rows = frame.nunique(), len(frame)
 
     def free(*wanted: str) -> list[str]:
         return [name for name in frame if name not in taken and (not wanted or kinds[name] in wanted)]
 
-    def take(role: str, names: list[str]) -> str | None:
+    def take(role: str, names: Iterable[str]) -> str | None:
         """The column of a role: given, known by its name, or the first of these."""
-        usual = [name for name in free() if name.lower() in USUAL.get(role, ())]
+        usual = [name for name in free() if name.lower() in USUAL[role]]
         if role not in guess and (found := next(iter([*usual, *names]), None)) is not None:
             guess[role] = found
             taken.add(found)
         return guess.get(role)
 
-    def likely_targets(names: list[str], cells: Any) -> list[str]:
-        """Names that say so first, then words, then numbers, each from the last column to the first."""
-        names = [name for name in names if distinct[name] > 1]
-        few = [name for name in names if distinct[name] <= len(cells) / 2 and not _named(name, _STATIC)]
-        few = [name for name in few if cells[name].dtype.kind == "O"] or few
-        return [*(name for name in names if _named(name, _TARGET)), *reversed(few)]
-
-    single = [name for name in free("words") if distinct[name] == rows > 2]
-    wide = numbered(free("numbers", "whole numbers"))
-    if "time" not in given and "dates or times" not in kinds.values() and (wide is not None or single):
-        # A row is a series, with its points or with its label only.
-        points = set() if wide is None else {name for channel in wide[0].values() for name in channel}
-        take("labels_id" if wide is None else "id", single)
-        take("target", likely_targets([name for name in free() if name not in points], frame))
-        return guess, []
-
-    notes = []
-    by_number = lambda names: sorted(names, key=lambda name: -distinct[name])
-    time, sensor = take("time", by_number(free("dates or times"))), None
-    values = [name for name in free("numbers", "whole numbers") if _named(name, _VALUE)]
-    if "sensor" in given or values:
-        names = [name for name in free("words") if _named(name, _SENSOR) and distinct[name] <= rows / 2]
-        if (sensor := take("sensor", names)) is not None and "sensor" not in given:
-            take("value", values)
-    key = [name for name in (time, sensor) if name is not None]
-    ids = by_number(name for name in free("words", "whole numbers") if 2 <= distinct[name] <= rows / 2)
-    id = take("id", [name for name in ids if _divides(frame, name, key, kinds[name] == "words")])
+    time = take("time", sorted(free("dates or times"), key=lambda name: -distinct[name]))
+    ids = [name for name in free("words", "whole numbers") if 2 <= distinct[name] <= rows / 2]
+    ids = [name for name in ids if kinds[name] == "words" or _named(name, _ID) or _in_blocks(frame[name])]
+    ids = [name for name in ids if (frame.duplicated([name, time]).mean() < 0.05 if time else _in_blocks(frame[name]))]
+    id = take("id", sorted(ids, key=lambda name: -distinct[name]))
     owner = np.zeros(rows, int) if id is None else frame.groupby(id, sort=False).ngroup().to_numpy()
-    if time is None and id is not None:  # numbers that rise within every series
-        time = take("time", [name for name in free("numbers", "whole numbers") if _rises(frame[name], owner)])
-    key = [name for name in (time, sensor, id) if name is not None]
-    if time is not None and (again := int(frame.duplicated(key).sum())):
-        guess.setdefault("duplicates", "mean")
-        notes.append(f"{count(again, 'row')} repeat a time of their series: the mean is taken")
-    if time is not None and "time_format" not in guess and _is_ambiguous(frame[time]):
-        guess["time_format"] = "day-first"
-        notes.append("no date tells whether the day or the month comes first: day-first or month-first")
-
+    if id is not None:  # numbers that rise within every series
+        take("time", (name for name in free("numbers", "whole numbers") if _rises(frame[name], owner)))
     still = [] if id is None else [name for name in free() if (frame[name].groupby(owner).nunique() <= 1).all()]
     first = frame[still].iloc[np.unique(owner, return_index=True)[1]]
     groups = [name for name in still if is_shared(name, first[name].to_numpy())]
-    if "labels" not in given:
-        take("target", likely_targets([name for name in still if name not in groups], first))
-        if "target" not in guess and take("target", [name for name in free() if _named(name, _TARGET)]):
-            guess["per_time"] = True
-        elif "target" not in guess:
-            notes.append("no column looks like the target: name it with --target, and --per-time if it changes")
+    if "labels" not in given:  # names that say so, then words, then numbers, each from the last column to the first
+        names = [name for name in still if name not in groups and distinct[name] > 1]
+        few = [name for name in names if distinct[name] <= len(first) / 2 and not _named(name, _STATIC)]
+        few = [name for name in few if kinds[name] == "words"] or few
+        take("target", [*(name for name in names if _named(name, _TARGET)), *reversed(few)])
     take("group", groups)
-    left = free("words", "dates or times")
-    if left and sensor is None and "columns" not in guess and "one_hot" not in guess:
+    if free("words", "dates or times") and not {"columns", "one_hot", "sensor"} & {*guess}:
         guess["columns"] = free("numbers", "whole numbers")
-        notes.append(f"left out, because they hold no numbers: {', '.join(left)}")
-    return guess, notes
+    return guess
 
 
 def is_shared(name: str, values: np.ndarray) -> bool:
@@ -192,7 +166,7 @@ def group_hints(data: Dataset) -> Iterator[str]:
             )
 
 
-def _kind(column: Any) -> str:
+def _kind(column: Column) -> str:
     if column.dtype.kind in "fiub":
         values = column.to_numpy(float)
         return "whole numbers" if (values == np.round(values))[~np.isnan(values)].all() else "numbers"
@@ -209,22 +183,11 @@ def _named(name: str, words: str) -> bool:
     return any(re.fullmatch(words, part.lower()) for part in parts)
 
 
-def _divides(frame: Any, name: str, key: list[str], words: bool) -> bool:
-    """Whether a column tells series apart: at hardly any time has a series of its two rows."""
-    blocks = int((frame[name] != frame[name].shift()).sum()) == frame[name].nunique(dropna=False)
-    if not (blocks or words or _named(name, _ID)):
-        return False
-    return blocks if not key else bool(frame.duplicated([name, *key]).mean() < 0.05)
+def _in_blocks(column: Column) -> bool:
+    """Whether equal cells stand one below the other."""
+    return int((column != column.shift()).sum()) == column.nunique(dropna=False)
 
 
-def _is_ambiguous(times: Any) -> bool:
-    try:
-        as_times(times)
-    except WrongTime as error:
-        return isinstance(error, DayOrMonth)
-    return False
-
-
-def _rises(column: Any, owner: np.ndarray) -> bool:
+def _rises(column: Column, owner: np.ndarray) -> bool:
     steps = np.diff(column.to_numpy(float))[owner[1:] == owner[:-1]]
     return bool(len(steps) and (steps > 0).all())

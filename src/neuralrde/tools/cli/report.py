@@ -3,13 +3,15 @@
 import json
 import shlex
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from string import Template
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..._write import Values
 from ...datasets import Dataset
 from ...plots import (
     calibration,
@@ -22,8 +24,6 @@ from ...plots import (
 )
 from ..assessment import Assessment
 from ..assessment.metrics import rare_class, title_of
-from ..sweeps.page import page
-from ..sweeps.page import table as html_table
 from .console import count, number, table
 from .evaluation import PredictionTable
 from .inspect import about_blend, is_dated
@@ -34,6 +34,7 @@ from .settings import CLOSED_FORM, settings_of
 if TYPE_CHECKING:
     from .settings import Estimator
 
+_PAGE = Path(__file__).with_name("report_page.html")
 _PICTURES = ("confusion.png", "predicted_against_true.png", "calibration.png", "learning_curves.png", "windows.png")
 _PICTURES += ("surest_right.png", "surest_wrong.png")
 
@@ -71,11 +72,11 @@ def _short(found: Assessment, value: float) -> str:
     return f"{value:.1%}" if found.metric == "accuracy" else f"{value:.3g}"
 
 
-def as_json(found: Assessment, sentences: Sequence[str], part: str) -> dict[str, Any]:
+def as_json(found: Assessment, sentences: Sequence[str], part: str) -> Values:
     return {"part": part, **found.as_dict(), "measures": dict(found.measures), "verdict": list(sentences)}
 
 
-def metric_line(values: Mapping[str, Any]) -> str:
+def metric_line(values: Values) -> str:
     """The one metric that a result is known by.
 
     >>> metric_line({"samples": 40, "accuracy": 0.9, "macro_f1": 0.8})
@@ -85,7 +86,7 @@ def metric_line(values: Mapping[str, Any]) -> str:
     return f"{title_of(metric)} {number(values[metric])}"
 
 
-def about_training(result: Mapping[str, Any]) -> str:
+def about_training(result: Values) -> str:
     """How the model was trained, and the metrics of each part."""
     first, *others = result["parts"].values()
     names = [name for name in first if all(name in one for one in others)]
@@ -108,7 +109,7 @@ def only_closed_form(blend: Sequence[float] | None) -> list[str]:
     return [about_blend(*blend).capitalize() + "."] if blend is not None and blend[1] == 0 else []
 
 
-def about_folds(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
+def about_folds(rows: Sequence[Values], metric: str) -> str:
     """A row for each fold, beside the baselines that every fold has; and their means."""
     kinds = [kind for kind in rows[0]["baselines"] if all(kind in row["baselines"] for row in rows)]
     values = [[row[metric], *(row["baselines"][kind] for kind in kinds)] for row in rows]
@@ -118,7 +119,7 @@ def about_folds(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
     return table(body, header=["fold", "samples", title_of(metric), *kinds])
 
 
-def draw_curves(history: list[dict[str, Any]], folder: Path, *, blended: bool = False) -> Path:
+def draw_curves(history: list[Values], folder: Path, *, blended: bool = False) -> Path:
     """Learning curves; with `blended`, they say that they are not of what predicts in the end."""
     title = "The neural part, before it is blended" if blended else "Learning curves"
     return save(learning_curves(history, title=title), folder / "learning_curves.png")
@@ -178,12 +179,15 @@ def times_of(one: Dataset, points: int) -> np.ndarray | None:
     return (times[0, :points] * 1e6).astype("datetime64[us]") if is_dated(one) else times[0, :points]
 
 
-def run_page(folder: RunFolder, data: str, result: Mapping[str, Any]) -> str:
+def run_page(folder: RunFolder, data: str, result: Values) -> str:
     """The text of report.html; `data` is about the data, for people, and the result as in metrics.json."""
-    return page(folder.path.resolve().name, "\n".join(_sections(folder, data, result)))
+    title, body = escape(folder.path.resolve().name), "\n".join(_sections(folder, data, result))
+    return Template(_PAGE.read_text(encoding="utf-8")).substitute(title=title, body=body)
 
 
-def _sections(folder: RunFolder, data: str, result: Mapping[str, Any]) -> Iterator[str]:
+def _sections(folder: RunFolder, data: str, result: Values) -> Iterator[str]:
+    import pandas as pd
+
     found = result["assessment"]
     metrics = [name for name in found["intervals_95"] if name in found["baselines"][0]]
     ends = found["intervals_95"][found["metric"]]
@@ -193,7 +197,8 @@ def _sections(folder: RunFolder, data: str, result: Mapping[str, Any]) -> Iterat
     yield "<h2>Verdict</h2><ul>" + "".join(f"<li>{escape(one)}</li>" for one in found["verdict"]) + "</ul>"
     rows = [["this model", *(found["measures"][name] for name in metrics), ""]]
     rows += [[one["name"], *(one[name] for name in metrics), one["what"]] for one in found["baselines"]]
-    yield html_table(["", *map(title_of, metrics), "what it is"], rows, id="baselines")
+    beside = pd.DataFrame(rows, columns=["", *map(title_of, metrics), "what it is"])  # type: ignore
+    yield beside.to_html(index=False, border=0, float_format="{:.4g}".format)
     for name in _PICTURES:
         if (file := folder.pictures / name).exists():
             picture = b64encode(file.read_bytes()).decode()

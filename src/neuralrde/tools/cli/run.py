@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..._write import Values
 from ...datasets import Dataset, Split
 from ...datasets.dataset import PARTS
 from ..assessment import Assessment, Baseline, Training, TrainingTargets, assess, baselines, measures, trivial, verdict
@@ -142,7 +143,7 @@ class Folds(NamedTuple):
 
     predicted: PredictionTable
     baselines: list[Baseline]
-    rows: list[dict[str, Any]]
+    rows: list[Values]
 
 
 class Trained(NamedTuple):
@@ -160,7 +161,7 @@ class Judgement(NamedTuple):
     predicted: PredictionTable
     assessment: Assessment
     text: str
-    result: dict[str, Any]
+    result: Values
 
 
 def train(
@@ -172,7 +173,7 @@ def train(
     data: Dataset | None = None,
     listeners: "Sequence[Listener]" = (),
     with_closed_form: bool = True,
-) -> dict[str, Any]:
+) -> Values:
     """Train, judge, and write a run folder.
 
     A sweep has read the data already, listens to every epoch, and has the closed form as a run of its own.
@@ -362,7 +363,7 @@ def _judge(run: Run, fitted: Trained) -> Judgement:
     return Judgement(judged, assessment, text, result)
 
 
-def _training(run: Run, estimator: "Estimator", measured: dict[str, Any]) -> Training:
+def _training(run: Run, estimator: "Estimator", measured: Values) -> Training:
     """How the training went, for the verdict; without measures of what was learned from, nothing is said of it."""
     from ...estimators import LogSignatureClassifier, LogSignatureRegressor
 
@@ -380,7 +381,7 @@ def _training(run: Run, estimator: "Estimator", measured: dict[str, Any]) -> Tra
     )
 
 
-def _about_model(estimator: "Estimator") -> dict[str, Any]:
+def _about_model(estimator: "Estimator") -> Values:
     from ...estimators import LogSignatureClassifier, LogSignatureRegressor
     from ...registry import to_plain
 

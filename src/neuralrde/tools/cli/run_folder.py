@@ -19,15 +19,16 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 from ..._version import versions
-from ..._write import digest_of, private_folder, writing
+from ..._write import Values, digest_of, private_folder, writing
 from ...datasets import Dataset, Split
 from ...datasets.dataset import PARTS, safe_name
-from .._lock import Lock, Locked
+from .._lock import is_locked, lock
 from .console import WRONG_USE, Refusal
 
 
@@ -37,8 +38,8 @@ class RunFolder:
     One that `new` has made belongs to this process until the end of the `with` block: another run in it is refused.
     """
 
-    def __init__(self, path: Path, lock: Lock | None = None):
-        self.path, self._lock = path, lock
+    def __init__(self, path: Path, held: FileLock | None = None):
+        self.path, self._lock = path, held
         self.settings = path / "settings.toml"
         self.split = path / "split.json"
         self.checkpoint = path / "checkpoint.nrde"
@@ -63,10 +64,10 @@ class RunFolder:
             raise Refusal(f"There is no run at {out} to go on with. Leave --resume out.")
         private_folder(out)
         try:
-            folder = cls(out, Lock(out / ".lock"))
-        except Locked as locked:
+            folder = cls(out, lock(out / ".lock"))
+        except Timeout:
             raise Refusal(
-                f"Got --out {out}, but another run is being trained in it ({locked}); expected a folder of its own "
+                f"Got --out {out}, but another run is being trained in it; expected a folder of its own "
                 "for each run. Give another name, or wait until that run has ended.",
                 WRONG_USE,
             ) from None
@@ -107,10 +108,10 @@ class RunFolder:
         by = "row" if data.series.ids is None else "id"
         write_json(self.split, {"how": how, "data": fingerprint(data), "by": by, **parts}, indent=None)
 
-    def read_history(self) -> list[dict[str, Any]]:
+    def read_history(self) -> list[Values]:
         return [json.loads(line) for line in self.history.read_text().splitlines() if line.strip()]
 
-    def read_metrics(self) -> dict[str, Any]:
+    def read_metrics(self) -> Values:
         return json.loads(self.metrics.read_text()) if self.metrics.exists() else {}
 
     def is_own(self, data: Dataset) -> bool:
@@ -129,8 +130,8 @@ class RunFolder:
         """What to say of a run that has not ended; None if this is no such run."""
         if self.model.exists() or not self.settings.exists():
             return None
-        if (owner := Lock.owner(self.path / ".lock")) is not None:
-            return f"The run at {self.path} is still being trained ({owner}); it has a model when that has ended."
+        if is_locked(self.path / ".lock"):
+            return f"The run at {self.path} is still being trained; it has a model when that has ended."
         if self.checkpoint.exists():
             command = f"neuralrde fit --resume --out {shlex.quote(str(self.path))}"
             return f"The run at {self.path} was stopped before its end, so it has no model yet. Go on with `{command}`."
@@ -158,7 +159,7 @@ def fingerprint(data: Dataset) -> str:
     return digest_of(data.series.values, data.series.lengths, data.series.times)
 
 
-def write_json(path: Path, value: Any, *, indent: int | None = 2) -> None:
+def write_json(path: Path, value: object, *, indent: int | None = 2) -> None:
     write(path, json.dumps(value, indent=indent) + "\n")
 
 

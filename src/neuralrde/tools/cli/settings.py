@@ -29,9 +29,9 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ..._write import Values
 from . import flags
 from .console import WRONG_USE, Refusal
 
@@ -66,8 +66,8 @@ class RunSettings:
     seed: int = 0
     divide: str = "auto"
     folds: int = 0
-    table: dict[str, Any] = field(default_factory=dict)
-    estimator: dict[str, Any] = field(default_factory=dict)
+    table: Values = field(default_factory=dict)
+    estimator: Values = field(default_factory=dict)
     """Parameters of the estimator. A part is a short name, or a dictionary of options, with or without its name."""
 
     @property
@@ -89,11 +89,11 @@ class RunSettings:
 
 
 def settings_of(
-    file: Path | Mapping[str, Any] | None,
+    file: Path | Values | None,
     *,
-    table: Mapping[str, Any],
-    estimator: Mapping[str, Any],
-    assigned: Mapping[str, Any] = MappingProxyType({}),
+    table: Values,
+    estimator: Values,
+    assigned: Values | None = None,
     **top: Any,
 ) -> RunSettings:
     """Flags over the file over the defaults; a flag that is None was not given.
@@ -106,15 +106,15 @@ def settings_of(
     return RunSettings(
         **{name: value for name, value in base.items() if name in TOP} | _given(top),
         table={**base.get("table", {}), **_given(table)},
-        estimator=with_settings(parameters, _given(estimator) | dict(assigned)),
+        estimator=with_settings(parameters, _given(estimator) | (assigned or {})),
     )
 
 
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+def _given(values: Values) -> Values:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def with_settings(given: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+def with_settings(given: Values, new: Values) -> Values:
     """Parameters with others put in.
 
     >>> with_settings({"model": "log-ncde"}, {"model.state": 64, "epochs": 5})
@@ -132,16 +132,17 @@ def with_settings(given: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str,
         else:
             old = parameters.get(part, {})
             if part == "windows" and not isinstance(old, dict):
-                from ...registry import make, to_plain
+                from ...paths import Windows
+                from ...registry import to_plain
 
-                old = to_plain(part, make(part, old))
+                old = to_plain(part, Windows.of(old))
             if isinstance(old, list):
                 raise Refusal(f"Got --set {name} with a list of transforms; expected one of them.", WRONG_USE)
             parameters[part] = {**({"name": old} if isinstance(old, str) else old), option: value}
     return parameters
 
 
-def assignments(texts: Iterable[str]) -> dict[str, Any]:
+def assignments(texts: Iterable[str]) -> Values:
     """`--set NAME=VALUE`, the value as in TOML; a bare word is a string.
 
     >>> assignments(["optimizer.clip=0.5", "model.readout=final", "patience=none"])
@@ -198,7 +199,7 @@ def _to_toml(value: Any) -> Any:
     return "none" if value is None else value.item() if hasattr(value, "dtype") else value
 
 
-def _from_toml(value: Any) -> Any:
+def _from_toml(value: object) -> object:
     if isinstance(value, dict):
         return {name: _from_toml(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -206,7 +207,7 @@ def _from_toml(value: Any) -> Any:
     return None if value == "none" else value
 
 
-def read_toml(file: Path) -> dict[str, Any]:
+def read_toml(file: Path) -> Values:
     """The content of a file of settings."""
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
@@ -216,7 +217,7 @@ def read_toml(file: Path) -> dict[str, Any]:
         raise Refusal(f"{file} is not TOML: {error}.", WRONG_USE) from None
 
 
-def sections(content: dict[str, Any], file: Path, *, more: Iterable[str] = ()) -> dict[str, Any]:
+def sections(content: Values, file: Path, *, more: Iterable[str] = ()) -> Values:
     """The settings of a run, checked; `more` names sections that are not a run's."""
     check_names(content, (*TOP, "table", *PARTS, "training", *more), f" in {file}")
     for section in ("table", "training"):

@@ -1,15 +1,18 @@
 """`neuralrde sweep`: many runs with different settings, on all cores or on a Ray cluster."""
 
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..._write import writing
 from . import flags
 from .console import WRONG_USE, Refusal, count, going_on_unread, how_stopped, number, print_json, table
 from .flags import option
+
+if TYPE_CHECKING:
+    from ..sweeps.results import Result
 
 
 def sweep(
@@ -31,20 +34,20 @@ def sweep(
 
     Ray starts by itself, on the cores that this process may use; --address joins a cluster. A run whose worker or node
     dies continues from its checkpoint. What has a result is never run again, so the same command continues after
-    Ctrl-C, or with more values in the file. FOLDER/page.html shows the results as they come.
+    Ctrl-C, or with more values in the file. FOLDER/results.csv has them all as a table.
 
         neuralrde sweep hearts.toml
         neuralrde sweep hearts.toml --table
         neuralrde sweep hearts.toml --address 10.0.0.1:6379
     """
     from ...datasets.dataset import safe_name
-    from ..sweeps import InProcess, RayPool, Results, Sweep
+    from ..sweeps import InProcess, RayPool, Sweep
 
     if address is not None and no_ray:
         raise Refusal("Got --address with --no-ray; expected one of them.", WRONG_USE)
     folder = Path("sweeps") / safe_name(config.stem) if out is None else out
     if show:
-        if not (lines := Sweep.lines_of(folder)):
+        if not (lines := Sweep.results_in(folder)):
             raise Refusal(f"There are no results in {folder} yet. Run the sweep without --table first.")
         _show(lines, folder, json)
         return
@@ -61,51 +64,51 @@ def sweep(
 
     with going_on_unread():
         sweep, options, on_ray = read_sweep(config, folder)
-        if retry_failed and sweep.results.exists():
-            with Results(sweep.results) as results:
-                results.forget({line["key"] for line in results if line["status"] == "failed"})
-        if sweep.finished():
-            sweep.remember()
-            say(f"Nothing to run: every task has a result in {sweep.results}.")
-        else:
-            say(f"Results: {sweep.results}\nPage:    {folder / 'page.html'}")
-            pool = InProcess(run_one, **options) if no_ray else RayPool(run_one, **options, **on_ray, address=address)
-            try:
-                with pool if isinstance(pool, RayPool) else contextlib.nullcontext():
-                    sweep.run(pool, on_progress)
-            except (KeyboardInterrupt, SystemExit) as error:  # Ray makes an exit of SIGTERM
-                word, code = how_stopped(error)
-                others = f" with the other {count(left, 'run')}"
-                raise Refusal(f"{word}. What is done is kept; the same command goes on{others}.", code) from None
-        _show(Sweep.lines_of(folder), folder, json)
+        if retry_failed:
+            sweep.forget_failed()
+        if not sweep.left():
+            say(f"Nothing to run: every task has a result in {folder}.")
+            no_ray = True
+        pool = InProcess(run_one, **options) if no_ray else RayPool(run_one, **options, **on_ray, address=address)
+        try:
+            with pool:
+                sweep.run(pool, on_progress)
+        except (KeyboardInterrupt, SystemExit) as error:  # Ray makes an exit of SIGTERM
+            word, code = how_stopped(error)
+            others = f" with the other {count(left, 'run')}"
+            raise Refusal(f"{word}. What is done is kept; the same command goes on{others}.", code) from None
+        _show(Sweep.results_in(folder), folder, json)
 
 
-def _show(lines: list[dict[str, Any]], folder: Path, json: bool) -> None:
-    """The results so far, over seeds."""
-    from ..sweeps.results import names, short, summarise
+def _show(lines: "list[Result]", folder: Path, json: bool) -> None:
+    """The results so far, over seeds; a table of all runs goes into a file."""
+    import pandas as pd
 
+    from ..sweeps.results import short, summarise
+
+    with writing(folder / "results.csv", "w", newline="") as file:
+        rows = [{**line["point"], **line} for line in lines]
+        pd.DataFrame(rows).drop(columns=["point", "curve", "trace"], errors="ignore").to_csv(file, index=False)
     groups = summarise(lines)
     if json:
-        fields = ("point", "metric", "mean", "deviation", "values", "failed")
-        rows = [{name: getattr(group, name) for name in fields} for group in groups]
-        print_json({"folder": str(folder), "runs": len(lines), "groups": rows})
+        print_json({"folder": str(folder), "runs": len(lines), "groups": groups.to_dict("records")})
         return
-    columns, body = names(group.point for group in groups), []
-    for group in groups:
-        deviation = "" if group.deviation is None else f" ± {group.deviation:.2g}"
-        value = "" if group.mean is None else f"{number(group.mean)}{deviation}"
-        seconds = f"{sum(group.seconds) / len(group.seconds):.1f}" if group.seconds else ""
-        failed = f"{group.failed} failed" if group.failed else ""
-        cells = (short(group.point.get(name)) for name in columns)
-        body.append([*cells, group.metric, value, len(group.values), seconds, failed])
+    columns: list[str] = [name for name in groups if name not in ("mean", "deviation", "seconds", "failed")]
+    body = []
+    for row in groups.to_dict("records"):
+        spread = "" if pd.isna(row["deviation"]) else f" ± {row['deviation']:.2g}"
+        value = "" if pd.isna(row["mean"]) else f"{number(row['mean'])}{spread}"
+        seconds = "" if pd.isna(row["seconds"]) else f"{row['seconds']:.1f}"
+        failed = f"{row['failed']} failed" if row["failed"] else ""
+        body.append([*("–" if pd.isna(row[name]) else row[name] for name in columns), value, seconds, failed])
     titles = [name.removeprefix("windows.") for name in columns]
-    print("\n" + table(body, header=[*titles, "metric", "mean ± deviation", "seeds", "seconds", ""]))
+    print("\n" + table(body, header=[*titles, "mean ± deviation", "seconds", ""]))
     failures = [line for line in lines if line["status"] == "failed"]
     for line in failures[:3]:
         print(f"  failed: {', '.join(short(value) for value in line['point'].values())}: {line.get('error')}")
     if len(failures) > 3:
-        print(f"  and {len(failures) - 3} more failed; {folder / 'page.html'} shows all")
-    print(f"\n{count(len(lines), 'run')} in {folder}; page: {folder / 'page.html'}")
+        print(f"  and {len(failures) - 3} more failed")
+    print(f"\n{count(len(lines), 'run')} in {folder}; all of them: {folder / 'results.csv'}")
     # Where the model of the best run is, if one data set was swept over.
     judged = [line for line in lines if line["status"] == "done" and line.get("objective") is not None]
     if len({line["point"].get("data") for line in judged}) == 1:

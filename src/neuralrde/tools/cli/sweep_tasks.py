@@ -21,16 +21,15 @@ retries = 5
 import inspect
 import itertools
 import shutil
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..._version import __version__
-from ..._write import digest_of
+from ..._write import Values, digest_of
 from ...datasets import Dataset
 from ...training import FileRefused, Listener
-from .._lock import Lock
+from .._lock import is_locked
 from ..sweeps import Sweep, Task, content_key, grid_points
 from .console import INTERRUPTED, TERMINATED, WRONG_USE, Refusal
 from .loading import open_data, targets, with_channels
@@ -43,10 +42,10 @@ _OWN = {"grid": (), "sweep": ("cores", "gpus", "retries")}
 # As the flags of `fit` call them.
 _SHORT = {name: f"windows.{name}" for name in ("depth", "step", "every")} | {"learning_rate": "optimizer.learning_rate"}
 
-Point = dict[str, Any]
+Point = Values
 
 
-def read_sweep(file: Path, folder: Path) -> tuple[Sweep, dict[str, Any], dict[str, Any]]:
+def read_sweep(file: Path, folder: Path) -> tuple[Sweep, Values, Values]:
     """The sweep that a file describes, the options of the pool that runs it, and those of a pool on Ray.
 
     Wrong names and values are refused here, before anything runs.
@@ -74,11 +73,11 @@ def read_sweep(file: Path, folder: Path) -> tuple[Sweep, dict[str, Any], dict[st
         # The closed form among other models leaves out what is not for it.
         mixed = not all(_settings(base, point).closed_form for point in points)
         tasks += [maker.task(point, mixed=mixed) for point in points]
-    sweep = Sweep(folder, tasks, name=file.stem)
+    sweep = Sweep(folder, tasks)
     return sweep, {"data": maker.data, "folder": sweep.runs.resolve()}, on_ray
 
 
-def _settings(base: Mapping[str, Any], point: Point) -> RunSettings:
+def _settings(base: Values, point: Point) -> RunSettings:
     """The settings of a run at a point of the grid."""
     top = {name: point[name] for name in TOP if name in point}
     table = {name.removeprefix("table."): value for name, value in point.items() if name.startswith("table.")}
@@ -89,7 +88,7 @@ def _settings(base: Mapping[str, Any], point: Point) -> RunSettings:
 class _TaskMaker:
     """Makes tasks from points of a grid. Each data set is read once."""
 
-    def __init__(self, base: dict[str, Any]):
+    def __init__(self, base: Values):
         self.base = base
         self.data: dict[str, Dataset] = {}
         self._prints: dict[str, str] = {}
@@ -140,7 +139,7 @@ def _only_for_closed_form(settings: RunSettings) -> RunSettings:
     return replace(settings, estimator={"model": model})
 
 
-def _section(found: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _section(found: Values, name: str) -> Values:
     section = found.get(name, {})
     if not isinstance(section, dict):
         raise Refusal(f"Got {name} = {section!r}; expected a section [{name}].", WRONG_USE)
@@ -148,7 +147,7 @@ def _section(found: Mapping[str, Any], name: str) -> dict[str, Any]:
     return section
 
 
-def _whole(section: Mapping[str, Any], name: str, usual: int, *, least: int = 1) -> int:
+def _whole(section: Values, name: str, usual: int, *, least: int = 1) -> int:
     value = section.get(name, usual)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise Refusal(f"Got {name} = {value!r}; expected a whole number from {least}.", WRONG_USE)
@@ -164,17 +163,17 @@ class _Resumed(Listener):
         self.epochs = max(self.epochs, done)
 
 
-def run_one(settings: RunSettings, data: Dataset, folder: Path) -> dict[str, Any]:
+def run_one(settings: RunSettings, data: Dataset, folder: Path) -> Values:
     """Train into the folder, or go on with what is there. What goes into the line of results."""
     # A worker that was given up as dead may still be writing to it: then one beside it.
     names = (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
-    folder = next(one for one in itertools.chain([folder], names) if Lock.owner(one / ".lock") is None)
+    folder = next(one for one in itertools.chain([folder], names) if not is_locked(one / ".lock"))
     listener, known = _Resumed(), RunFolder(folder).read_metrics()  # written last: what is there is a whole run
     while not known:
         resume = (folder / "checkpoint.nrde").exists()
         if folder.exists() and not resume:
             shutil.rmtree(folder)  # stopped before its first checkpoint
-        options: dict[str, Any] = {"data": data, "listeners": [listener], "with_closed_form": False}
+        options: Values = {"data": data, "listeners": [listener], "with_closed_form": False}
         try:
             known = train(settings, folder, QUIET, resume=resume, **options)
         except FileRefused:

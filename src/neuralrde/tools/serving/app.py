@@ -18,6 +18,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ..._version import __version__
+from ..._write import Values
 from . import protocol
 from .jobs import Job, Kind
 from .limits import RequestError, wrong
@@ -76,12 +77,12 @@ class Operation(NamedTuple):
 
     method: str
     path: str
-    handle: "Callable[[Rest, Request], Awaitable[Any]]"
+    handle: "Callable[[Rest, Request], Awaitable[object]]"
     """Its docstring is the summary; what it returns is the answer's JSON, unless it is a response."""
-    answer: Any = None
+    answer: object = None
     """The type of a good answer's JSON."""
     refusals: tuple[int, ...] = ()
-    body: Any = None
+    body: object = None
     """The type of the request's JSON."""
     status: int = 200
     also: str | None = None
@@ -264,7 +265,7 @@ class Rest:
         values: np.ndarray,
         times: np.ndarray | None,
         lengths: np.ndarray | None,
-        static: list[dict[str, Any]] | dict[str, Any] | None,
+        static: list[Values] | Values | None,
     ) -> list[Job]:
         """Series that come whole: each is a stream of one push that nobody keeps."""
         (count, longest, _), most = values.shape, self.service.limits.batch
@@ -354,7 +355,7 @@ class Rest:
         return response
 
 
-def _json(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def _json(body: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(msgspec.json.encode(body), status, headers=headers, media_type="application/json")
 
 
@@ -384,7 +385,7 @@ _REFUSALS = {
 }
 
 
-def document(models: list[str]) -> dict[str, Any]:
+def document(models: list[str]) -> Values:
     """The OpenAPI 3.1 document of all operations, from the types of their messages."""
     types = [kind for operation in OPERATIONS for kind in (operation.answer, operation.body) if kind is not None]
     template = "#/components/schemas/{name}"
@@ -396,14 +397,14 @@ def document(models: list[str]) -> dict[str, Any]:
         "version": {"type": "string", "enum": [VERSION]},
         "stream": {"type": "string", "minLength": 1, "maxLength": 200},
     }
-    paths: dict[str, Any] = {}
+    paths: Values = {}
     for operation in OPERATIONS:
         good = {} if operation.answer is None else dict(next(content))
         good |= {} if operation.also is None else {operation.also: {"schema": {"type": "string"}}}
         responses = {str(operation.status): {"description": "Done."} | ({"content": good} if good else {})}
         for code in sorted({401, 403, *operation.refusals}):
             responses[str(code)] = {"description": _REFUSALS[code], "content": refusal}
-        described: dict[str, Any] = {"summary": operation.handle.__doc__, "responses": responses}
+        described: Values = {"summary": operation.handle.__doc__, "responses": responses}
         if operation.body is not None:
             described["requestBody"] = {"required": True, "content": next(content)}
         path = paths.setdefault(operation.path, {})

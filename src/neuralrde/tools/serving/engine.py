@@ -7,7 +7,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
@@ -445,7 +444,7 @@ def _unkept(error: Exception | None) -> RequestError:
     return RequestError(503, f"It could not be kept ({error}); send it again later.", retry_after=5)
 
 
-def _unreadable(name: str, error: Any) -> RequestError:
+def _unreadable(name: str, error: Exception) -> RequestError:
     log.error("The stream %r cannot be brought back: %s", name, error)
     return RequestError(
         409,

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 import numpy as np
 
+from ..._write import Values
 from .limits import Limits, Rates, RequestError, wrong
 
 _LASTING, _LATE = 1.0, 5  # seconds, and batches in a row, that are late before anything is shed
@@ -25,7 +26,7 @@ class Prediction(msgspec.Struct, omit_defaults=True):
     prediction: float | str | list[Any] | None = None
     probabilities: dict[str, float] | None = None
     interval: list[Any] | None = None
-    explanation: dict[str, Any] | None = None
+    explanation: Values | None = None
     forecast: list[list[float]] | None = None
     """Of each channel at each of `times`, which come after `now`."""
     times: list[float] | None = None
@@ -57,7 +58,7 @@ class Job:
     times: np.ndarray | None = None
     at: int | None = None
     """The number of the first point. Points that are there already are passed over, so that it can be sent again."""
-    static: dict[str, Any] | None = None
+    static: Values | None = None
     """What is known of a series as a whole, by column, where it begins."""
     predict: bool = True
     explain: bool = False
@@ -75,7 +76,7 @@ class Job:
     behind: set[str] | None = None
     """The streams of which a WebSocket has lost a push to overload: more points of these are refused unless they say
     where they belong."""
-    state: dict[str, Any] | None = None
+    state: Values | None = None
     """What "write" puts and "read" gets."""
     key: str = ""
     """What the stream is called while the job is done: one that begins is not yet the one of its name."""

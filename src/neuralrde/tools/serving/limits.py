@@ -3,10 +3,10 @@
 import time
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from ..._write import Values
 from ...paths.checks import check_number
 
 _BURST = 10  # seconds' worth of a stream's points that may come at once
@@ -112,7 +112,7 @@ class Metrics:
 
     def __init__(self):
         registry = self.registry = CollectorRegistry()
-        of_model: dict[str, Any] = {"labelnames": ["model"], "registry": registry}
+        of_model: Values = {"labelnames": ["model"], "registry": registry}
         seconds: partial[Histogram] = partial(Histogram, buckets=_SECONDS, **of_model)
         self.queue_wait = seconds("neuralrde_queue_wait_seconds", "From a message's arrival to the start of its batch.")
         self.step_time = seconds("neuralrde_step_seconds", "Time to advance one batch and predict.")

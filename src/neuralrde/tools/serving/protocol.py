@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
+from ..._write import Values
 from .jobs import USUAL, Ahead, Job
 from .limits import wrong
 from .served import ServedModel
@@ -107,7 +108,7 @@ class Request(Struct):
 class Put(Struct):
     """A stream as GET gives it; only its state is read."""
 
-    state: dict[str, Any]
+    state: Values
     stream: str = ""
     points: int = 0
 
@@ -137,7 +138,7 @@ class Model(Struct):
     platform: str
     inputs: list[Tensor]
     outputs: list[Tensor]
-    parameters: dict[str, Any]
+    parameters: Values
 
 
 class Config(Struct):
@@ -163,7 +164,7 @@ class Response(Struct, omit_defaults=True):
     model_version: str
     outputs: list[OutputTensor]
     id: str = ""
-    parameters: dict[str, Any] = {}
+    parameters: Values = {}
 
 
 class Streams(Struct):
@@ -175,7 +176,7 @@ class Streams(Struct):
 class Stream(Struct):
     stream: str
     points: int
-    state: dict[str, Any]
+    state: Values
 
 
 class Taken(Struct):
@@ -328,7 +329,7 @@ def outputs_of(served: ServedModel, jobs: list[Job]) -> dict[str, np.ndarray]:
 
 
 def respond(
-    model: str, request: Request, types: dict[str, str], outputs: dict[str, np.ndarray], parameters: dict[str, Any]
+    model: str, request: Request, types: dict[str, str], outputs: dict[str, np.ndarray], parameters: Values
 ) -> tuple[bytes, dict[str, str]]:
     """Body and headers: outputs that were asked for as bytes follow the JSON."""
     wanted = {output.name: output.parameters.binary_data for output in request.outputs}

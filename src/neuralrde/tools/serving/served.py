@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from ..._write import Values
 from ...estimators.explanation import explained
 from ...estimators.forecasting import FAN
 from ...estimators.inputs import as_series
@@ -112,7 +113,7 @@ class ServedModel:
                 f"Got a state that is none of this model's: {error}" if state is not None else str(error)
             ) from None
 
-    def explanation(self, name: str) -> dict[str, Any]:
+    def explanation(self, name: str) -> Values:
         """What each channel contributed to the prediction for a stream: in spans of time, and as a whole."""
         if self.fitted.closed_form is None or self.fitted.neural_model is not None:
             raise wrong(
@@ -185,7 +186,7 @@ class ServedForecaster(ServedModel):
     def ahead(self) -> dict[str, float]:
         return {"horizon": self.fitted.horizon, "step": self.fitted.step}
 
-    def explanation(self, name: str) -> dict[str, Any]:
+    def explanation(self, name: str) -> Values:
         raise wrong(f"Got `explain` for the forecaster {self.name!r}; expected it for a classifier or a regressor.")
 
     def predictions(self, asked: Mapping[str, Ahead]) -> Mapping[str, Prediction | RequestError]:

@@ -6,12 +6,12 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from ..._write import Values
 from ...estimators.forecasting import Forecaster
 from .engine import Engine
 from .jobs import Job
@@ -33,7 +33,7 @@ class Service:
 
     def __init__(
         self,
-        models: dict[str, Any],
+        models: Values,
         *,
         state: Path | None = None,
         limits: Limits | None = None,
@@ -164,7 +164,7 @@ class Watcher(msgspec.Struct, eq=False):
     focus: str | None = None
     model: str | None = None
     shown: set[str] = set()
-    pending: dict[str, dict[str, Any]] = {}
+    pending: dict[str, Values] = {}
     latencies: list[float] = []
     reading: bool = False
     """Whether a frame is on its way. What comes meanwhile is not kept: it would grow without a bound."""

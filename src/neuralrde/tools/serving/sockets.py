@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections import deque
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
@@ -16,7 +16,7 @@ from msgspec import Meta
 from starlette.requests import HTTPConnection
 from starlette.websockets import WebSocket
 
-from .jobs import Ahead, Job
+from .jobs import Ahead, Job, Prediction
 from .limits import RequestError, wrong
 from .service import Service
 
@@ -50,20 +50,12 @@ class Message(msgspec.Struct, forbid_unknown_fields=True):
     id: int | str | None = None
 
 
-class Answer(msgspec.Struct, omit_defaults=True):
+class Answer(Prediction, omit_defaults=True):
     """What it gets: a prediction, or an error."""
 
     stream: str | None = None
     id: int | str | None = None
     points: int | None = None
-    prediction: float | str | list[Any] | None = None
-    probabilities: dict[str, float] | None = None
-    interval: list[Any] | None = None
-    explanation: dict[str, Any] | None = None
-    forecast: list[list[float]] | None = None
-    times: list[float] | None = None
-    now: float | None = None
-    """The stream's last time, after which those of the forecast come."""
     error: str | None = None
     status: int | None = None
     retry_after: float | None = None
@@ -204,10 +196,8 @@ class Connection:
             self.service.note_refusal(self.model, job.error)
             answer = refusal(job.error)
         else:
-            answer = Answer(points=job.points)
-            if (given := job.prediction) is not None:
-                for name in given.__struct_fields__:
-                    setattr(answer, name, getattr(given, name))
+            given = {} if job.prediction is None else msgspec.structs.asdict(job.prediction)
+            answer = Answer(**given, points=job.points)
         answer.stream, answer.id = job.stream, id
         answer.age_ms = round(1000 * (time.perf_counter() - job.arrived), 1)
         self._answer(reply, k, answer)

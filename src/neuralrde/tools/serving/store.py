@@ -21,7 +21,7 @@ from concurrent.futures import Future
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -29,6 +29,9 @@ import numpy as np
 
 # Batches after which a stream's state is written, about; coming back means to push at most twice as many again.
 STATE_EVERY = 128
+
+
+T = TypeVar("T")
 
 
 class Damaged(ValueError):
@@ -92,9 +95,9 @@ class Unwritten:
     """Streams with pushes that no written state stands for, and in which row of the log the first of these is.
 
     >>> unwritten = Unwritten()
-    >>> [unwritten.pushed([name]) for name in "aab"]
+    >>> [unwritten.pushed([("model", name)]) for name in "aab"]
     [1, 2, 3]
-    >>> unwritten.written("a")
+    >>> unwritten.written(("model", "a"))
     >>> unwritten.passed  # rows up to here may go
     2
     """
@@ -102,20 +105,20 @@ class Unwritten:
     def __init__(self):
         self.row = 0
         """The last row's number."""
-        self._since: OrderedDict[Any, int] = OrderedDict()
+        self._since: OrderedDict[tuple[str, str], int] = OrderedDict()
 
-    def pushed(self, names: Iterable[Any]) -> int:
+    def pushed(self, names: Iterable[tuple[str, str]]) -> int:
         """A batch of pushes: the number of its row."""
         self.row += 1
         for name in names:
             self._since.setdefault(name, self.row)
         return self.row
 
-    def written(self, name: Any) -> None:
+    def written(self, name: tuple[str, str]) -> None:
         """The stream's state is written, or it has ended."""
         self._since.pop(name, None)
 
-    def due(self) -> list[Any]:
+    def due(self) -> list[tuple[str, str]]:
         """Streams whose states should be written now: the oldest, and never many at once."""
         names, most = [], 1 + 2 * len(self._since) // STATE_EVERY
         for name, row in self._since.items():
@@ -234,7 +237,7 @@ class Store:
         self._work.put(None)
         self._thread.join()
 
-    def _call(self, function: Callable[[], Any]) -> Any:
+    def _call(self, function: Callable[[], T]) -> T:
         """What the function returns in the store's thread, after all that was submitted."""
         done: Future = Future()
         self._work.put((function, done))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from threading import Event
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,13 +18,14 @@ from ...paths import Windows
 from ...registry import make
 from ...transforms import Transform
 from ._store import Store
-from .files import INDEX, MANIFEST, PLAN, SERIES, Location, SourceError, checksum, packed, record_name
+from .files import INDEX, MANIFEST, PLAN, SERIES, SourceError, StoreFolder, checksum, packed, record_name
 from .plan import Plan, StoreSpec, as_labels, is_done, make_plan, make_shard
 from .rows import PIECE, open_source
 from .scan import joined, scan_block
 
 Progress = Callable[[str, int, int], None]
 _GIB = 2**30
+T = TypeVar("T")
 
 
 def prepare(
@@ -58,8 +59,8 @@ def prepare(
 
     Args:
         data: a Parquet or CSV file, or a folder of them: a long table, a row per point, sorted by id and then by time.
-            Or an .npy file `(series, length, channels)`. A URL (`s3://...`) is read through fsspec.
-        store: the folder to write, or a URL.
+            Or an .npy file `(series, length, channels)`.
+        store: the folder to write.
         windows: where to cut and how deep; None takes what is usual for the model.
         model: the short name of the model that the store is for. It decides about the usual windows, and whether paths
             of many channels are mixed; models that agree in that can be trained from the same store.
@@ -96,26 +97,26 @@ def prepare(
     if model not in MODELS:
         raise ParameterError("model", model, f"one of {list(MODELS)}")
     spec = StoreSpec(source, windows, model, make("transform", transform).expanded(), task, classes)
-    key, location = spec.key, Location.at(store)
+    key, folder = spec.key, StoreFolder.at(store)
     another = SourceError(
         f"Got the store {store}, which was made from other data or with other options; expected the same to go on with "
         "it. Give another folder, or remove it."
     )
-    if location.size(MANIFEST) is not None:
+    if folder.size(MANIFEST) is not None:
         whole = Store(store)
         if whole.key != key:
             raise another
-        location.remove_work()
+        folder.remove_work()
         return whole
-    if location.holds_something_else():
+    if folder.holds_something_else():
         raise FileExistsError(
             f"Got the folder {store}, which holds something else than a store; expected a new or empty one, because "
             "nothing is overwritten."
         )
     report = progress or (lambda stage, done, of: None)
     run = partial(_in_threads, workers, memory * _GIB)
-    if location.size(PLAN) is not None and location.size(INDEX) is not None:
-        plan = Plan.read(location)
+    if folder.size(PLAN) is not None and folder.size(INDEX) is not None:
+        plan = Plan.read(folder)
     else:
         tasks = ((source, block, not spec.transform.is_fitted) for block in range(len(source.blocks)))
         scanned = run(scan_block, tasks, len(source.blocks), 8 * PIECE)
@@ -125,50 +126,50 @@ def prepare(
         arrays |= {} if found is None else {"target": found[0]}
         index = packed(arrays | ({} if series.groups is None else {"groups": series.groups}))
         plan = make_plan(spec, series, found, checksum(index), int(memory * _GIB))
-        location.write(INDEX, index)
-        location.write_json(PLAN, asdict(plan))  # last: where it is, the index is whole
+        folder.write(INDEX, index)
+        folder.write_json(PLAN, asdict(plan))  # last: where it is, the index is whole
     if plan.key != key:
         raise another
-    index = location.read_arrays(INDEX, plan.index)
-    left = [number for number in range(len(plan.shards)) if not is_done(location, number)]
+    index = folder.read_arrays(INDEX, plan.index)
+    left = [number for number in range(len(plan.shards)) if not is_done(folder, number)]
     done = len(plan.shards) - len(left)
     report("log-signatures", done, len(plan.shards))
-    tasks = ((source, plan, i, index["lengths"][slice(*plan.shards[i])], location) for i in left)
+    tasks = ((source, plan, i, index["lengths"][slice(*plan.shards[i])], folder) for i in left)
     made = run(make_shard, tasks, len(left), plan.most * plan.per_point)
     deque(_reported(made, "log-signatures", done, len(plan.shards), report), maxlen=0)
-    _finish(location, plan, index)
+    _finish(folder, plan, index)
     return Store(store)
 
 
-def _reported(results: Iterator[Any], stage: str, done: int, of: int, report: Progress) -> Iterator[Any]:
+def _reported(results: Iterator[T], stage: str, done: int, of: int, report: Progress) -> Iterator[T]:
     for number, result in enumerate(results, done + 1):
         yield result
         report(stage, number, of)
 
 
-def _finish(location: Location, plan: Plan, index: dict[str, np.ndarray]) -> None:
+def _finish(folder: StoreFolder, plan: Plan, index: dict[str, np.ndarray]) -> None:
     """Write one file about all series, and the manifest, which is the last: a store that has one is whole."""
-    records = [location.read_arrays(record_name(number)) for number in range(len(plan.shards))]
+    records = [folder.read_arrays(record_name(number)) for number in range(len(plan.shards))]
     data = packed(index | {name: np.concatenate([r[name] for r in records]) for name in ("first", "windows", "sums")})
-    location.write(SERIES, data)
+    folder.write(SERIES, data)
     shards = [
         {"series": list(series), "start": int(r["start"]), "size": int(r["size"]), "digest": str(r["digest"])}
         for series, r in zip(plan.shards, records, strict=True)
     ]
     work = ("index", "most", "per_point", "places")
     said = {name: value for name, value in asdict(plan).items() if name not in work}
-    location.write_json(MANIFEST, said | {"series": {"digest": checksum(data)}, "shards": shards})
-    location.remove_work()
+    folder.write_json(MANIFEST, said | {"series": {"digest": checksum(data)}, "shards": shards})
+    folder.remove_work()
 
 
 def _in_threads(
     workers: int | None,
     memory: float,
-    function: Callable[..., Any],
-    tasks: Iterable[tuple[Any, ...]],
+    function: Callable[..., T],
+    tasks: Iterable[tuple[object, ...]],
     count: int,
     needs: float,
-) -> Iterator[Any]:
+) -> Iterator[T]:
     """Run tasks on all cores, as many at a time as fit into the memory; results in order. The first error ends all.
 
     The kernel, pyarrow and NumPy release the interpreter's lock where they work.

@@ -10,17 +10,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import platformdirs
 from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
 
 from ..._types import Selection
 from ..._write import digest_of
 from ...errors import setting
-from ...models import AbstractDrivenModel, Ensemble, LogSignatureSizes
+from ...models import AbstractDrivenModel, AbstractModel, Ensemble, LogSignatureSizes
 from ...models.base import ForeignModel
 from ...paths import Series, Windows
 from ...paths.checks import check_fits
@@ -29,7 +28,7 @@ from ...signatures.bases import Basis, change_bases
 from ...training import Examples
 from ...training.examples import prefetched
 from ...transforms import Transform
-from .files import MANIFEST, OTHER_CHECKSUM, PLAN, SERIES, Classes, Json, Location, StoreError, shard_name
+from .files import MANIFEST, OTHER_CHECKSUM, PLAN, SERIES, Classes, StoreError, StoreFolder, Values, shard_name
 
 # Files of shards that are open at once.
 _OPEN = 128
@@ -42,8 +41,7 @@ class Store:
     a checksum, which is compared whenever they are read.
 
     Args:
-        location: the folder, or a URL.
-        cache: where copies of the shards of a URL are kept; None is the user's cache folder.
+        folder: where it is.
 
     Attributes:
         key: a checksum of the data and options that the store was made from.
@@ -66,10 +64,10 @@ class Store:
     weight = None
     """All series count alike; see `neuralrde.training.Examples`."""
 
-    def __init__(self, location: str | os.PathLike, *, cache: str | os.PathLike | None = None):
-        self._location = Location.at(location)
-        self._manifest = manifest = _manifest(self._location)
-        self._series = series = self._location.read_arrays(SERIES, manifest["series"]["digest"])
+    def __init__(self, folder: str | os.PathLike):
+        files = StoreFolder.at(folder)
+        self._manifest = manifest = _manifest(files)
+        self._series = series = files.read_arrays(SERIES, manifest["series"]["digest"])
         self.fingerprint: str = manifest["checksum"]
         self.key: str = manifest["key"]
         self.model: str = manifest["model"]
@@ -86,8 +84,7 @@ class Store:
         self._shard = np.searchsorted(begins, self._rows, side="right") - 1
         starts = np.array([shard["start"] for shard in manifest["shards"]])
         self._byte = starts[self._shard] + 4 * self.controls * (firsts[:-1] - firsts[begins][self._shard])
-        stores = platformdirs.user_cache_path("neuralrde") / "stores" if cache is None else Path(cache).expanduser()
-        self._files = ShardFiles(self._location, manifest, stores / self.fingerprint)
+        self._shards = Shards(files, manifest["shards"])
 
     @property
     def transform(self) -> Transform:
@@ -171,49 +168,48 @@ class Store:
         out = np.zeros(shape, "<f4")
         views = [logs[:count].reshape(-1) for logs, count in zip(out, counts.tolist(), strict=True)]
         shards = self._shard[rows].tolist()
-        self._files.read(list(zip(shards, self._byte[rows].tolist(), views, strict=True)))
+        self._shards.read(list(zip(shards, self._byte[rows].tolist(), views, strict=True)))
         for row, view, shard in zip(rows.tolist(), views, shards, strict=True):
             if zlib.crc32(view.data) != int(self._series["sums"][row]):
                 what = f"series {self._series['ids'][row]} has another checksum than when it was written"
-                raise self._files.damaged(shard, what)
+                raise self._shards.damaged(shard, what)
         return out
 
     def verify(self) -> None:
         """Read everything and compare all checksums; an error names the first file that is damaged."""
-        for number in range(len(self._manifest["shards"])):
-            self._files.verify(number)
+        self._shards.verify()
 
     def close(self) -> None:
         """Close the files; they are opened again if they are needed."""
-        self._files.open.cache_clear()
+        self._shards.open.cache_clear()
 
 
 def is_store(path: str | os.PathLike) -> bool:
-    """Whether there is a store at a path or URL, whole or begun."""
-    location = Location.at(path)
-    return any(location.size(name) is not None for name in (MANIFEST, PLAN))
+    """Whether there is a store in a folder, whole or begun."""
+    folder = StoreFolder.at(path)
+    return any(folder.size(name) is not None for name in (MANIFEST, PLAN))
 
 
-def _manifest(location: Location) -> Json:
-    if location.size(MANIFEST) is not None:
-        return location.read_json(MANIFEST)
-    if location.size(PLAN) is not None:
+def _manifest(folder: StoreFolder) -> Values:
+    if folder.size(MANIFEST) is not None:
+        return folder.read_json(MANIFEST)
+    if folder.size(PLAN) is not None:
         raise StoreError(
-            f"Got {location.root}, whose preparation has not ended; expected a whole store. Run the same "
+            f"Got {folder.root}, whose preparation has not ended; expected a whole store. Run the same "
             "`neuralrde prepare` again: it goes on where it stopped."
         )
-    raise StoreError(f"Got {location.root}, which is no store; expected what `neuralrde prepare` makes.")
+    raise StoreError(f"Got {folder.root}, which is no store; expected what `neuralrde prepare` makes.")
 
 
-class ShardFiles:
+class Shards:
     """The shards of a store, of which those that were used last stay open. Threads share them."""
 
-    def __init__(self, location: Location, manifest: Json, cache: Path):
-        self.location, self.manifest, self.cache = location, manifest, cache
-        self.open = lru_cache(_OPEN)(partial(_OpenShard, location, manifest["shards"], cache))
+    def __init__(self, folder: StoreFolder, shards: list[Values]):
+        self.folder, self.shards = folder, shards
+        self.open = lru_cache(_OPEN)(partial(_OpenShard, folder, shards))
 
     def __reduce__(self):
-        return ShardFiles, (self.location, self.manifest, self.cache)
+        return Shards, (self.folder, self.shards)
 
     def read(self, places: Sequence[tuple[int, int, np.ndarray]]) -> None:
         """Fill arrays from places in shards: of each its number and the first byte.
@@ -229,42 +225,35 @@ class ShardFiles:
             if array.nbytes and os.preadv(shard.descriptor, [array], start) != array.nbytes:  # type: ignore
                 raise self.damaged(number, "it ends before its last series")
 
-    def verify(self, number: int) -> None:
-        """Read a whole shard and compare its checksum."""
-        shard, digest = self.manifest["shards"][number], blake2b(digest_size=16)
-        start, file = shard["start"], self.open(number)
-        while data := os.pread(file.descriptor, 2**22, start):
-            digest.update(data)
-            start += len(data)
-        if digest.hexdigest() != shard["digest"]:
-            raise self.damaged(number, OTHER_CHECKSUM)
+    def verify(self) -> None:
+        """Read all shards and compare their checksums."""
+        for number, shard in enumerate(self.shards):
+            start, file, digest = shard["start"], self.open(number), blake2b(digest_size=16)
+            while data := os.pread(file.descriptor, 2**22, start):
+                digest.update(data)
+                start += len(data)
+            if digest.hexdigest() != shard["digest"]:
+                raise self.damaged(number, OTHER_CHECKSUM)
 
     def damaged(self, number: int, what: str) -> StoreError:
-        return _damaged(self.location, self.cache, number, what)
+        return self.folder.damaged(shard_name(number), what)
 
 
 class _OpenShard:
     """An open file, closed when nobody holds it any more."""
 
-    def __init__(self, location: Location, shards: list[Json], cache: Path, number: int):
+    def __init__(self, folder: StoreFolder, shards: list[Values], number: int):
         self.descriptor = -1
         try:
-            self.descriptor = os.open(location.local(shard_name(number), cache), os.O_RDONLY)
+            self.descriptor = os.open(folder.root / shard_name(number), os.O_RDONLY)
         except FileNotFoundError:
-            raise _damaged(location, cache, number, "it is not there") from None
+            raise folder.damaged(shard_name(number), "it is not there") from None
         if os.fstat(self.descriptor).st_size != shards[number]["size"]:
-            raise _damaged(location, cache, number, "it has another size than when it was written")
+            raise folder.damaged(shard_name(number), "it has another size than when it was written")
 
     def __del__(self):
         if self.descriptor >= 0:
             os.close(self.descriptor)
-
-
-def _damaged(location: Location, cache: Path, number: int, what: str) -> StoreError:
-    """What is said of a shard; a copy of it is removed, so that the next to ask gets it from where it is whole."""
-    if location.remote:
-        (cache / shard_name(number)).unlink(missing_ok=True)
-    return location.damaged(shard_name(number), what)
 
 
 # Numbers that are read at once for statistics.
@@ -285,7 +274,7 @@ class StoredExamples:
 
     store: Store
     basis: Basis = "words"
-    target: Any = None
+    target: np.ndarray | None = None
     weight: np.ndarray | None = None
     extra_inputs: Sequence[np.ndarray] = ()
 
@@ -313,7 +302,7 @@ class StoredExamples:
             return LogSignatureSizes.of(parts)
 
 
-def _basis_of(store: Store, model: Any) -> Basis:
+def _basis_of(store: Store, model: AbstractModel) -> Basis:
     """The basis in which a model takes log-signatures; an error if it takes something else than the store holds."""
     model = model.first if isinstance(model, Ensemble) else model
     if isinstance(model, ForeignModel):
@@ -353,7 +342,7 @@ class StoreSource:
     def groups(self) -> np.ndarray | None:
         return self.store.groups
 
-    def targets(self, y: Any, task: str) -> Any:
+    def targets(self, y: ArrayLike | None, task: str) -> ArrayLike | None:
         if y is not None:
             return y
         task_of_store = self.store.task
@@ -367,9 +356,10 @@ class StoreSource:
             )
         return self.store.labels
 
-    def check_possible(self, trainer: Any, *, per_time: bool, warm: bool) -> None:
-        windows, given, augmentation = self.store.windows, trainer.given, trainer.augmentation
-        other_windows = given["windows"] is not None and trainer.windows != windows
+    def check_possible(self, trainer: Any) -> None:
+        windows, given, augmentation = self.store.windows, trainer.given, trainer.parameters.augmentation
+        other_windows = given["windows"] is not None and trainer.parameters.windows != windows
+        warm, per_time = trainer.parameters.warm_start and trainer.previous is not None, trainer.targets.per_time
         for refused, got, expected, why in (
             (other_windows, setting("windows", given["windows"]), "None", f"the store was cut into {windows!r}"),
             (augmentation is not None, setting("augmentation", augmentation), "None", "its series are as they are"),
@@ -415,7 +405,7 @@ class StoreSource:
         weight: np.ndarray | None = None,
         extra_inputs: Sequence[np.ndarray] = (),
         per_time: bool = False,
-        **_: Any,
+        **_: object,
     ) -> StoredExamples:
         if windows != self.store.windows:
             raise self._prepared_otherwise()

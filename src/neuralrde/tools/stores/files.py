@@ -1,31 +1,27 @@
-"""The files of a store, each guarded by a checksum, and files to read from, on a disk or in object storage.
+"""The files of a store, each guarded by a checksum, each whole or not there.
 
-Names are computed, never read: what a store at a URL says must not choose which files are read and written. Every
-file is whole or not there.
+Names are computed, never read: what a store says must not choose which files are read and written.
 """
 
-import contextlib
 import io
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
-from ..._write import private_folder, writing
+from ..._write import Values, private_folder, writing
 
 FORMAT = 2
 MANIFEST, SERIES, PLAN, INDEX = "manifest.json", "series.npz", "work/plan.json", "work/index.npz"
 OTHER_CHECKSUM = "its checksum is another than when it was written"
 
-Json = dict[str, Any]
 Classes = Sequence[str | int | float]
 
 
@@ -47,41 +43,23 @@ def record_name(number: int) -> str:
 
 
 @dataclass(frozen=True)
-class Location:
-    """Files by name, below a folder or a URL that fsspec knows."""
+class StoreFolder:
+    """Files by name, below the folder of a store."""
 
-    root: str
+    root: Path
 
     @staticmethod
-    def at(root: str | os.PathLike) -> "Location":
-        return Location(str(root).rstrip("/") if is_url(root) else str(Path(root).expanduser().resolve()))
-
-    @property
-    def remote(self) -> bool:
-        return is_url(self.root)
-
-    def _inside(self, name: str) -> tuple[Any, str]:
-        fs, root = file_system(self.root)
-        return fs, f"{root.rstrip('/')}/{name}"
+    def at(root: str | os.PathLike) -> "StoreFolder":
+        return StoreFolder(Path(root).expanduser().resolve())
 
     @contextmanager
     def writing(self, name: str) -> Iterator[IO[bytes]]:
-        """A file to write, anywhere in it; it takes its place when the block ends without an error.
-
-        Object storage takes files whole, so that one is written to a disk first.
-        """
-        if not self.remote:
-            path = private_folder(self.root) / name
-            private_folder(path.parent)
-            with writing(path) as file:
-                yield file
-            return
-        with tempfile.NamedTemporaryFile(suffix=".part") as file:
-            yield file  # type: ignore
-            file.flush()
-            fs, path = self._inside(name)
-            fs.makedirs(path.rpartition("/")[0], exist_ok=True)
-            fs.put_file(file.name, path)
+        """A file to write, anywhere in it; it takes its place when the block ends without an error."""
+        private_folder(self.root)
+        path = self.root / name
+        private_folder(path.parent)
+        with writing(path) as file:
+            yield file
 
     def write(self, name: str, data: bytes) -> None:
         with self.writing(name) as file:
@@ -89,52 +67,21 @@ class Location:
 
     def size(self, name: str) -> int | None:
         """The size in bytes; None if there is no such file."""
-        try:
-            if not self.remote:
-                return os.stat(Path(self.root) / name).st_size
-            fs, path = self._inside(name)
-            return int(fs.info(path)["size"])
-        except (FileNotFoundError, NotADirectoryError):  # the location may be a file itself
-            return None
-
-    def read(self, name: str) -> bytes:
-        if not self.remote:
-            return (Path(self.root) / name).read_bytes()
-        fs, path = self._inside(name)
-        return fs.cat_file(path)
-
-    def local(self, name: str, cache: Path) -> Path:
-        """The file on a disk: itself, or a copy that is made once. The cache is named after the content."""
-        if not self.remote:
-            return Path(self.root) / name
-        copy = private_folder(cache) / name
-        if not copy.exists():
-            private_folder(copy.parent)
-            fs, path = self._inside(name)
-            with writing(copy) as file, fs.open(path, "rb") as original:
-                shutil.copyfileobj(original, file, 2**22)
-        return copy
+        path = self.root / name
+        return path.stat().st_size if path.is_file() else None
 
     def remove_work(self) -> None:
         """Remove what only a preparation needs, and parts of files that an interruption has left behind."""
-        if self.remote:
-            fs, path = self._inside("work")
-            with contextlib.suppress(FileNotFoundError):
-                fs.rm(path, recursive=True)
-            return
-        shutil.rmtree(Path(self.root) / "work", ignore_errors=True)
-        for part in Path(self.root).rglob(".*.part"):
+        shutil.rmtree(self.root / "work", ignore_errors=True)
+        for part in self.root.rglob(".*.part"):
             part.unlink(missing_ok=True)
 
     def holds_something_else(self) -> bool:
         """Whether there is anything that no preparation, however short, has left behind."""
-        if self.size(PLAN) is not None:
+        path = self.root
+        if self.size(PLAN) is not None or not path.exists():
             return False
-        if self.remote:
-            fs, root = file_system(self.root)
-            return fs.exists(root) and bool(fs.ls(root, detail=False))
-        path = Path(self.root)
-        return path.is_file() or (path.is_dir() and any(f.name not in ("work", "shards") for f in path.iterdir()))
+        return path.is_file() or any(file.name not in ("work", "shards") for file in path.iterdir())
 
     def damaged(self, name: str, what: str) -> StoreError:
         return StoreError(
@@ -142,13 +89,13 @@ class Location:
             "where it is whole."
         )
 
-    def write_json(self, name: str, content: Json) -> None:
+    def write_json(self, name: str, content: Values) -> None:
         self.write(name, sealed(content))
 
-    def read_json(self, name: str) -> Json:
+    def read_json(self, name: str) -> Values:
         """What `write_json` wrote, its checksum included."""
         try:
-            content = json.loads(self.read(name))
+            content = json.loads((self.root / name).read_bytes())
             layout, expected = content.get("format"), content.get("checksum")
         except (ValueError, AttributeError, RecursionError):
             raise self.damaged(name, "it is no JSON of a store") from None
@@ -164,7 +111,7 @@ class Location:
     def read_arrays(self, name: str, expected: str | None = None) -> dict[str, np.ndarray]:
         """The arrays of a file, which must have the expected checksum."""
         try:
-            data = self.read(name)
+            data = (self.root / name).read_bytes()
         except FileNotFoundError:
             raise self.damaged(name, "it is not there") from None
         if expected not in (None, checksum(data)):
@@ -177,11 +124,11 @@ def checksum(data: bytes) -> str:
     return blake2b(data, digest_size=16).hexdigest()
 
 
-def checksum_of(content: Json) -> str:
+def checksum_of(content: Values) -> str:
     return checksum(json.dumps(content, sort_keys=True).encode())
 
 
-def sealed(content: Json) -> bytes:
+def sealed(content: Values) -> bytes:
     """JSON with a checksum: a number in it that changes is noticed."""
     content = json.loads(json.dumps({"format": FORMAT, **content}))
     return json.dumps({**content, "checksum": checksum_of(content)}, indent=1).encode()
@@ -191,56 +138,3 @@ def packed(arrays: dict[str, np.ndarray]) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)  # type: ignore
     return buffer.getvalue()
-
-
-# Files to read from.
-
-
-def is_url(path: str | os.PathLike) -> bool:
-    """Whether a path is for fsspec: `s3://bucket/name`, `memory://name`."""
-    return "://" in str(path)
-
-
-def file_system(url: str) -> tuple[Any, str]:
-    """fsspec's file system of a URL, and the path in it."""
-    try:
-        from fsspec.core import url_to_fs  # type: ignore
-    except ImportError:
-        raise ImportError(
-            f"Got {url!r}, and no fsspec to reach it with. Write `pip install 'neuralrde[cloud]'` and the package of "
-            "its storage, such as s3fs or gcsfs; or give a folder."
-        ) from None
-    return url_to_fs(url)
-
-
-def files_at(data: str | os.PathLike) -> list[str]:
-    """The file, or all files of a folder, by name."""
-    if is_url(data):
-        fs, root = file_system(str(data))
-        return [fs.unstrip_protocol(path) for path in ([root] if fs.isfile(root) else sorted(fs.find(root)))]
-    path = Path(data).expanduser().resolve()
-    return [str(file) for file in (sorted(path.rglob("*")) if path.is_dir() else [path]) if file.is_file()]
-
-
-def open_file(path: str) -> IO[bytes]:
-    """Open a file to read from, anywhere in it."""
-    if is_url(path):
-        fs, inside = file_system(path)
-        return fs.open(inside, "rb")
-    return open(path, "rb")
-
-
-def identity(path: str) -> tuple[str, int, int | str]:
-    """What changes when a file does: its name, its size, and when it was written or what the storage calls its version.
-
-    >>> file = Path(tempfile.mkdtemp()) / "a.csv"
-    >>> file.write_text("x"), identity(str(file))[1], file.write_text("xy"), identity(str(file))[1]
-    (1, 1, 2, 2)
-    """
-    if is_url(path):
-        fs, inside = file_system(path)
-        info = fs.info(inside)
-        versions = (info[name] for name in ("ETag", "etag", "created", "mtime", "LastModified") if name in info)
-        return path, int(info["size"]), str(next(versions, ""))
-    status = os.stat(path)
-    return path, status.st_size, status.st_mtime_ns

@@ -1,5 +1,6 @@
 """The plan of a preparation, saved so that a resumed run repeats it exactly, and its shards in bounded memory."""
 
+import os
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,7 +21,7 @@ from ...paths.series import frozen
 from ...registry import make
 from ...signatures.streams import LogSignatureStreams
 from ...transforms import Transform
-from .files import PLAN, Classes, Json, Location, SourceError, checksum_of, identity, packed, record_name, shard_name
+from .files import PLAN, Classes, SourceError, StoreFolder, Values, checksum_of, packed, record_name, shard_name
 from .rows import RowSource
 from .scan import Index, fitted
 
@@ -45,7 +46,7 @@ class StoreSpec:
     def key(self) -> str:
         return checksum_of(
             {
-                "files": [identity(file) for file in self.source.files],
+                "files": [(file, (about := os.stat(file)).st_size, about.st_mtime_ns) for file in self.source.files],
                 "source": self.source.described(),
                 "windows": None if self.windows is None else windows_to_json(self.windows),
                 "model": self.model,
@@ -64,8 +65,8 @@ class Plan:
     model: str
     channels: Sequence[str]
     path_channels: Sequence[str]
-    transform: Json
-    windows: Json
+    transform: Values
+    windows: Values
     mixed: bool
     controls: int
     task: str | None
@@ -82,8 +83,8 @@ class Plan:
     """For each shard the block in which it begins, and the row of it."""
 
     @staticmethod
-    def read(location: Location) -> "Plan":
-        content = location.read_json(PLAN)
+    def read(folder: StoreFolder) -> "Plan":
+        content = folder.read_json(PLAN)
         return Plan(**{name: value for name, value in content.items() if name not in ("format", "checksum")})
 
     @property
@@ -149,7 +150,7 @@ def make_plan(
     )
 
 
-def windows_to_json(windows: Windows) -> Json:
+def windows_to_json(windows: Windows) -> Values:
     if windows.shifts > 1:
         raise SourceError(
             f"Got {setting('windows', windows)}; expected {setting('shifts', 1)}, because a store holds log-signatures "
@@ -219,13 +220,13 @@ def as_labels(array: np.ndarray, task: str | None, classes: Classes | None = Non
     return target.astype(np.int32), list(names)
 
 
-def is_done(location: Location, number: int) -> bool:
+def is_done(folder: StoreFolder, number: int) -> bool:
     """Whether a shard is there, and as large as its record says."""
-    if location.size(record_name(number)) is None:
+    if folder.size(record_name(number)) is None:
         return False
     try:
-        record = location.read_arrays(record_name(number))
-        return location.size(shard_name(number)) == int(record["size"])
+        record = folder.read_arrays(record_name(number))
+        return folder.size(shard_name(number)) == int(record["size"])
     except (OSError, ValueError, KeyError, EOFError, zlib.error, zipfile.BadZipFile):
         return False  # it is made again
 
@@ -235,7 +236,7 @@ def make_shard(
     plan: Plan,
     number: int,
     lengths: np.ndarray,
-    location: Location,
+    folder: StoreFolder,
     stop: Callable[[], bool] = lambda: False,
 ) -> None:
     """Compute a shard and write it, then its record.
@@ -245,11 +246,11 @@ def make_shard(
         plan: what to compute.
         number: the shard's number.
         lengths: the points of each of its series.
-        location: where the store is.
+        folder: where the store is.
         stop: asked between two parts; the shard is given up where it says so.
     """
     rows = _Reader(source, *plan.places[number])
-    with location.writing(shard_name(number)) as file:
+    with folder.writing(shard_name(number)) as file:
         out = _Writer(file, plan.controls)
         for part in _parts(lengths, plan.most):
             if stop():
@@ -260,7 +261,7 @@ def make_shard(
             else:
                 _together(rows, plan, part, out)
         record = out.finish()
-    location.write(record_name(number), packed(record))
+    folder.write(record_name(number), packed(record))
 
 
 def _parts(lengths: np.ndarray, most: int) -> Iterator[np.ndarray]:

@@ -5,28 +5,29 @@ series of an array. pyarrow's `dataset.Scanner` would read a CSV file only from 
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
+from ...datasets.columns import Column, Frame
 from ...datasets.npz import npy_header
 from ...datasets.table import Roles, TableOptions, find_roles
 from ...datasets.targets import is_number_text
+from ...datasets.times import since_1970
 from ...errors import setting
-from .files import Json, SourceError, files_at, identity, open_file
+from .files import SourceError, Values
 
 PARQUET, CSV, NPY = (".parquet", ".pq"), (".csv", ".tsv"), (".npy",)
 # Bytes of a piece, as float64. It stays in memory while it is looked at.
 PIECE = 2**24
 # Bytes of a block of a CSV file.
 _CSV_BLOCK = 2**23
-Column = Any
-"""An array of pyarrow, which has no types."""
 _NULLS = ["", "nan", "NaN", "NA", "null", "NULL", "None"]
 
 
@@ -47,18 +48,17 @@ class Rows:
     groups: np.ndarray | None = None
 
 
-def open_source(
-    data: str | os.PathLike, columns: Mapping[str, Any], *, labels: Any = None, groups: Any = None
-) -> "RowSource":
+def open_source(data: str | os.PathLike, columns: Values, *, labels: Any = None, groups: Any = None) -> "RowSource":
     """A source by the ending of its files.
 
     Args:
-        data: a file, a folder of files, or a URL.
+        data: a file, or a folder of files.
         columns: which column of a table is what, as in `neuralrde.read`.
         labels, groups: for .npy data, one entry per series.
     """
     named = {name: value for name, value in columns.items() if value is not None}
-    found = files_at(data)
+    path = Path(data).expanduser().resolve()
+    found = [str(file) for file in (sorted(path.rglob("*")) if path.is_dir() else [path]) if file.is_file()]
     for endings in (PARQUET, CSV, NPY):
         files = [file for file in found if file.lower().endswith(endings)]
         if files and endings != NPY:
@@ -114,7 +114,7 @@ class TableSource:
     def timed(self) -> bool:
         return self.roles.time is not None
 
-    def described(self) -> Json:
+    def described(self) -> Values:
         """Options that affect the output, as JSON values."""
         roles = self.roles
         named = {"id": roles.id, "time": roles.time, "target": list(roles.target), "group": roles.group}
@@ -132,50 +132,50 @@ class TableSource:
         constant = [name for name in (*roles.target, roles.group) if name is not None]
         wanted = (*roles.channels * values, roles.time, *(roles.id, *constant) * about_series)
         names = list(dict.fromkeys(name for name in wanted if name is not None)) or [roles.channels[0]]
-        for batch in (self._csv if self.header else self._parquet)(block, names):
-            if not batch.num_rows:
-                continue
-            columns = {name: _decoded(batch.column(name)) for name in names}
+        for frame in (self._csv if self.header else self._parquet)(block, names):
             called = {name: f"the column {name!r} of {file}" for name in names}
-            begins, ids, target, groups = np.zeros(batch.num_rows, bool), np.zeros(1, np.int64), None, None
+            begins, ids, target, groups = np.zeros(len(frame), bool), np.zeros(1, np.int64), None, None
             if about_series:
                 begins[0] = True
                 if roles.id is not None:
-                    begins |= _changes(columns[roles.id])
+                    begins |= _changes(frame[roles.id])
                 for name in constant:
-                    if (_changes(columns[name]) & ~begins).any():
+                    if (_changes(frame[name]) & ~begins).any():
                         raise SourceError(
                             f"Got {called[name]}, which changes within a series; expected one value per series, "
                             "because a store holds one target for each. Targets at every point need the series in "
                             "memory: `neuralrde.read(...)`, then `fit`."
                         )
-                said = {name: _labels(columns[name], np.flatnonzero(begins)) for name in constant}
+                said = {name: _labels(frame[name][begins]) for name in constant}
                 if roles.id is not None:
-                    if columns[roles.id].null_count:
+                    if frame[roles.id].isna().any():
                         raise SourceError(f"Got a row without an id in {called[roles.id]}; expected one in every row.")
-                    ids = _labels(columns[roles.id], np.flatnonzero(begins))
+                    ids = _labels(frame[roles.id][begins])
                 if len(roles.target) > 1:
                     target = np.stack([_as_reals(said[name]) for name in roles.target], axis=1)
                 elif roles.target:
                     target = said[roles.target[0]]
                 groups = None if roles.group is None else said[roles.group]
-            array = np.zeros((batch.num_rows, 0), np.float32)
+            array = np.zeros((len(frame), 0), np.float32)
             if values:
-                array = np.stack([_numbers(columns[name], called[name]) for name in roles.channels], axis=1)
-            times = None if roles.time is None else _times(columns[roles.time], called[roles.time])
+                array = np.stack([_numbers(frame[name], called[name]) for name in roles.channels], axis=1)
+            times = None if roles.time is None else _times(frame[roles.time], called[roles.time])
             yield Rows(array, times, begins, ids, target, groups)
 
-    def _parquet(self, block: int, names: list[str]) -> Iterator[Any]:
+    def _parquet(self, block: int, names: list[str]) -> Iterator[Frame]:
         number, group, _ = self.blocks[block]
         with _opened(self.files[number]) as table:
-            yield from table.iter_batches(piece_rows(len(names)), row_groups=[group], columns=names, use_threads=False)
+            some = {"row_groups": [group], "columns": names, "use_threads": False}
+            for batch in table.iter_batches(piece_rows(len(names)), **some):
+                if batch.num_rows:
+                    yield batch.replace_schema_metadata(None).to_pandas(date_as_object=False, use_threads=False)
 
-    def _csv(self, block: int, names: list[str]) -> Iterator[Any]:
+    def _csv(self, block: int, names: list[str]) -> Iterator[Frame]:
         pa, roles = _arrow(), self.roles
         from pyarrow import csv  # type: ignore
 
         number, start, end = self.blocks[block]
-        with open_file(self.files[number]) as handle:
+        with open(self.files[number], "rb") as handle:
             handle.seek(start)
             text = handle.read(end - start)
         every, delimiter = self.header or ([], ",")
@@ -194,7 +194,8 @@ class TableSource:
                 f"{self.files[number]}, between bytes {start} and {end}: {error}. Expected numbers in the channels "
                 f"{list(roles.channels)}, and lines that end where rows do. `columns` names the channels."
             ) from None
-        yield from table.combine_chunks().to_batches()
+        if table.num_rows:
+            yield table.to_pandas(date_as_object=False, use_threads=False)
 
 
 def _look_at_parquet(file: str) -> tuple[list[str], None, list[tuple[int, int]]]:
@@ -205,8 +206,8 @@ def _look_at_parquet(file: str) -> tuple[list[str], None, list[tuple[int, int]]]
 
 
 def _look_at_csv(file: str) -> tuple[list[str], tuple[list[str], str], list[tuple[int, int]]]:
-    blocks, size = [], identity(file)[1]
-    with open_file(file) as handle:
+    blocks, size = [], os.path.getsize(file)
+    with open(file, "rb") as handle:
         text = handle.readline().decode("utf-8-sig").rstrip("\r\n")
         delimiter = max("\t;,", key=text.count)
         names = [name.strip().strip('"') for name in text.split(delimiter)]
@@ -229,7 +230,7 @@ def _opened(file: str) -> Iterator[Any]:
     _arrow()
     import pyarrow.parquet as parquet  # type: ignore
 
-    with open_file(file) as handle:
+    with open(file, "rb") as handle:
         try:
             # In small bites: else a whole row group is in memory at once, however few of its rows are asked for.
             table = parquet.ParquetFile(handle, buffer_size=2**20, pre_buffer=False, page_checksum_verification=True)
@@ -248,64 +249,45 @@ def _arrow() -> Any:
     return pyarrow
 
 
-# Columns of an Arrow record batch.
-
-
-def _decoded(column: Column) -> Column:
-    return column.dictionary_decode() if _arrow().types.is_dictionary(column.type) else column
-
-
-def _is_real(kind: Any) -> bool:
-    return _arrow().types.is_floating(kind) or _arrow().types.is_integer(kind)
+# Columns of a piece.
 
 
 def _numbers(column: Column, called: str) -> Float[np.ndarray, "rows"]:
     """A column's numbers, in float32 if they are, else in float64; NaN where there is none."""
-    pa = _arrow()
-    if not (_is_real(column.type) or pa.types.is_boolean(column.type)):
+    if column.dtype.kind not in "fiub":
         raise SourceError(
-            f"Got {called}, of type {column.type}; expected numbers. Leave it out: name the channels, "
+            f"Got {called}, of type {column.dtype}; expected numbers. Leave it out: name the channels, "
             f"{setting('columns', [...])}."
         )
-    kind = pa.float32() if column.type == pa.float32() else pa.float64()
-    return column.cast(kind, safe=False).to_numpy(zero_copy_only=False)
+    return column.to_numpy(np.float32 if column.dtype == np.float32 else np.float64)
 
 
 def _times(column: Column, called: str) -> Float[np.ndarray, "rows"]:
-    pa, kind = _arrow(), column.type
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        times = column.cast(pa.timestamp("ns")).cast(pa.int64()).to_numpy(zero_copy_only=False) / 1e9
-    elif _is_real(kind) or pa.types.is_null(kind):
-        times = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    else:
+    absent = column.isna().to_numpy()
+    if column.dtype.kind not in "fiuM" and not absent.all():
         raise SourceError(
-            f"Got {called}, the times, of type {kind}; expected numbers or timestamps. Convert it when the table is "
-            "written."
+            f"Got {called}, the times, of type {column.dtype}; expected numbers or timestamps. Convert it when the "
+            "table is written."
         )
-    if not np.isfinite(times).all():
+    if absent.any() or (column.dtype.kind == "f" and not np.isfinite(column.to_numpy()).all()):
         raise SourceError(
             f"Got a row without a time in {called}; expected one in every row, because a point without a time has no "
             "place on the path."
         )
-    return times
+    return since_1970(column) if column.dtype.kind == "M" else column.to_numpy(np.float64)
 
 
 def _changes(column: Column) -> Bool[np.ndarray, "rows"]:
     """The rows at which it differs from the row before, without the first row."""
-    import pyarrow.compute as compute  # type: ignore
-
-    differs = compute.fill_null(compute.not_equal(column[1:], column[:-1]), False)  # type: ignore
-    nulls = column.is_null().to_numpy(zero_copy_only=False)
-    return np.append(False, differs.to_numpy(zero_copy_only=False) | (nulls[1:] != nulls[:-1]))
+    codes = column.factorize()[0]  # what is missing is -1
+    return np.append(False, codes[1:] != codes[:-1])
 
 
-def _labels(column: Column, rows: np.ndarray) -> np.ndarray:
-    """Some rows: numbers as they are, all else as text; "" where there is nothing."""
-    column = column.take(_arrow().array(rows))
-    if (_is_real(column.type) or _arrow().types.is_boolean(column.type)) and not column.null_count:
-        numbers = column.to_numpy(zero_copy_only=False)
-        return numbers.astype(np.int64) if numbers.dtype == bool else numbers
-    return np.array(["" if cell is None else str(cell) for cell in column.to_pylist()], dtype=str)
+def _labels(column: Column) -> np.ndarray:
+    """Numbers as they are, all else as text; "" where there is nothing."""
+    if column.dtype.kind in "fiub" and not column.isna().any():
+        return column.to_numpy(np.int64 if column.dtype.kind == "b" else None)
+    return np.array(["" if gap else str(cell) for cell, gap in zip(column, column.isna(), strict=True)], dtype=str)
 
 
 def _as_reals(column: np.ndarray) -> Float[np.ndarray, "series"]:
@@ -357,7 +339,7 @@ class NpySource:
     def channels(self) -> tuple[str, ...]:
         return tuple(f"x{i}" for i in range(self.shapes[0][2]))
 
-    def described(self) -> Json:
+    def described(self) -> Values:
         labels, groups = (None if array is None else array.tolist() for array in (self.labels, self.groups))
         return {"kind": "npy", "labels": labels, "groups": groups}
 
@@ -371,7 +353,7 @@ class NpySource:
         part = max(1, min(length, PIECE // (8 * channels)))  # a long series, alone in its block, comes in several
         dtype = np.dtype(self.dtype)
         exact = np.float32 if dtype.newbyteorder("=") == np.float32 else np.float64
-        with open_file(self.files[file]) as handle:
+        with open(self.files[file], "rb") as handle:
             for start in range(0, length, part):
                 points = min(part, length - start)
                 rows = (last - first) * points
@@ -391,7 +373,7 @@ RowSource = TableSource | NpySource
 
 
 def _npy_header(file: str) -> tuple[tuple[int, int, int], str, int]:
-    with open_file(file) as handle:
+    with open(file, "rb") as handle:
         try:
             shape, fortran, dtype = npy_header(handle)
         except ValueError as error:
@@ -413,7 +395,7 @@ def _one_each(given: ArrayLike | str | os.PathLike | None, count: int, name: str
     if given is None:
         return None
     if isinstance(given, str | os.PathLike):
-        with open_file(str(given)) as file:
+        with open(given, "rb") as file:
             given = np.load(file)
     array = np.asarray(given)
     if array.ndim not in (1, 2) or len(array) != count:

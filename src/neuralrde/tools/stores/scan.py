@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int, Real
 
 from ...transforms import Compose, FillForward, ObservationCounts, Scale, TimeChannel, Transform
-from ...transforms.statistics import Statistics, Sums
+from ...transforms.transform import Statistics, Sums
 from .files import SourceError
 from .rows import Rows, RowSource
 
@@ -106,7 +106,7 @@ class Piece(NamedTuple):
     sums: PieceSums | None
 
 
-def scan_block(source: RowSource, block: int, values: bool, stop: Any = None) -> list[Piece]:
+def scan_block(source: RowSource, block: int, values: bool, stop: object = None) -> list[Piece]:
     """Read a block and summarise each piece."""
     pieces, before = [], 0
     for rows in source.read(block, about_series=True, values=values):
@@ -134,11 +134,11 @@ def scan_block(source: RowSource, block: int, values: bool, stop: Any = None) ->
     return pieces
 
 
-def _owner(rows: Rows, row: int) -> Any:
+def _owner(rows: Rows, row: int) -> object:
     return rows.ids[np.cumsum(rows.begins)[row] - 1]
 
 
-def _unsorted(source: RowSource, owner: Any, what: str) -> SourceError:
+def _unsorted(source: RowSource, owner: object, what: str) -> SourceError:
     return SourceError(
         f"Got {what} in series {owner} of {source.files[0] if len(source.files) == 1 else 'these files'}; expected "
         "rows sorted by id and then by time, each time once, because a series is read from its first point to its "

@@ -6,17 +6,13 @@ can be read at any time. `neuralrde sweep` is built on it.
 """
 
 from .driver import InProcess, RayPool, Sweep
-from .page import as_page
-from .results import Group, Results, Task, content_key, grid_points, summarise
+from .results import Task, content_key, grid_points, summarise
 
 __all__ = [
-    "Group",
     "InProcess",
     "RayPool",
-    "Results",
     "Sweep",
     "Task",
-    "as_page",
     "content_key",
     "grid_points",
     "summarise",

@@ -3,31 +3,28 @@
 import contextlib
 import json
 import os
-import secrets
 import shlex
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from filelock import Timeout
+
 from ..._cores import CORES, cores
-from ..._write import private_folder, writing
-from .page import as_page
-from .results import Line, Results, Task, short
+from ..._write import Values, private_folder, strict_json, writing
+from .._lock import lock
+from .results import Result, Task, short
 
-Function = Callable[[Any, Any, Path], Line]
-"""Runs a task, given settings, data and the task's folder; returns what goes into the line of results."""
+Function = Callable[[Any, Any, Path], Result]
+"""Runs a task, given settings, data and the task's folder; returns what goes into its result."""
 
-# The page is written at most this often, in seconds: a browser reads it every few.
-_PAGE_EVERY = 3.0
-_TOKEN = ".sweep"
 # Ray's shared memory, beside the data that tasks share: arguments and results are small.
 _LEAST_STORE = 200 * 2**20
 # An interrupted run writes a checkpoint before it ends.
@@ -35,14 +32,14 @@ _GRACE = 30.0
 
 
 class TaskResult(NamedTuple):
-    """How a task ended, "done" or "failed", and what goes into its line."""
+    """How a task ended, "done" or "failed", and what goes into its result."""
 
     task: Task
     status: str
-    values: Line
+    values: Result
 
 
-class InProcess:
+class InProcess(contextlib.nullcontext):
     """Runs tasks in this process, one after another, each on all of its cores.
 
     Args:
@@ -51,7 +48,8 @@ class InProcess:
         folder: each task gets a folder of its own in it.
     """
 
-    def __init__(self, function: Function, *, data: Mapping[str, Any], folder: Path):
+    def __init__(self, function: Function, *, data: Values, folder: Path):
+        super().__init__()
         self._function, self._data, self._folder = function, data, folder
 
     def run(self, tasks: Iterable[Task]) -> Iterator[TaskResult]:
@@ -70,8 +68,8 @@ class RayPool:
     Args:
         function: runs a task. A module that the workers can import must have it.
         data: objects that tasks work on, by name. Each is copied to a node once, and tasks there share it.
-        folder: each task gets a folder of its own in it. A worker that does not see it, because it is on another host
-            and the folder is not shared, works in a temporary one and cannot resume.
+        folder: each task gets a folder of its own in it. Where hosts do not share it, each has one of this name, and a
+            task that moves to another host begins anew.
         cores: of each task.
         gpus: of each task; a fraction lets tasks share one.
         retries: how often Ray runs a task again after its worker or node died.
@@ -82,7 +80,7 @@ class RayPool:
         self,
         function: Function,
         *,
-        data: Mapping[str, Any],
+        data: Values,
         folder: Path,
         cores: int = 1,
         gpus: float = 0,
@@ -105,7 +103,7 @@ class RayPool:
     def __enter__(self) -> Self:
         self._ours = not self._ray.is_initialized()
         if self._ours:
-            options: dict[str, Any] = {"address": self._address}
+            options: Values = {"address": self._address}
             if self._address is None:
                 import cloudpickle
 
@@ -120,11 +118,7 @@ class RayPool:
                     f"Got the address {self._address} and no Ray cluster there; expected one that is running. Start it "
                     f"with `ray start --head` on its first machine. Ray says: {error}"
                 ) from None
-        self._token = secrets.token_hex(8)
-        private_folder(self._folder)
-        with writing(self._folder / _TOKEN, "w") as file:
-            file.write(self._token)
-        self._remote = self._ray.remote(_run_remotely).options(
+        self._remote = self._ray.remote(_run).options(
             num_cpus=self._cores,
             num_gpus=self._gpus,
             max_retries=self._retries,
@@ -133,7 +127,6 @@ class RayPool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        (self._folder / _TOKEN).unlink(missing_ok=True)
         if self._ours:
             self._ray.shutdown()
 
@@ -143,7 +136,7 @@ class RayPool:
         running = {}
         for task in tasks:
             data = None if task.data is None else shared[task.data]
-            call = (self._function, task.settings, data, str(self._folder), task.key, self._token)
+            call = (self._function, task.settings, data, self._folder / task.key)
             running[self._remote.remote(*call)] = task
         try:
             while running:
@@ -158,7 +151,7 @@ class RayPool:
             yield from (result for result in results if result is not None and result.status == "done")
             raise
 
-    def _result(self, reference: Any, task: Task) -> TaskResult | None:
+    def _result(self, reference: object, task: Task) -> TaskResult | None:
         """How a task ended; None if it was interrupted, and is to be run at the next start."""
         errors = self._ray.exceptions
         try:
@@ -187,19 +180,7 @@ def _start(ray: Any, **options: Any) -> None:
             signal.signal(signal.SIGTERM, before)
 
 
-def _run_remotely(function: Function, settings: Any, data: Any, folder: str, key: str, token: str) -> tuple[str, Line]:
-    """Run a task in a worker."""
-    with contextlib.ExitStack() as stack:
-        place = Path(folder)
-        try:  # a host may have another folder of the same name
-            shared = (place / _TOKEN).read_text() == token
-        except OSError:
-            shared = False
-        place = place if shared else Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        return _run(function, settings, data, place / key)
-
-
-def _run(function: Function, settings: Any, data: Any, folder: Path) -> tuple[str, Line]:
+def _run(function: Function, settings: object, data: object, folder: Path) -> tuple[str, Result]:
     """Status and result of a task; an error is its result too. Interrupts pass."""
     begun = time.monotonic()
     try:
@@ -213,35 +194,36 @@ def _run(function: Function, settings: Any, data: Any, folder: Path) -> tuple[st
 class Sweep:
     """All tasks of a sweep, and the folder of its results.
 
-    `results.jsonl` has a line per finished task, `page.html` shows them, `plan.json` says which tasks are the sweep's,
-    and `runs/` holds the tasks' folders.
+    `results/` has a file per finished task, whole or not there, `plan.json` says which tasks are the sweep's, and
+    `runs/` holds the tasks' folders.
 
     Args:
         folder: of the sweep.
         tasks: those of the same key are run once.
-        name: for the page's title.
     """
 
-    def __init__(self, folder: Path, tasks: Sequence[Task], *, name: str = "sweep"):
-        self.folder, self.name = folder, name
+    def __init__(self, folder: Path, tasks: Sequence[Task]):
+        self.folder = folder
         self.tasks = {task.key: task for task in tasks}
-        self.runs, self.results = folder / "runs", folder / "results.jsonl"
-
-    def remember(self) -> None:
-        """Write down which tasks are the sweep's now, so that its folder alone tells."""
-        with writing(private_folder(self.folder) / "plan.json", "w") as file:
-            json.dump({"keys": list(self.tasks)}, file)
+        self.runs = folder / "runs"
 
     @staticmethod
-    def lines_of(folder: Path) -> list[Line]:
+    def results_in(folder: Path) -> list[Result]:
         """The results in a folder that are the sweep's still: its file may have changed since they came."""
-        plan, lines = folder / "plan.json", Results.read(folder / "results.jsonl")
-        keys = json.loads(plan.read_text())["keys"] if plan.exists() else [line["key"] for line in lines]
-        return [line for line in lines if line["key"] in set(keys)]
+        plan = folder / "plan.json"
+        keys = json.loads(plan.read_text())["keys"] if plan.exists() else []
+        files = (_file_of(folder, key) for key in keys)
+        return [json.loads(file.read_text("utf-8")) for file in files if file.exists()]
 
-    def finished(self) -> bool:
-        """Whether there is nothing left to run."""
-        return set(self.tasks) <= {line["key"] for line in Results.read(self.results)}
+    def left(self) -> list[Task]:
+        """The tasks without a result."""
+        return [task for key, task in self.tasks.items() if not _file_of(self.folder, key).exists()]
+
+    def forget_failed(self) -> None:
+        """Remove results of tasks that ended with an error, so that they are run again."""
+        for file in (_file_of(self.folder, key) for key in self.tasks):
+            if file.exists() and json.loads(file.read_text("utf-8"))["status"] == "failed":
+                file.unlink()
 
     def run(
         self, pool: InProcess | RayPool, on_progress: Callable[[int, int, str], None] = lambda done, total, said: None
@@ -253,29 +235,35 @@ class Sweep:
             on_progress: called at the beginning and after each result with the number of tasks that have one, the
                 number of all tasks, and a sentence.
         """
-        self.remember()
-        with Results(self.results) as results:
-            left, total = [task for key, task in self.tasks.items() if key not in results], len(self.tasks)
-            known, page_written = total - len(left), time.monotonic()
+        private_folder(private_folder(self.folder) / "results")
+        try:
+            held = lock(self.folder / ".lock")
+        except Timeout:
+            raise RuntimeError(
+                f"Got {self.folder}, in which another sweep is running; expected one at a time. Wait until it has "
+                "ended, or read its table meanwhile with --table."
+            ) from None
+        try:
+            with writing(self.folder / "plan.json", "w") as file:
+                json.dump({"keys": list(self.tasks)}, file)
+            left, total = self.left(), len(self.tasks)
+            known = total - len(left)
             on_progress(known, total, "")
-            self._write_page(running=True)
-            try:
-                for done, (task, status, values) in enumerate(pool.run(left), known + 1):
-                    ended = datetime.now(UTC).isoformat(timespec="seconds")
-                    results.append({"key": task.key, "point": task.point, "status": status, **values, "ended": ended})
-                    outcome = f"failed: {values['error']}" if status == "failed" else "done"
-                    if values.get("value") is not None:
-                        outcome = f"{values.get('metric')} {values['value']:.4g} in {values.get('seconds', 0):.1f} s"
-                    on_progress(done, total, f"{_title(task)}: {outcome}")
-                    if time.monotonic() - page_written >= _PAGE_EVERY:  # that of thousands of runs takes a while
-                        self._write_page(running=done < total)
-                        page_written = time.monotonic()
-            finally:
-                self._write_page(running=False)
+            for done, (task, status, values) in enumerate(pool.run(left), known + 1):
+                ended = datetime.now(UTC).isoformat(timespec="seconds")
+                result = {"key": task.key, "point": task.point, "status": status, **values, "ended": ended}
+                with writing(_file_of(self.folder, task.key), "w") as file:
+                    file.write(strict_json(result))
+                outcome = f"failed: {values['error']}" if status == "failed" else "done"
+                if values.get("value") is not None:
+                    outcome = f"{values.get('metric')} {values['value']:.4g} in {values.get('seconds', 0):.1f} s"
+                on_progress(done, total, f"{_title(task)}: {outcome}")
+        finally:
+            held.release()
 
-    def _write_page(self, *, running: bool) -> None:
-        with writing(self.folder / "page.html", "w") as file:
-            file.write(as_page(self.lines_of(self.folder), name=self.name, total=len(self.tasks), running=running))
+
+def _file_of(folder: Path, key: str) -> Path:
+    return folder / "results" / f"{key}.json"
 
 
 def _title(task: Task) -> str:

@@ -1,20 +1,19 @@
-"""Tasks and their results: a task's key, the file of results, and groups of results over seeds."""
+"""Tasks and their results: a task's key, grids, and groups of results over seeds."""
 
 import itertools
 import json
-import os
-import statistics
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
-from ..._write import private_folder, strict_json
-from .._lock import Lock, Locked
+from ..._write import Values
 
-Line = dict[str, Any]
-"""A line of the file of results."""
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Result = Values
+"""What became of a task, as its file has it."""
 # Metrics of which less is better.
 LESS = ("rmse", "mae", "validation_loss", "loss")
 
@@ -31,12 +30,12 @@ class Task:
     """
 
     key: str
-    point: dict[str, Any] = field(compare=False)
-    settings: Any = field(compare=False, default=None)
+    point: Values = field(compare=False)
+    settings: object = field(compare=False, default=None)
     data: str | None = field(compare=False, default=None)
 
 
-def grid_points(lists: Mapping[str, Any]) -> list[dict[str, Any]]:
+def grid_points(lists: Values) -> list[Values]:
     """Every combination, the last name varying fastest. What is no list is one value.
 
     A value that is itself a list is written in a list: `[[1, 4], [1, 16]]` are two values.
@@ -51,7 +50,7 @@ def grid_points(lists: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(lists, values, strict=True)) for values in itertools.product(*each)]
 
 
-def content_key(content: Any) -> str:
+def content_key(content: object) -> str:
     """A hash of plain values: the same for equal ones, whatever the order of a dictionary's names.
 
     >>> content_key({"seed": 0, "depth": 2}) == content_key({"depth": 2, "seed": 0})
@@ -60,7 +59,7 @@ def content_key(content: Any) -> str:
     False
     """
 
-    def plain(value: Any) -> Any:
+    def plain(value: Any) -> object:
         if hasattr(value, "dtype") and value.ndim == 0:
             return value.item()
         raise TypeError(
@@ -72,156 +71,45 @@ def content_key(content: Any) -> str:
     return blake2b(text.encode(), digest_size=10).hexdigest()
 
 
-class Results:
-    """A file of JSON lines, one per finished task, each whole or not there, and none twice.
-
-    One process writes it, and any may read it at any time. Whoever appends holds a lock, so that a second driver of the
-    same sweep is refused. A line that a crash has torn off is removed when the next driver opens the file.
-
-    >>> import tempfile
-    >>> with Results(Path(tempfile.mkdtemp()) / "results.jsonl") as results:
-    ...     results.append({"key": "a", "accuracy": 0.5}), results.append({"key": "a", "accuracy": 0.5}), len(results)
-    (True, False, 1)
-
-    Args:
-        path: the file; made when the first line comes.
-    """
-
-    def __init__(self, path: str | os.PathLike):
-        self.path = Path(path)
-        self._lines: dict[str, Line] = {}
-
-    def __enter__(self) -> Self:
-        folder = private_folder(self.path.parent)
-        try:
-            self._lock = Lock(self.path.with_name(f".{self.path.name}.lock"))
-        except Locked as locked:
-            raise RuntimeError(
-                f"Got {self.path}, to which another sweep is writing ({locked}); expected one writer. Wait until it "
-                "has ended, or read its table meanwhile with --table."
-            ) from None
-        self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644 & folder.stat().st_mode)
-        try:
-            os.ftruncate(self._handle, self.path.read_bytes().rfind(b"\n") + 1)
-            self._lines = {line["key"]: line for line in self.read(self.path)}
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        os.close(self._handle)
-        self._lock.release()
-
-    def append(self, line: Line) -> bool:
-        """Write a line through to the disk; False if its key is there already."""
-        if line["key"] in self._lines:
-            return False
-        data = (strict_json(line) + "\n").encode()
-        written = os.write(self._handle, data)
-        if written < len(data):  # a full disk: half a line must not stay
-            os.ftruncate(self._handle, os.fstat(self._handle).st_size - written)
-            raise OSError(28, "No space left on device", str(self.path))
-        os.fsync(self._handle)
-        self._lines[line["key"]] = line
-        return True
-
-    def forget(self, keys: set[str]) -> None:
-        """Take lines out, so that their tasks are run again."""
-        kept = [line for key, line in self._lines.items() if key not in keys]
-        os.ftruncate(self._handle, 0)
-        self._lines = {}
-        for line in kept:
-            self.append(line)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._lines
-
-    def __iter__(self) -> Iterator[Line]:
-        return iter(list(self._lines.values()))
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    @staticmethod
-    def read(path: str | os.PathLike) -> list[Line]:
-        """All whole lines of a file; [] if there is none. It may be written to meanwhile."""
-        try:
-            text = Path(path).read_bytes()
-        except FileNotFoundError:
-            return []
-        lines = {}
-        for number, line in enumerate(text[: text.rfind(b"\n") + 1].splitlines(), 1):
-            try:
-                record = json.loads(line)
-                lines.setdefault(record["key"], record)
-            except (ValueError, KeyError, TypeError):
-                raise ValueError(
-                    f"Line {number} of {path} is no result; expected an object with a key on each line. Remove the "
-                    "line: its task is run again."
-                ) from None
-        return list(lines.values())
-
-
-@dataclass
-class Group:
-    """Runs that differ in their seed only.
-
-    `values` are the seeds' values of `metric`; `failed` counts runs without one.
-    """
-
-    point: dict[str, Any]
-    metric: str
-    values: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    failed: int = 0
-
-    @property
-    def mean(self) -> float | None:
-        """Over seeds; None if no run has ended well."""
-        return statistics.fmean(self.values) if self.values else None
-
-    @property
-    def deviation(self) -> float | None:
-        """The standard deviation over seeds, with n - 1; None of fewer than two."""
-        return statistics.stdev(self.values) if len(self.values) > 1 else None
-
-
-def summarise(lines: Iterable[Mapping[str, Any]]) -> list[Group]:
-    """One group per point without its seed: by data set, the best first.
+def summarise(lines: Sequence[Values]) -> "DataFrame":
+    """A pandas DataFrame with a row per point without its seed: by data set, the best first.
 
     >>> lines = [{"point": {"data": "a", "seed": s}, "metric": "accuracy", "value": 0.5 + s} for s in (0, 1)]
-    >>> [group] = summarise(lines)
-    >>> group.point, group.mean, round(group.deviation, 3)
-    ({'data': 'a'}, 1.0, 0.707)
+    >>> summarise(lines).round(3).to_dict("records")
+    [{'data': 'a', 'metric': 'accuracy', 'mean': 1.0, 'deviation': 0.707, 'seeds': 2, 'seconds': nan, 'failed': 0}]
     """
-    groups: dict[str, Group] = {}
+    import pandas as pd
+
+    rows = []
     for line in lines:
-        point = {name: value for name, value in line["point"].items() if name != "seed"}
-        group = groups.setdefault(json.dumps(point, sort_keys=True), Group(point, ""))
-        group.metric = group.metric or line.get("metric") or ""
-        if line.get("status", "done") == "done" and line.get("value") is not None:
-            group.values.append(float(line["value"]))
-        else:
-            group.failed += 1
-        if line.get("seconds") is not None:
-            group.seconds.append(float(line["seconds"]))
+        value = line.get("value") if line.get("status", "done") == "done" else None
+        point = {name: short(setting) for name, setting in line["point"].items() if name != "seed"}
+        known = {"metric": line.get("metric"), "value": value, "seconds": line.get("seconds"), "failed": value is None}
+        rows.append(point | known)
+    frame = pd.DataFrame(rows).astype({"value": float, "seconds": float})
+    points = names(line["point"] for line in lines)
+    groups: Any = frame.groupby([name for name in points if name != "seed"], dropna=False, sort=False)
+    found = groups.agg(
+        metric=("metric", "first"),
+        mean=("value", "mean"),
+        deviation=("value", "std"),
+        seeds=("value", "count"),
+        seconds=("seconds", "mean"),
+        failed=("failed", "sum"),
+    ).reset_index()
+    loss = found["mean"].where(found["metric"].isin(LESS), -found["mean"])
+    by = [name for name in ("data", "loss") if name in (*found, "loss")]
+    return found.assign(loss=loss).sort_values(by, kind="stable").drop(columns="loss").reset_index(drop=True)
 
-    def order(group: Group) -> tuple[Any, ...]:
-        value = 0.0 if group.mean is None else group.mean if group.metric in LESS else -group.mean
-        return str(group.point.get("data", "")), group.mean is None, value
 
-    return sorted(groups.values(), key=order)
-
-
-def names(points: Iterable[Mapping[str, Any]]) -> list[str]:
+def names(points: Iterable[Values]) -> list[str]:
     """The names in points, data set and model first."""
     every = dict.fromkeys(name for point in points for name in point)
     first = [name for name in ("data", "model") if name in every]
     return [*first, *(name for name in every if name not in first)]
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """A setting in a table's cell.
 
     >>> short({"name": "log-ncde", "state": 64}), short(0.0010000001), short([1, 4])

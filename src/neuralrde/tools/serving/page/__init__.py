@@ -10,8 +10,8 @@ def _read(name: str) -> tuple[bytes, str]:
     return files(__name__).joinpath(name).read_bytes(), _TYPES[name.rpartition(".")[2]]
 
 
-FILES = {"/": _read("index.html"), "/docs": _read("docs.html")}
-FILES |= {f"/{name}": _read(name) for name in ("style.css", "page.js", "trace.js", "docs.js", "icon.svg")}
+FILES = {"/": _read("index.html")}
+FILES |= {f"/{name}": _read(name) for name in ("style.css", "page.js", "trace.js", "icon.svg")}
 LOGIN = _read("login.html")[0]
 
 __all__ = ["FILES", "LOGIN"]
