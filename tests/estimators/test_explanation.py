@@ -133,7 +133,7 @@ def test_bins_hold_what_falls_into_them(steps):
     [
         {"model": Config(NeuralRDE, state=8, width=16), "windows": 5, "epochs": 15},
         {"windows": Windows(step=4, scales=(1, 4)), "members": 2, "epochs": 5},
-        {"windows": Windows(step=4, lengths=(4, 11), whole=1), "members": 2, "epochs": 5},
+        {"windows": Windows(step=4, lengths=(4, 11), whole=1), "members": 2, "epochs": 10},
     ],
 )
 def test_neural_models_find_a_planted_cause_and_add_up(options):
