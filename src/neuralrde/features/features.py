@@ -131,8 +131,9 @@ class SeriesFeatures(eqx.Module):
 
     def raw(self, series: Series, regular: Series, static: np.ndarray | None = None) -> dict[str, np.ndarray]:
         """Each block's features before they are standardised."""
-        found = {"statistics": all_statistics(series, self.steps is not None)}
+        found: dict[str, np.ndarray] = {}
         found["shares"], found["parts"] = self.random.shares(regular, PARTS if "parts" in self.blocks else 1)
+        found["statistics"] = all_statistics(series, self.steps is not None)
         if self.steps is not None:
             found["steps"] = self.steps(found["statistics"])
         if "static" in self.blocks and static is not None:
