@@ -206,3 +206,10 @@ def test_letters_that_do_not_exist(tmp_path):
     np.savez(path, X=np.zeros((2, 5, 1)), y=labels)
     with pytest.raises(ReadError, match="letters that do not exist"):
         read(path)
+
+
+def test_dates_stay_dates(tmp_path):
+    (tmp_path / "a.csv").write_text("id,time,x\na,2024-01-01,1\na,2024-01-02,2\nb,2024-01-01,3\n")
+    data = read(tmp_path / "a.csv")
+    write_npz(data, tmp_path / "a.npz")
+    assert read(tmp_path / "a.npz").time_unit == data.time_unit == "seconds since 1970"

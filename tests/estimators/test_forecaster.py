@@ -1,6 +1,7 @@
 """Forecasts in closed form: against sums by hand, with nothing from the future, online as offline, with intervals."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from neuralrde import LogSignatureForecaster, Series, load
@@ -214,3 +215,12 @@ def test_the_mean_of_a_past_of_one_observation_is_that_observation():
     past = features.past(series, Origins(np.array([0, 1]), np.array([0.0, 0.0])), 4.0, None)
     np.testing.assert_allclose(past.mean[:, 0] * features.spread[0] + features.level[0], [3.0, 7.0])
     np.testing.assert_array_equal(past.mean, past.last)
+
+
+def test_dates_with_a_time_zone_are_times():
+    dates = pd.date_range("2024-01-01", periods=60, freq="h", tz="Europe/Berlin")
+    table = pd.DataFrame({"x": np.sin(np.arange(60) / 3)}, index=dates)
+    model = LogSignatureForecaster(horizon="3h").fit([table] * 12)
+    assert model.predict([table], times=[dates[-1] + pd.Timedelta("2h")]).shape == (1, 1, 1)
+    with pytest.raises(ValueError, match="1 of which have dates as their index"):
+        LogSignatureForecaster(horizon=3).fit([table, table.reset_index(drop=True)])

@@ -41,6 +41,13 @@ def test_labels_of_classes_between_windows_ends():
     assert model.history_[-1]["loss"] < 0.3 < model.history_[0]["loss"]
 
 
+def test_a_label_that_the_training_set_lacks_is_refused_at_points_too():
+    labels = np.where(WALKS[..., 0] > 0, "up", "down")
+    model = NeuralRDEClassifier(**options(**SMALL))
+    with pytest.raises(ValueError, match="Got the label 'still'; expected one of"):
+        model.fit(WALKS, labels, validation=(WALKS[:30], np.full((30, 17), "still")))
+
+
 def test_labels_of_the_validation_set_count_too():
     model = NeuralRDERegressor(**options(**SMALL))
     model.fit(WALKS, sparse([1, 5]), validation=(WALKS[:30], sparse([3, 6, 7], of=WALKS[:30])))

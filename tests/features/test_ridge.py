@@ -149,3 +149,8 @@ def test_scales_of_blocks_of_many_samples(monkeypatch):
     np.testing.assert_allclose(part(x), part.left_out, atol=3.0)
     # The part may choose the next penalty; the scale decides.
     assert np.corrcoef(part.coefficients[:, 0], whole.coefficients[:, 0])[0, 1] > 0.99
+
+
+def test_a_part_of_many_samples_has_all_classes_that_take_turns():
+    rows = np.arange(3000)
+    assert 0.4 < (ridge_module._part(rows, None) % 2).mean() < 0.6

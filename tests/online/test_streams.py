@@ -161,6 +161,10 @@ def test_a_push_can_be_taken_back(estimator, walks):
     assert streams.state("b") == before
     streams.rename("b", "a")
     assert (list(streams), streams.state("a")) == (["a"], before)
+    streams.rename("a", "a")
+    with pytest.raises(KeyError):
+        streams.rename("nobody", "a")
+    assert (list(streams), streams.state("a")) == (["a"], before)
 
 
 def test_nothing_is_compiled_after_warm_up(estimator, walks, monkeypatch):

@@ -288,3 +288,8 @@ def test_windows_by_time_and_at_labels():
 def test_windows_that_make_no_sense_are_refused(wrong, words):
     with pytest.raises((TypeError, ValueError), match=words):
         Windows(**wrong)
+
+
+def test_windows_keep_scales_as_they_are_understood():
+    assert repr(Windows(step=4, scales=(1.0, 2.0))) == "Windows(step=4, depth=2, scales=(1, 2))"
+    assert Windows(step=4, lengths=(6, np.inf)).looks == {"depth": 2, "scales": (1.5, np.inf)}

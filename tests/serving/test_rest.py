@@ -114,7 +114,7 @@ def test_a_stream_moves_to_another_server(server, strict, trained):
     assert np.allclose(found["prediction"], trained.rate.predict(x[None]), **TOLERANCE)
     status, _, told = server.ask("/v2/models/kind/streams/mover", {"state": taken["state"]}, method="PUT")
     assert status == 400
-    assert "none of this model's" in told["error"]
+    assert "not made by this model" in told["error"]
     assert server.ask("/v2/models/rate/streams/mover", method="DELETE")[0] == 204
     assert server.ask("/v2/models/rate/streams/mover")[0] == 404
 

@@ -18,7 +18,21 @@ from .dataset import Dataset, safe_name
 from .files import ReadError, check_file, lengths_without_gaps, naming
 from .targets import Task
 
-KEYS = ("X", "y", "times", "lengths", "classes", "groups", "channels", "ids", "split", "is_train", "name", "source")
+KEYS = (
+    "X",
+    "y",
+    "times",
+    "lengths",
+    "classes",
+    "groups",
+    "channels",
+    "ids",
+    "split",
+    "is_train",
+    "name",
+    "source",
+    "time_unit",
+)
 _STATIC = "static "  # before the names of columns of `Dataset.static`
 _COPIES = 4  # of an array in float64, which checking and padding its series take at their peak
 
@@ -58,6 +72,7 @@ def read_npz(path: str | Path, *, task: Task | None = None, name: str | None = N
             static={name: _with_gaps(array) for name, array in columns.items()} or None,
             name=name or safe_name(arrays.get("name", ""), safe_name(Path(path).stem)),
             source=str(arrays.get("source", "")),
+            time_unit=str(arrays["time_unit"]) if "time_unit" in arrays else None,
         )
 
 
@@ -74,6 +89,7 @@ def write_npz(dataset: Dataset, path: str | Path) -> None:
     arrays = {"X": series.values, "times": series.times, "lengths": series.lengths, "channels": series.channels}
     arrays |= {"ids": series.ids, "y": dataset.target, "classes": dataset.classes, "groups": dataset.groups}
     arrays |= {"split": dataset.split, "name": dataset.name, "source": dataset.source}
+    arrays["time_unit"] = dataset.time_unit
     static = {} if dataset.static is None else dataset.static
     arrays |= {_STATIC + name: _without_objects(static[name]) for name in static}
     arrays: Values = {key: np.asarray(array) for key, array in arrays.items() if array is not None}

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from datetime import UTC
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -13,7 +14,7 @@ from ..features.forecast import Origins, Questions
 from ..online.stream import FORMAT, MOST, as_array, as_points, check_head, to_plain
 from ..paths import Series
 from ..paths.checks import check_number
-from ..paths.series import as_numbers
+from ..paths.series import as_numbers, seconds_of
 from .inputs import InputDescription, described_series, is_table
 from .saving import digest_of
 
@@ -133,11 +134,15 @@ def as_pasts(X: Any, described: InputDescription | None, name: str) -> tuple[Ser
 
 
 def _from_tables(tables: list[Any]) -> tuple[Series, bool]:
-    indexes = [np.asarray(getattr(table, "index", np.arange(len(table)))) for table in tables]
-    dated = all(index.dtype.kind == "M" for index in indexes)
-    if dated:
-        indexes = [_as_moments(index, "index") for index in indexes]
-    timed = all(index.dtype.kind in "iuf" for index in indexes)
+    given = [getattr(table, "index", np.arange(len(table))) for table in tables]
+    indexes = [np.asarray(seconds_of(index)) for index in given]
+    dates = [getattr(index, "dtype", np.dtype(float)).kind == "M" for index in given]
+    dated, timed = all(dates), all(index.dtype.kind in "iuf" for index in indexes)
+    if any(dates) and not dated:
+        raise ValueError(
+            f"Got {len(dates)} tables, {sum(dates)} of which have dates as their index; expected all or none, because "
+            "their times are of one clock. Write `table.set_index(...)` for those without."
+        )
     plain, _ = described_series(list(tables))
     arrays = [values[:length] for values, length in zip(plain.values, plain.lengths, strict=True)]
     return Series.from_arrays(arrays, times=indexes if timed else None, channels=plain.channels), dated
@@ -314,7 +319,7 @@ class Forecaster:
         }
 
     def score(self, X: Any, *, cuts: Any = None) -> float:
-        """By which share the mean squared error is below that of the best naive forecast; negative if it is above."""
+        """The fraction by which the mean squared error improves on the best naive forecast; negative if it is worse."""
         found = self.evaluate(X, cuts=cuts)
         return 1.0 - found["mse"] / min(one["mse"] for one in found["naive"].values())
 
@@ -354,10 +359,11 @@ def _summary(found: list, of: Any) -> dict[str, Any]:
 
 def _as_moments(times: Any, name: str) -> np.ndarray:
     """Times as numbers; dates are seconds since 1970."""
-    times = np.asarray(times)
-    if times.dtype.kind == "M":
-        times = (times - np.datetime64(0, "s")) / np.timedelta64(1, "s")
-    return as_numbers(times, name=name).astype(np.float64)
+    array = np.asarray(times)
+    if array.dtype == object and all(hasattr(one, "tzinfo") for one in array.flat):  # moments, one by one
+        plain = [np.datetime64(one.astimezone(UTC).replace(tzinfo=None) if one.tzinfo else one) for one in array.flat]
+        times = np.array(plain).reshape(array.shape)
+    return as_numbers(np.asarray(seconds_of(times)), name=name).astype(np.float64)
 
 
 def _numbers_of(channels: Any, names: tuple[str, ...]) -> list[int]:

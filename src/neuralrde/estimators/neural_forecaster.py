@@ -408,6 +408,11 @@ class NeuralRDEForecaster(LogSignatureForecaster):
             each.append(own)
             asked[channel], before[channel] = targets.questions, left_out
             missed[channel] = fitted.standard(targets.value, channel) - left_out
+        if not each:
+            raise ValueError(
+                "Got series of a single group; expected several, because the neural model corrects what the closed "
+                "form misses in groups that it has not seen. Leave `groups` out, or use LogSignatureForecaster."
+            )
         rows = _joined(each)
         target = np.full(rows.place.shape, np.nan, np.float32)
         for channel in asked:

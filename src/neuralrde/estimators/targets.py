@@ -122,13 +122,13 @@ class ClassTargets(ClassifierMixin):
         if classes is not None and not np.array_equal(np.unique(classes), coding.classes):
             raise ValueError(f"Got classes={classes!r}; expected {coding.classes.tolist()}, as in the first call.")
         target = np.searchsorted(coding.classes, labels)
-        unknown = coding.classes[np.minimum(target, coding.outputs - 1)] != labels
-        if unknown.any() and not per_time:
+        unknown = (coding.classes[np.minimum(target, coding.outputs - 1)] != labels) & known
+        if unknown.any():
             raise ValueError(
                 f"Got the label {str(labels[unknown][0])!r}; expected one of {coding.classes.tolist()}, the classes of "
                 "the training set. Leave its samples out, or divide the data in another way."
             )
-        return np.where(unknown | ~known, -1, target).astype(np.int32), coding
+        return np.where(known, target, -1).astype(np.int32), coding
 
     def _check_parameters(self) -> Self:
         if not isinstance(self.class_weight, dict) and self.class_weight not in ("balanced", None):

@@ -1,4 +1,4 @@
-"""What series tell whose values are mostly missing, because somebody decides when to measure what.
+"""Statistics of series whose values are mostly missing, because somebody decides when to measure what.
 
 Beside the plain statistics come: how old each channel's last value is and how late its first, how many there are, both
 values, the slope, the mean over time, and mean, lowest, highest and number in the second half and in the last quarter.

@@ -343,9 +343,9 @@ def _missed(
 
 
 def _part(rows: np.ndarray, members: list[np.ndarray] | None) -> np.ndarray:
-    """Some of the rows, of all groups alike: whole groups would be few."""
+    """Some of the rows at random, of all groups alike: whole groups would be few, and classes may take turns."""
     if members is None or len(members) > len(rows) // 4:
-        return rows[:: -(-len(rows) // _PART)]
+        return np.sort(np.random.default_rng(0).choice(rows, min(_PART, len(rows)), replace=False))
     several = -(-len(rows) // _PART)
     chosen = np.concatenate([group[::several] for group in members])
     return np.sort(chosen[np.isin(chosen, rows)])

@@ -106,7 +106,7 @@ def selective_scan(
 
 
 class SelectiveBlock(eqx.Module):
-    """Normalise, and what the selective layer makes of it."""
+    """Layer norm, then the selective layer."""
 
     norm: eqx.nn.LayerNorm
     layer: Selective

@@ -265,9 +265,10 @@ class StreamBatch:
 
     def rename(self, name: str, new: str) -> None:
         """Give a stream another name; the one that had it ends."""
+        slot, buffer = self._slots.pop(name), self._buffers.pop(name)
         if new in self._slots:
             self.discard(new)
-        self._slots[new], self._buffers[new] = self._slots.pop(name), self._buffers.pop(name)
+        self._slots[new], self._buffers[new] = slot, buffer
 
     def __contains__(self, name: object) -> bool:
         return name in self._slots

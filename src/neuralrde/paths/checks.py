@@ -63,7 +63,7 @@ SMALL = 2**24
 
 
 def check_fits(size: float, what: str, instead: str) -> None:
-    """Raise a MemoryError if `size` bytes are more than are free, because the system may kill who asks for them.
+    """Raise a MemoryError if `size` bytes are more than are free, because the system may kill the process that asks.
 
     Args:
         size: how many bytes would be taken.

@@ -32,7 +32,7 @@ def rows_of_table(
     if len(columns) == 0:
         raise ValueError(f"Got a table with only the columns {names}; expected a channel beside {keys}.")
     owners = np.asarray(table[id])
-    clock = None if time is None else as_numbers(_seconds(table[time]), name=f"column {time!r}")
+    clock = None if time is None else as_numbers(seconds_of(table[time]), name=f"column {time!r}")
     data = [as_numbers(table[name], name=f"column {name!r}") for name in columns]
     shapes = {column.shape for column in [owners, *data, *([] if clock is None else [clock])]}
     if len(shapes) > 1 or owners.ndim != 1:
@@ -63,7 +63,7 @@ def _number_ids(owners: np.ndarray, id: str) -> tuple[np.ndarray, np.ndarray]:
     return ids[appearance], np.argsort(appearance)[owner]
 
 
-def _seconds(column: Any) -> Any:
+def seconds_of(column: Any) -> Any:
     """Dates as seconds since 1970 UTC, durations as seconds, all else as it is."""
     if getattr(getattr(column, "dtype", None), "tz", None) is not None:  # pandas would make objects of them
         column = np.asarray(column, "datetime64[ns]")

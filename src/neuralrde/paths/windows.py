@@ -106,7 +106,7 @@ def window_counts(
 
 
 def even_shifts(step: int, count: int) -> list[int]:
-    """So many shifts of windows of `step` points, evenly apart; 0 comes first.
+    """`count` evenly spaced shifts for windows of `step` points; 0 comes first.
 
     >>> even_shifts(step=10, count=4)
     [0, 2, 5, 8]
@@ -280,7 +280,7 @@ class Windows:
             whole of every series is one window.
         shifts: ways of cutting a series into windows of `step`. The path is the same in all of them: training draws
             one for each series and epoch, and predictions are averaged over all, which steadies them. 4 to 8 is much;
-            log-signatures and predictions take as many times longer.
+            log-signatures and predictions take that many times as long.
         scales: how many windows back each log-signature looks. With `scales=(1, 2, 4, 8)`, at the end of each window
             there are those of the last 1, 2, 4 and 8 windows, side by side; at the beginning fewer windows are there.
         lengths: instead of `scales`, how far back each looks, counted as `step` or in the time of `every`, and not
@@ -306,9 +306,9 @@ class Windows:
     whole: int | None = None
 
     def __post_init__(self):
-        as_scales(self.scales)
+        object.__setattr__(self, "scales", as_scales(self.scales))  # one number, or a list, too
         if self.lengths is not None:
-            as_scales(self.lengths, "lengths")
+            object.__setattr__(self, "lengths", as_scales(self.lengths, "lengths"))
             if self.scales != (1,):
                 raise ValueError(
                     f"Got {setting('scales', self.scales)} and {setting('lengths', self.lengths)}; expected one."

@@ -256,7 +256,8 @@ def evaluate(
     losses = np.asarray(_losses(loss, predictions, examples.target))
     record = {"validation_loss": float((weight * losses).sum() / weight.sum())}
     if metric is not None:
-        record[f"validation_{getattr(metric, '__name__', 'metric')}"] = metric(predictions, np.asarray(examples.target))
+        found = float(metric(predictions, np.asarray(examples.target)))  # JSON knows no numbers of NumPy
+        record[f"validation_{getattr(metric, '__name__', 'metric')}"] = found
     return record
 
 

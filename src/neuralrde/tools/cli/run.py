@@ -115,7 +115,7 @@ class Run:
         if len(rows.validation):
             held_out = self.data[rows.validation]
             options["validation"] = held_out.series, self.y[rows.validation], None, held_out.static
-        elif self.data.groups is not None and "groups" in inspect.signature(estimator.fit).parameters:
+        if self.data.groups is not None and "groups" in inspect.signature(estimator.fit).parameters:
             options["groups"] = self.data.groups[rows.train]
         return estimator.fit(training.series, self.y[rows.train], **options)
 

@@ -110,7 +110,7 @@ class ServedModel:
             self.streams.open(name, state, static)
         except (ValueError, TypeError, KeyError) as error:
             raise wrong(
-                f"Got a state that is none of this model's: {error}" if state is not None else str(error)
+                f"Got a state that was not made by this model: {error}" if state is not None else str(error)
             ) from None
 
     def explanation(self, name: str) -> Values:
