@@ -53,7 +53,7 @@ def outputs(folder: Path, library: Path, values: np.ndarray) -> np.ndarray:
     if about["scales"] != [1] or about["basis"] != "words" or manifest["windows"]["shifts"] != [0] or not step:
         raise SystemExit("Got a model of several scales or shifts, or another basis; expected windows by count.")
     kernel = ctypes.CDLL(str(library.resolve()))
-    if kernel.neuralrde_interface() != 7:
+    if kernel.neuralrde_interface() != 8:
         raise SystemExit("Got a kernel of another version of neuralrde; expected the one that this was written for.")
     path = prepared(values, manifest["transform"])
     cuts = np.append(np.arange(0, path.shape[1] - 1, step), path.shape[1] - 1)

@@ -4,6 +4,8 @@ A message never spells a parameter out. It asks `setting` for the name and value
 who write no Python gives `notation` another way to write them.
 """
 
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -83,3 +85,11 @@ class ParameterError(ValueError):
         reason = f", because {self.because}" if self.because else ""
         sentence = f"Got {setting(self.parameter, self.value)}; expected {self.expected}{reason}."
         return f"{sentence} {self.remedy.strip()}".strip()
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn about the line outside the library from which it was called, however deep that is."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_back.f_globals.get("__name__", "").startswith("neuralrde."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level + 1)

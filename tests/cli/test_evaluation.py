@@ -144,7 +144,7 @@ def test_folds_keep_twins_together():
 
 
 def test_too_many_folds():
-    with pytest.raises(Refusal, match="10 groups"):
+    with pytest.raises(ValueError, match="10 groups"):
         divided_into_folds(dataset(groups=np.arange(30) // 3), 11, "auto", 0)
     with pytest.raises(Refusal, match="--divide order"):
         divided_into_folds(dataset(), 5, "order", 0)

@@ -30,10 +30,16 @@ SMALL = Config(NeuralRDE, state=4, width=8)
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
+def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("store")
     table(*ragged(40)).to_parquet(folder / "data.parquet", row_group_size=200, index=False)
-    return prepare(folder / "data.parquet", folder / "store", windows=WINDOWS, target="label", model="neural-rde")
+    prepare(folder / "data.parquet", folder / "store", windows=WINDOWS, target="label", model="neural-rde")
+    return folder / "store"
+
+
+@pytest.fixture(scope="module")
+def store(place):
+    return Store(place)
 
 
 def model_for(store):
@@ -46,7 +52,7 @@ def same_weights(one, other):
     return all(np.array_equal(a, b) for a, b in pairs)
 
 
-def test_training_from_a_store_is_training_in_memory(store, tmp_path):
+def test_training_from_a_store_is_training_in_memory(place, store, tmp_path):
     memory = store.take(slice(None))
     assert isinstance(memory, Examples)
     settings = Settings(epochs=3, batch_size=16)
@@ -62,19 +68,19 @@ def test_training_from_a_store_is_training_in_memory(store, tmp_path):
 
     # Paused and resumed, from a store that was opened again, it ends with the same weights.
     fit(streamed, store, validation=store[:8], until=1, checkpoint=tmp_path / "state", **of)
-    again = Store(store._location.root)
+    again = Store(place)
     resumed = fit(streamed, again, validation=again[:8], checkpoint=tmp_path / "state", resume=True, **of)
     assert same_weights(expected.model, resumed.model)
     with pytest.raises(ValueError, match="another training"):
         fit(streamed, again[:20], validation=again[:8], checkpoint=tmp_path / "state", resume=True, **of)
 
 
-def test_the_fingerprint_reads_no_log_signatures(store, monkeypatch, tmp_path):
+def test_the_fingerprint_reads_no_log_signatures(place, store, monkeypatch, tmp_path):
     monkeypatch.setattr(Store, "_logs", lambda *_: pytest.fail("the shards were read"))
     from neuralrde.training import fingerprint_of
 
     one = fingerprint_of(Settings(), store)
-    assert one == fingerprint_of(Settings(), Store(store._location.root))
+    assert one == fingerprint_of(Settings(), Store(place))
     assert one != fingerprint_of(Settings(), store[:10])
 
 

@@ -1,6 +1,5 @@
 """Samples, and their division into training and validation sets: at random, by class, by group, or in order."""
 
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,7 +7,7 @@ from jaxtyping import Int, Shaped
 
 from .._types import OnePerSeries, Selection
 from ..datasets import Dataset, by_group, random_split, stratified
-from ..errors import setting
+from ..errors import setting, warn
 from ..paths import Series
 from ..training import AbstractAugmentation
 from ..transforms import Transform
@@ -123,7 +122,7 @@ def divide(
     except ValueError as error:
         if groups is not None:
             raise ValueError(f"Got groups= that leave no validation set. {error}") from None
-        warnings.warn(f"Trained without a validation set, because none can be divided off. {error}", stacklevel=5)
+        warn(f"Trained without a validation set, because none can be divided off. {error}")
         return every, every[:0]
     if classes is not None and (lost := np.setdiff1d(classes[held_out], classes[rows])).size:
         why = "have groups of their own" if shuffle else "come last"

@@ -3,7 +3,6 @@
 Targets at every point are one array, as long as the longest series, or an array for each series.
 """
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -16,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, column_or_1d
 
 from .._types import OnePerSeries, Options, Plain, SeriesLike, TableLike, TargetLike
-from ..errors import ParameterError
+from ..errors import ParameterError, warn
 from ..paths import Series, Windows, window_counts
 from ..paths.checks import check_number, check_whole
 from ..training import label_scale
@@ -292,11 +291,10 @@ class NumberTargets(RegressorMixin):
             )
         first = coding is None
         if first and target.ndim == 2 and target.shape[1] > 1 and target.shape == series.values.shape[:2]:
-            warnings.warn(
+            warn(
                 f"Got targets of shape {target.shape} for series of {target.shape[1]} points, and takes them for "
                 f"{target.shape[1]} outputs of the whole series. For a target at every point, predicted from the past "
                 "alone, write `y[..., None]`.",
-                stacklevel=6,
             )
         one_dimensional = target.ndim == 1
         target = target.reshape(len(target), -1) if target.ndim < 3 else target

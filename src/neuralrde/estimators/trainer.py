@@ -2,7 +2,6 @@
 
 import math
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +16,7 @@ from jax.sharding import Mesh
 from jaxtyping import Float, Int
 
 from .._types import Options
-from ..errors import setting
+from ..errors import setting, warn
 from ..frozen import weights_of
 from ..models import AbstractModel, CrossFitted, Ensemble, out_of_fold
 from ..models.base import Recommended, model_class
@@ -453,12 +452,11 @@ class Trainer:
             return
         predicted = np.bincount(predict(state.best, examples, mesh=self.mesh).argmax(axis=-1))
         if predicted.max() >= _ONE_CLASS * len(examples) > np.bincount(examples.target).max():
-            warnings.warn(
+            warn(
                 "The model predicts one class for nearly all series that it was trained on: it has learned nothing "
                 "that tells them apart. Look at the labels, and try a smaller learning rate, less weight decay, other "
                 "depths and steps, or more `epochs`.",
                 TrainingWarning,
-                stacklevel=5,
             )
 
 
@@ -471,10 +469,9 @@ def _check_share(share: float, windows: Windows) -> None:
             f"trained on its predictions there. Write {setting('step', 1)} to use all labels."
         )
     if share < 1:
-        warnings.warn(
+        warn(
             f"With windows of {cut}, {100 * share:.0f} % of the labels stand at a window's end and are trained on. "
             f"Write {setting('step', 1)} to use all of them.",
-            stacklevel=5,
         )
 
 

@@ -1,12 +1,12 @@
 """The base class of fields. With a window's log-signature, a field becomes an autonomous field of z."""
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 
 import equinox as eqx
 from jaxtyping import Array, Float
 
+from ..errors import warn
 from ..paths.checks import check_fits
 from ..signatures.bases import Basis
 
@@ -81,4 +81,4 @@ def check_size(weights: int, *, controls: int, state: int) -> None:
     instead = "Take a smaller depth, fewer channels, or a smaller state or width."
     check_fits(weights * _LEAST_BYTES, f"{what}, with gradients and Adam's moments,", instead)
     if weights > _MANY_WEIGHTS:
-        warnings.warn(f"{what} take some {weights * _USUAL_BYTES / 1e9:,.0f} GB in training. {instead}", stacklevel=4)
+        warn(f"{what} take some {weights * _USUAL_BYTES / 1e9:,.0f} GB in training. {instead}")

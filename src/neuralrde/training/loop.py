@@ -3,7 +3,6 @@
 import math
 import os
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -27,6 +26,7 @@ from ..devices import (
     shard_batch,
     sharded_value_and_grad,
 )
+from ..errors import warn
 from ..frozen import weights_of
 from ..models import as_model
 from ..processes import Processes
@@ -291,7 +291,7 @@ def _finished(state: TrainingState, settings: Settings) -> bool:
 
 
 def _say(message: str, heard: Listener) -> None:
-    warnings.warn(message, TrainingWarning, stacklevel=4)
+    warn(message, TrainingWarning)
     heard.say(message)
 
 
