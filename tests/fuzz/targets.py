@@ -94,7 +94,7 @@ def chosen(names: Iterable[str]) -> dict[str, Target]:
 
 LONG = [
     b"id,t,pulse,breath,target\n1,0.0,60,12.5,ill\n1,0.5,,13,ill\n1,1.5,62,12,ill\n2,0.0,90,20,well\n2,0.25,91,2,well\n",
-    b'patient;hour;"pulse; raw";target\n"a b";0;60.5;no\n"a b";1;61.5;no\nc;0;90;yes\nc;2;;yes\n',
+    b'id;time;"pulse; raw";target\n"a b";0;60.5;no\n"a b";1;61.5;no\nc;0;90;yes\nc;2;;yes\n',
     b"id,date,x,y,target\n1,2024-01-01 00:00:00,1,2,3.5\n1,2024-01-02 00:00:00,2,3,3.5\n2,2024-01-01 12:00:00,3,4,4\n",
     b"t,x\n0,1\n1,2\n2,4\n3,8\n",
 ]
