@@ -201,11 +201,9 @@ def path_log_signatures(
     samples, channels, length = values.shape
     clock = np.arange(length) / np.maximum(lengths - 1, 1)[:, None]
     path = np.concatenate([clock[..., None], np.swapaxes(values, 1, 2)], axis=2).astype(np.float32)
-    found = []
-    for level in range(_LEVELS):
-        cuts = np.arange(2**level + 1) * (lengths - 1)[:, None] // 2**level
-        found.append(log_signatures(path, path_depth(channels), cuts=cuts).reshape(samples, -1))
-    return np.concatenate(found, axis=1)
+    cuts = [np.arange(2**level + 1) * (lengths - 1)[:, None] // 2**level for level in range(_LEVELS)]
+    starts, ends = (np.concatenate([each[:, part] for each in cuts], axis=1) for part in (slice(-1), slice(1, None)))
+    return log_signatures(path, path_depth(channels), starts=starts, ends=ends).reshape(samples, -1)
 
 
 def path_depth(channels: int) -> int:
