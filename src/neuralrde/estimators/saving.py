@@ -24,7 +24,7 @@ from ..training import AbstractAugmentation, AbstractLoss, FileRefused
 from ..training.archive import arrays_of, read_archive, with_arrays, write_archive
 from ..transforms import Transform
 
-KIND, FORMAT = "model", 7
+KIND, FORMAT = "model", 8
 # Fields that are not plain: a model is arrays, and the others belong to a process or are parameters.
 _NOT_PLAIN = {"model", "given", "training", "mesh"}
 # Types that a registry writes and reads, and their families.
