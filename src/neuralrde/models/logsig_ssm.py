@@ -15,7 +15,7 @@ from ..paths.windows import as_scales
 from ..signatures.bases import Basis, basis_channels
 from .base import AbstractDrivenModel, Carried, Decoder, Recommended
 from .conditioning import ChannelScale
-from .readouts import AbstractReadout, Count, EveryState, FinalState, MeanState
+from .readouts import AbstractReadout, Count, EveryState, FinalState, MeanState, linear
 
 # Tokens of which a gradient keeps all states at a time; between them it keeps one, and follows the others again.
 _CHUNK = 32
@@ -65,14 +65,14 @@ class Selective(eqx.Module):
         self, tokens: Float[Array, "tokens width"], carried: State
     ) -> tuple[Float[Array, "tokens width"], State]:
         (recent, h), (count, state) = carried, (tokens.shape[0], self.log_rates.shape[1])
-        x, z = jnp.split(_linear(self.into, tokens), 2, axis=1)
+        x, z = jnp.split(linear(self.into, tokens), 2, axis=1)
         seen = jnp.concatenate([recent, x])
         u = jax.nn.silu(sum(weight * seen[j : j + count] for j, weight in enumerate(self.kernel)) + self.bias)
         rank = self.to_step.weight.shape[1]
-        delta, B, C = jnp.split(_linear(self.chosen, u), [rank, rank + state], axis=1)
-        steps = jax.nn.softplus(_linear(self.to_step, delta))
+        delta, B, C = jnp.split(linear(self.chosen, u), [rank, rank + state], axis=1)
+        steps = jax.nn.softplus(linear(self.to_step, delta))
         y, h = selective_scan(h, -jnp.exp(self.log_rates), u, steps, B, C)
-        return _linear(self.out, (y + self.skip * u) * jax.nn.silu(z)), (seen[count:], h)
+        return linear(self.out, (y + self.skip * u) * jax.nn.silu(z)), (seen[count:], h)
 
 
 def selective_scan(
@@ -247,7 +247,7 @@ class LogSigSSM(AbstractDrivenModel):
 
     def _tokens(self, static: Array, logs: Float[Array, "tokens controls"]) -> Float[Array, "tokens width"]:
         seen = jnp.concatenate([self.scale(logs), jnp.broadcast_to(static, (logs.shape[0], self.static))], axis=1)
-        return _linear(self.stem, seen)
+        return linear(self.stem, seen)
 
     def _stream(self, x0: Array, logs: Array, key: PRNGKeyArray | None) -> Float[Array, "tokens width"]:
         logs = jnp.concatenate([jnp.zeros((1, logs.shape[1]), logs.dtype), logs])
@@ -272,9 +272,3 @@ class LogSigSSM(AbstractDrivenModel):
 
     def _kept(self, key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
         return jax.random.bernoulli(key, 1.0 - self.dropout, shape) / (1.0 - self.dropout)
-
-
-def _linear(layer: eqx.nn.Linear, tokens: Float[Array, "tokens inputs"]) -> Float[Array, "tokens outputs"]:
-    """One product for all tokens of all examples."""
-    product = tokens @ layer.weight.T
-    return product if layer.bias is None else product + layer.bias

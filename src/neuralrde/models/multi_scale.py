@@ -19,7 +19,7 @@ from ..signatures.bases import Basis, basis_channels
 from ..solvers.exponential import states_of
 from .base import AbstractDrivenModel, Decoder, Recommended
 from .conditioning import ChannelScale
-from .readouts import AbstractReadout, Count, EveryState, FinalState, Pools, Seen, Sum, running_pools, share
+from .readouts import AbstractReadout, Count, EveryState, FinalState, Pools, Seen, Sum, linear, running_pools, share
 
 # Tokens of a size beyond this, in root mean squares of the training set, are outliers and count no more than this.
 _LARGEST = 6.0
@@ -68,7 +68,7 @@ class Block(eqx.Module):
         """What the block adds to the tokens, and its state after them."""
         normed = jax.vmap(self.norm)(tokens)
         states = states_of(self.field, z, normed)
-        value, gate = jnp.split(_linear(self.mix, jnp.concatenate([states, normed], axis=1)), 2, axis=1)
+        value, gate = jnp.split(linear(self.mix, jnp.concatenate([states, normed], axis=1)), 2, axis=1)
         return value * jax.nn.sigmoid(gate), states[-1]
 
 
@@ -245,7 +245,7 @@ class MultiScaleRDE(AbstractDrivenModel):
         scaled = jnp.concatenate([jnp.zeros((1, logs.shape[1])), self.scale(logs)])
         active, above = self._units(scaled, self._values(x0, logs))
         groups, number = _grouped(active, count, self._group_size)
-        stream = _linear(self.mix, groups) * drop_stream
+        stream = linear(self.mix, groups) * drop_stream
         stream, _ = self._through_blocks(stream, self._no_states(active.dtype), drop_added)
         stream = jax.vmap(self.norm)(stream)
         if isinstance(self.readout, EveryState):
@@ -334,7 +334,7 @@ class MultiScaleRDE(AbstractDrivenModel):
         self, scaled: Float[Array, "*tokens controls"], values: Float[Array, "*tokens channels"]
     ) -> tuple[Float[Array, "*tokens units"], Float[Array, "*tokens units"]]:
         """The first layer's outputs, and how far they are above their thresholds."""
-        units = _linear(self.stem, jnp.clip(jnp.concatenate([scaled, values], axis=-1), -_LARGEST, _LARGEST))
+        units = linear(self.stem, jnp.clip(jnp.concatenate([scaled, values], axis=-1), -_LARGEST, _LARGEST))
         return jax.nn.gelu(units), share(units - self.thresholds)
 
     def _through_blocks(
@@ -367,11 +367,6 @@ class MultiScaleRDE(AbstractDrivenModel):
 
 def _where(chosen: Array, new: State, old: State) -> State:
     return jax.tree.map(lambda new, old: jnp.where(chosen, new, old), new, old)
-
-
-def _linear(layer: eqx.nn.Linear, tokens: Float[Array, "*tokens inputs"]) -> Float[Array, "*tokens outputs"]:
-    """One product for all tokens of all examples."""
-    return tokens @ layer.weight.T + layer.bias  # type: ignore
 
 
 def _grouped(

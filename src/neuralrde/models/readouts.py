@@ -224,3 +224,9 @@ READOUTS = Registry(
     AbstractReadout,
     {"mean": MeanState, "final": FinalState, "every": EveryState, "mean-energy": MeanEnergy, "pools": Pools},
 )
+
+
+def linear(layer: eqx.nn.Linear, tokens: Float[Array, "*tokens inputs"]) -> Float[Array, "*tokens outputs"]:
+    """One product for all tokens of all examples."""
+    product = tokens @ layer.weight.T
+    return product if layer.bias is None else product + layer.bias
